@@ -1,0 +1,3 @@
+from condvae.cli import main
+
+main()

@@ -1,0 +1,105 @@
+"""The command line: one verb per job."""
+# Heavy imports stay inside the verbs, so that --help is quick.
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import tyro
+
+import condvae
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """Turn a public checkpoint (.th, of VD-VAE's or the paper's release) into a condvae file. No code in it is run."""
+
+    checkpoint: Annotated[Path, tyro.conf.Positional]
+    """The .th file."""
+    out: Annotated[Path, tyro.conf.Positional]
+    """The .safetensors file to write."""
+    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """The network it belongs to, such as cifar10 or ffhq256; needed only if its shapes fit several."""
+    encoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
+    """Where no preset fits: the encoder's layers as the public code writes them, such as 8x2,8d2,4x1,4d4,1x1."""
+    decoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
+    """Likewise the decoder's, such as 1x1,4m1,4x1,8m4."""
+    bits: int = 8
+    """With layers: bits of the likelihood, 8 or 5."""
+    shift: float = -127.5
+    """With layers: the network's input is (grey level + shift) * scale."""
+    scale: float = 1 / 64
+    """With layers: see shift."""
+    half: bool = False
+    """Store weights in half precision: half the size."""
+
+    def run(self) -> None:
+        from condvae import weights
+        from condvae.vdvae import Normalisation, VDVAEConfig, preset
+
+        if self.out.suffix != ".safetensors":
+            raise ValueError(f"{self.out} should end in .safetensors")
+        layers: VDVAEConfig | weights.Layers | None = preset(self.preset) if self.preset else None
+        if self.encoder or self.decoder:
+            if layers or not (self.encoder and self.decoder):
+                raise ValueError("give a preset, or both the encoder's and the decoder's layers")
+            normalisation = Normalisation(shift=self.shift, scale=self.scale)
+            layers = weights.Layers(
+                encoder=self.encoder, decoder=self.decoder, bits=self.bits, normalisation=normalisation
+            )
+        model = weights.import_public(self.checkpoint, layers)
+        weights.save(model, self.out, half=self.half, record={"imported_from": self.checkpoint.name})
+        print(f"wrote {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """Print what a condvae file holds."""
+
+    model: Annotated[Path, tyro.conf.Positional]
+    """A .safetensors file."""
+    as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
+    """Print everything as JSON."""
+
+    def run(self) -> None:
+        from condvae import weights
+        from condvae.vdvae import VDVAEConfig
+
+        header = weights.describe(self.model)
+        if self.as_json:
+            print(json.dumps(header, indent=1))
+            return
+        config = VDVAEConfig.from_dict(header["config"])
+        partial = header["partial"]
+        print(f"{self.model}: {'conditional' if partial else 'unconditional'} VAE, {header['parameters']:,} weights")
+        print(f"images        {config.channels} x {config.image_size} x {config.image_size}")
+        groups = {stage.resolution: stage.groups for stage in config.decoder_stages if stage.groups}
+        by_resolution = ", ".join(f"{count} at {resolution}" for resolution, count in groups.items())
+        print(f"latent groups {sum(groups.values())}: {by_resolution}")
+        print(f"likelihood    {config.likelihood}")
+        if partial:
+            print(f"partial       {partial['channels']} input channels, {partial['form']}")
+        for key, value in header["record"].items():
+            print(f"{key:13} {value}")
+
+
+Verb: TypeAlias = (
+    Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
+    | Annotated[Info, tyro.conf.subcommand("info", prefix_name=False)]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one verb; bad input is one sentence on stderr and exit code 2."""
+    verb: Import | Info = tyro.cli(Verb, prog="condvae", description=condvae.__doc__, args=arguments)
+    try:
+        verb.run()
+    except (ValueError, OSError) as error:
+        print(f"condvae: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""p(x | z): what the decoder's last layer says of every pixel.
+
+Both likelihoods treat pixels as independent given z, so `log_prob` is per pixel, [B, H, W], and any subset of pixels
+can be summed. Parameters are the decoder's outputs [B, P, H, W]; images are [B, C, H, W] in [-1, 1].
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from condvae.gaussian import Gaussian
+from condvae.noise import PIXEL_COMPONENT_STREAM, PIXEL_VALUE_STREAM, NoiseSource, as_noise
+from condvae.pixels import to_levels, to_uint8
+
+_MIN_LOG_SCALE = -7.0
+_SMALL_MASS = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticMixture:
+    """Discretised mixture of logistics (Salimans et al. 2017, PixelCNN++): the probability of each grey level.
+
+    A component is a logistic per channel with a shared weight; green leans on red, blue on red and green, linearly.
+    `bins` says which numbers stand for the grey levels:
+
+    - "public": as the public checkpoints were trained. 5-bit levels keep their 8-bit values 0, 8, ..., 248 while a bin
+      is 2/31 wide: bins overlap by 2.8 % and the uppermost is closed, so probabilities do not quite sum to one. Where a
+      bin's mass is at most 1e-5, the density at its centre stands in.
+    - "exact": levels evenly spread over [-1, 1], bins that tile the line. Probabilities sum to one.
+    """
+
+    kind: ClassVar[str] = "logistic_mixture"
+    channels: int = 3
+    components: int = 10
+    bits: int = 8
+    bins: Literal["public", "exact"] = "public"
+
+    def __post_init__(self) -> None:
+        _check_channels(self.channels)
+        if self.bits not in (5, 8):
+            raise ValueError(f"the likelihood has {self.bits} bits, expected 5 or 8")
+        if self.bins not in ("public", "exact"):
+            raise ValueError(f"the likelihood's bins are {self.bins!r}, expected 'public' or 'exact'")
+        if self.components < 1:
+            raise ValueError(f"the likelihood has {self.components} components, expected at least 1")
+
+    @property
+    def parameters_per_pixel(self) -> int:
+        """RGB: weight, and mean, log-scale, coefficient per channel (10 a component); grey: weight, mean, log-scale."""
+        return self.components * (10 if self.channels == 3 else 3)
+
+    @property
+    def levels(self) -> int:
+        return 1 << self.bits
+
+    @property
+    def half_bin(self) -> float:
+        return 1 / (self.levels - 1)
+
+    @property
+    def _spacing(self) -> float:
+        """Distance between neighbouring levels, in [-1, 1]."""
+        return 2 * self.half_bin if self.bins == "exact" else 2 ** (8 - self.bits) / 127.5
+
+    def level_values(self) -> Tensor:
+        """The numbers in [-1, 1] that stand for levels 0, 1, ..., 2**bits - 1."""
+        return torch.arange(self.levels) * self._spacing - 1
+
+    def quantise(self, x: Tensor) -> Tensor:
+        """8-bit images in [-1, 1] on this likelihood's levels: the target that `log_prob` scores."""
+        level = torch.div(to_levels(x).round(), 2 ** (8 - self.bits), rounding_mode="floor")
+        return level * self._spacing - 1
+
+    def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
+        """Log-probability of each pixel, all channels together, in nats: [B, H, W]. x comes from `quantise`."""
+        log_weights, means, log_scales, coefficients = self._split(parameters)
+        x = x.unsqueeze(2)  # [B, C, 1, H, W] against components
+        if self.channels == 3:
+            red, green = x[:, 0], x[:, 1]
+            means = torch.stack(
+                (
+                    means[:, 0],
+                    means[:, 1] + coefficients[:, 0] * red,
+                    means[:, 2] + coefficients[:, 1] * red + coefficients[:, 2] * green,
+                ),
+                dim=1,
+            )
+        return torch.logsumexp(log_weights + self._log_mass(x, means, log_scales).sum(dim=1), dim=1)
+
+    def _log_mass(self, x: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
+        """log of the logistic's mass in the bin around x, [B, C, K, H, W]."""
+        inverse_scale = (-log_scales).exp()
+        upper = (x + self.half_bin - means) * inverse_scale
+        lower = (x - self.half_bin - means) * inverse_scale
+        # sigmoid(u) - sigmoid(l) = sigmoid(u) sigmoid(-l) (1 - exp(l - u)): no cancellation, however small the mass.
+        width = (2 * self.half_bin * inverse_scale).clamp_min(torch.finfo(x.dtype).tiny)
+        log_mass = F.logsigmoid(upper) + F.logsigmoid(-lower) + (-torch.expm1(-width)).log()
+        if self.bins == "public":
+            middle = (x - means) * inverse_scale
+            log_density = middle - log_scales - 2 * F.softplus(middle)
+            log_mass = torch.where(
+                log_mass > math.log(_SMALL_MASS), log_mass, log_density - math.log((self.levels - 1) / 2)
+            )
+        # The first and the last bin are open-ended.
+        log_mass = torch.where(x < -0.999, F.logsigmoid(upper), log_mass)
+        return torch.where(x > 0.999, F.logsigmoid(-lower), log_mass)
+
+    def sample(self, parameters: Tensor, noise: NoiseSource) -> Tensor:
+        """An image [B, C, H, W] on this likelihood's levels: exactly the distribution that `log_prob` describes."""
+        noise = as_noise(noise)
+        log_weights, means, log_scales, coefficients = self._split(parameters)
+        # Gumbel-max: argmax of log-weight - log(-log u) has the components' probabilities.
+        u = noise.uniform(PIXEL_COMPONENT_STREAM, log_weights.shape, parameters.device)
+        tiny = torch.finfo(u.dtype).tiny
+        gumbel = -(-(u.clamp_min(tiny).log())).clamp_min(tiny).log()
+        component = (log_weights + gumbel).argmax(dim=1)[:, None, None]  # [B, 1, 1, H, W]
+
+        def of_component(values: Tensor) -> Tensor:
+            return values.gather(2, component.expand(-1, values.shape[1], -1, -1, -1)).squeeze(2)
+
+        mean, log_scale = of_component(means), of_component(log_scales)
+        u = noise.uniform(PIXEL_VALUE_STREAM, mean.shape, parameters.device)
+        deviation = log_scale.exp() * torch.logit(u, eps=1e-7)
+        # Each channel is put on its level before the next leans on it, as in log_prob.
+        first = self._nearest_level(mean[:, 0] + deviation[:, 0])
+        if self.channels == 1:
+            return first.unsqueeze(1)
+        lean = of_component(coefficients)
+        second = self._nearest_level(mean[:, 1] + lean[:, 0] * first + deviation[:, 1])
+        third = self._nearest_level(mean[:, 2] + lean[:, 1] * first + lean[:, 2] * second + deviation[:, 2])
+        return torch.stack((first, second, third), dim=1)
+
+    def mean(self, parameters: Tensor) -> Tensor:
+        """The mean image [B, C, H, W], for pictures.
+
+        A logistic cut to [-1, 1] has the mean E[clip(X)] = 1 - s (softplus((1 - m) / s) - softplus((-1 - m) / s)).
+        Green and blue lean on the means of the channels before them: exact but for clipping at the ends of the range.
+        """
+        log_weights, means, log_scales, coefficients = self._split(parameters)
+        scales = log_scales.exp()
+
+        def clipped(channel: int, centre: Tensor) -> Tensor:
+            s = scales[:, channel]
+            return 1 - s * (F.softplus((1 - centre) / s) - F.softplus((-1 - centre) / s))
+
+        first = clipped(0, means[:, 0])
+        by_component = [first]
+        if self.channels == 3:
+            second = clipped(1, means[:, 1] + coefficients[:, 0] * first)
+            third = clipped(2, means[:, 2] + coefficients[:, 1] * first + coefficients[:, 2] * second)
+            by_component += [second, third]
+        weights = log_weights.exp().unsqueeze(1)
+        return (weights * torch.stack(by_component, dim=1)).sum(dim=2).clamp(-1, 1)
+
+    def to_uint8(self, x: Tensor) -> Tensor:
+        """Samples or means as grey levels; public 5-bit levels are floors, and their middle is 3.5 grey levels up."""
+        floored = self.bins == "public" and self.bits == 5
+        return to_uint8(x + 3.5 / 127.5) if floored else to_uint8(x)
+
+    def _nearest_level(self, x: Tensor) -> Tensor:
+        return ((x + 1) / self._spacing).round().clamp(0, self.levels - 1) * self._spacing - 1
+
+    def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """log-weights [B, K, H, W]; means, log-scales and coefficients [B, C, K, H, W] (grey: no coefficients)."""
+        parameters = _full_precision(parameters)
+        batch, _, height, width = parameters.shape
+        k = self.components
+        per_channel = parameters[:, k:].reshape(batch, self.channels, -1, k, height, width)
+        coefficients = per_channel[:, :, 2].tanh() if self.channels == 3 else per_channel[:, :, :0]
+        log_scales = per_channel[:, :, 1].clamp_min(_MIN_LOG_SCALE)
+        return parameters[:, :k].log_softmax(dim=1), per_channel[:, :, 0], log_scales, coefficients
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianPixels:
+    """A normal distribution per channel that does not model detail below a noise floor s.
+
+    The image counts as N(x, s^2), and `log_prob` is -KL(N(x, s^2) || N(mean, std^2)): a std under s gains nothing.
+    Its nats measure information above the floor: compare them only with the same floor.
+    """
+
+    kind: ClassVar[str] = "gaussian"
+    channels: int = 3
+    noise_floor: float = 0.03
+
+    def __post_init__(self) -> None:
+        _check_channels(self.channels)
+        if not 0 < self.noise_floor < 1:
+            raise ValueError(
+                f"the noise floor is {self.noise_floor}, expected a number between 0 and 1 (images are in [-1, 1])"
+            )
+
+    @property
+    def parameters_per_pixel(self) -> int:
+        return 2 * self.channels
+
+    def quantise(self, x: Tensor) -> Tensor:
+        return x
+
+    def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
+        """-KL(N(x, floor^2) || N(mean, std^2)) of each pixel, summed over channels, in nats: [B, H, W]."""
+        seen = Gaussian(x, torch.full_like(x, math.log(self.noise_floor)))
+        return -seen.kl_to(self._gaussian(parameters)).sum(dim=1)
+
+    def sample(self, parameters: Tensor, noise: NoiseSource) -> Tensor:
+        gaussian = self._gaussian(parameters)
+        normal = as_noise(noise).normal(PIXEL_VALUE_STREAM, gaussian.mean.shape, parameters.device)
+        return gaussian.sample(normal).clamp(-1, 1)
+
+    def mean(self, parameters: Tensor) -> Tensor:
+        return self._gaussian(parameters).mean.clamp(-1, 1)
+
+    def to_uint8(self, x: Tensor) -> Tensor:
+        return to_uint8(x)
+
+    def _gaussian(self, parameters: Tensor) -> Gaussian:
+        mean, raw = _full_precision(parameters).chunk(2, dim=1)
+        floor = math.log(self.noise_floor)
+        return Gaussian(mean, floor + F.softplus(raw - floor))  # a smooth maximum of raw and the floor
+
+
+Likelihood: TypeAlias = LogisticMixture | GaussianPixels
+
+
+def _check_channels(channels: int) -> None:
+    if channels not in (1, 3):
+        raise ValueError(f"images have {channels} channels, expected 1 or 3")
+
+
+def _full_precision(parameters: Tensor) -> Tensor:
+    return parameters.float() if parameters.dtype in (torch.bfloat16, torch.float16) else parameters

@@ -1,0 +1,234 @@
+"""The three bounds of the paper, one walk down the decoder each: they differ in where z comes from and what is scored.
+
+    bound      z from     KL per group     pixels          lower-bounds            equation
+    elbo       q(z|x)     q to p           all             log p(x)                eq:eelbo
+    forward    q(z|x)     q to c           unknown (x~)    log p_cond(x~|y)        eq:forward-elbo
+    reverse    c(z|y)     c to p           known (y)       log p(y)                eq:reverse-obj
+
+KLs are analytic per group given z_<l (the paper's appendix on KL estimates), or estimated from the sampled z.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from condvae.gaussian import Gaussian
+from condvae.noise import NoiseSource, as_noise
+from condvae.observe.observation import Observation
+from condvae.partial import ConditionalVAE
+from condvae.vdvae.encoder import Source
+from condvae.vdvae.model import VDVAE, Score, Step
+
+KLEstimate: TypeAlias = Literal["analytic", "sampled"]
+Target: TypeAlias = Literal["unknown", "whole"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A lower bound on a log-probability, for every image of a batch."""
+
+    log_likelihood_nats: Tensor | None
+    """[B]: log p of the scored pixels given z. None where it was left out because no gradient flows through it."""
+    kl_nats: Tensor
+    """[B, L]: one column per latent group."""
+    image_dims: int
+    """C * H * W."""
+    scored_dims: Tensor
+    """[B]: how many of them the likelihood scores."""
+    likelihood_weight: float = 1.0
+    """Factor on the likelihood in `loss` alone."""
+
+    @property
+    def nats(self) -> Tensor:
+        """[B]: the bound itself, log-likelihood minus KL."""
+        if self.log_likelihood_nats is None:
+            raise ValueError("the likelihood was left out of this bound: compute it with likelihood=True")
+        return self.log_likelihood_nats - self.kl_nats.sum(dim=1)
+
+    @property
+    def bits_per_dim(self) -> Tensor:
+        """[B]: -bound in bits over all C * H * W dimensions, known ones included (what public code reports)."""
+        return -self.nats / (self.image_dims * math.log(2))
+
+    @property
+    def bits_per_scored_dim(self) -> Tensor:
+        """[B]: -bound in bits over the scored dimensions alone; infinite or NaN where there are none."""
+        return -self.nats / (self.scored_dims * math.log(2))
+
+    @property
+    def loss(self) -> Tensor:
+        """What training minimises: -bound in nats per dimension, mean over the batch; without likelihood, its KL."""
+        objective = -self.kl_nats.sum(dim=1)
+        if self.log_likelihood_nats is not None:
+            objective = objective + self.likelihood_weight * self.log_likelihood_nats
+        return -objective.mean() / self.image_dims
+
+
+def elbo(vae: VDVAE, x: Tensor, *, noise: NoiseSource, kl: KLEstimate = "analytic", check_values: bool = True) -> Bound:
+    """E_q [log p(x | z)] - KL(q(z | x) || p(z)) for images [B, C, H, W] in [-1, 1].
+
+    check_values looks at every pixel for NaN and range, which waits for the device: training turns it off.
+    """
+    vae.check(x, values=check_values)
+    score = _kl_score(kl, lambda step: step.prior)
+    descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
+    everywhere = torch.ones(len(x), *x.shape[2:], dtype=torch.bool, device=x.device)
+    return _bound(vae, descent.state, descent.scores, x, everywhere)
+
+
+def forward(
+    model: ConditionalVAE,
+    x: Tensor,
+    observation: Observation,
+    *,
+    noise: NoiseSource,
+    target: Target = "unknown",
+    kl: KLEstimate = "analytic",
+    likelihood: bool = True,
+    check_values: bool = True,
+) -> Bound:
+    """O_for: E_q [log p(x~ | z)] - KL(q(z | x) || c(z | y)), the mass-covering objective (eq:forward-elbo).
+
+    target: x~ is the unknown pixels, or the whole image; where `observation.known` is None all pixels are unknown.
+    likelihood: with a frozen artifact that term is a constant in psi, and a training step can leave it out.
+    """
+    vae = model.artifact
+    vae.check(x, values=check_values)
+    _check_batch(x, observation)
+    c = model.posterior(observation)
+    # z from q: the states carry no gradient of psi, and with a frozen artifact none at all.
+    score = _kl_score(kl, lambda step: c(step.group, step.state, step.prior))
+    descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
+    return _bound(vae, descent.state, descent.scores, x, _scored(observation, target), likelihood=likelihood)
+
+
+def reverse(
+    model: ConditionalVAE,
+    observation: Observation,
+    *,
+    noise: NoiseSource,
+    likelihood_weight: float = 1.0,
+    kl: KLEstimate = "analytic",
+    check_values: bool = True,
+) -> Bound:
+    """O_rev: E_c [log p(y | z)] - KL(c(z | y) || p(z)), the mode-seeking objective of IPA-R (eq:reverse-obj).
+
+    Needs no x: y must be pixels. likelihood_weight may be annealed; it changes `loss`, not the reported nats.
+    """
+    known, pixels = observation.known, observation.pixels
+    if known is None or pixels is None:
+        raise ValueError(
+            "the reverse objective needs p(y | x), known only where y is pixels of x: this observation has none"
+        )
+    vae = model.artifact
+    vae.check(pixels, name="observation.pixels", values=check_values)
+    score = _kl_score(kl, lambda step: step.prior)
+    descent = vae.descend(model.posterior(observation), batch=len(observation), noise=noise, score=score)
+    return _bound(vae, descent.state, descent.scores, pixels, known[:, 0], likelihood_weight=likelihood_weight)
+
+
+@torch.no_grad()
+def importance_weighted(
+    model: VDVAE | ConditionalVAE,
+    x: Tensor,
+    observation: Observation | None = None,
+    *,
+    samples: int,
+    noise: NoiseSource,
+    target: Target = "unknown",
+) -> Tensor:
+    """A tighter bound, [B] in nats: log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), z_s from q.
+
+    On log p_cond(x~ | y) for a ConditionalVAE with an observation; on log p(x), with the prior for c, for a VDVAE.
+    Its expectation grows with S towards the log-probability (Burda et al. 2016). Takes one sample at a time.
+    """
+    if samples < 1:
+        raise ValueError(f"samples is {samples}, expected at least 1")
+    noise = as_noise(noise)
+    vae: VDVAE
+    c: Source | None
+    if isinstance(model, VDVAE):
+        if observation is not None:
+            raise ValueError("an unconditional model takes no observation")
+        vae, c = model, None
+        scored = torch.ones(len(x), *x.shape[2:], dtype=torch.bool, device=x.device)
+    else:
+        if observation is None:
+            raise ValueError("a conditional model needs an observation")
+        _check_batch(x, observation)
+        vae, c = model.artifact, model.posterior(observation)
+        scored = _scored(observation, target)
+    vae.check(x)
+    q = vae.posterior(x)
+
+    def log_weight(step: Step) -> Tensor:
+        explained = c(step.group, step.state, step.prior) if c else step.prior
+        return explained.log_prob(step.z) - step.drawn_from.log_prob(step.z)
+
+    log_weights = []
+    groups = 0
+    for sample in range(samples):
+        # Streams of its own for every sample: with per-image seeds they would otherwise all be the same.
+        descent = vae.descend(q, batch=len(x), noise=noise, score=log_weight, first_stream=sample * groups)
+        assert descent.scores is not None
+        groups = len(descent.latents)
+        log_weights.append(_sum_pixels(vae, descent.state, x, scored) + descent.scores.sum(dim=1))
+    return torch.logsumexp(torch.stack(log_weights), dim=0) - math.log(samples)
+
+
+def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> Score:
+    """KL(what z was drawn from || other) at one step."""
+    if estimate not in ("analytic", "sampled"):
+        raise ValueError(f"the KL estimate is {estimate!r}, expected 'analytic' or 'sampled'")
+
+    def analytic(step: Step) -> Tensor:
+        return step.drawn_from.kl_to(other(step))
+
+    def sampled(step: Step) -> Tensor:
+        return step.drawn_from.log_prob(step.z) - other(step).log_prob(step.z)
+
+    return analytic if estimate == "analytic" else sampled
+
+
+def _scored(observation: Observation, target: Target) -> Tensor:
+    """[B, H, W] bool: the pixels of x~."""
+    if target not in ("unknown", "whole"):
+        raise ValueError(f"the target is {target!r}, expected 'unknown' or 'whole'")
+    y = observation.y
+    if target == "whole" or observation.known is None:
+        return torch.ones(len(y), *y.shape[2:], dtype=torch.bool, device=y.device)
+    return ~observation.known[:, 0]
+
+
+def _sum_pixels(vae: VDVAE, state: Tensor, x: Tensor, scored: Tensor) -> Tensor:
+    # where(), not a product: a pixel that is not scored may hold anything.
+    return torch.where(scored, vae.pixel_log_prob(state, x), 0.0).sum(dim=(1, 2))
+
+
+def _bound(
+    vae: VDVAE,
+    state: Tensor,
+    kl_nats: Tensor | None,
+    x: Tensor,
+    scored: Tensor,
+    *,
+    likelihood: bool = True,
+    likelihood_weight: float = 1.0,
+) -> Bound:
+    assert kl_nats is not None  # every caller of descend above passes a score
+    return Bound(
+        log_likelihood_nats=_sum_pixels(vae, state, x, scored) if likelihood else None,
+        kl_nats=kl_nats,
+        image_dims=vae.config.image_dims,
+        scored_dims=scored.sum(dim=(1, 2)) * vae.config.channels,
+        likelihood_weight=likelihood_weight,
+    )
+
+
+def _check_batch(x: Tensor, observation: Observation) -> None:
+    if len(x) != len(observation):
+        raise ValueError(f"{len(x)} images were given with {len(observation)} observations, expected as many")

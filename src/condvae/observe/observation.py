@@ -1,0 +1,63 @@
+"""An observation y of images x, and the one that image completion uses: some pixels are known."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What is known of a batch of images. The word "mask" has no fixed meaning; `known` is True where observed."""
+
+    y: Tensor
+    """What the partial encoder sees: [B, Cy, H, W]."""
+    known: Tensor | None = None
+    """[B, 1, H, W] bool. None: the whole image is unknown, as with edges or a class label."""
+    pixels: Tensor | None = None
+    """[B, C, H, W] in [-1, 1]: the known pixels' values; what stands elsewhere is never used."""
+
+    def __post_init__(self) -> None:
+        if self.y.ndim != 4:
+            raise ValueError(f"y has {self.y.ndim} dimensions, expected [B, channels, H, W]")
+        batch, _, height, width = self.y.shape
+        if self.known is not None:
+            check_known(self.known, (batch, 1, height, width))
+        if self.pixels is not None:
+            if self.known is None:
+                raise ValueError("pixels were given without saying which of them are known")
+            if self.pixels.shape[0] != batch or self.pixels.shape[2:] != (height, width):
+                raise ValueError(
+                    f"pixels have shape {tuple(self.pixels.shape)}, expected [{batch}, C, {height}, {width}]"
+                )
+
+    def __len__(self) -> int:
+        return self.y.shape[0]
+
+    def paste(self, images: Tensor, *, n: int = 1) -> Tensor:
+        """Put the known pixels back into images [B * n, C, H, W], n beside each other for each observation."""
+        if self.known is None or self.pixels is None:
+            return images
+        known, pixels = self.known.repeat_interleave(n, dim=0), self.pixels.repeat_interleave(n, dim=0)
+        return torch.where(known, pixels, images)
+
+
+def observe_pixels(x: Tensor, known: Tensor, normalise: Callable[[Tensor], Tensor]) -> Observation:
+    """y = concat(x * known, known): some pixels of x, normalised as the artifact sees images, and which they are.
+
+    x: [B, C, H, W] in [-1, 1]; known: [B, 1, H, W] bool, True where observed.
+    """
+    check_known(known, (x.shape[0], 1, *x.shape[2:]))
+    # where(), not a product: unknown pixels may hold anything, NaN included, and must not reach y.
+    shown = torch.where(known, normalise(x), 0.0)
+    y = torch.cat((shown, known.to(shown.dtype)), dim=1)
+    return Observation(y=y, known=known, pixels=torch.where(known, x, 0.0))
+
+
+def check_known(known: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless `known` is a bool tensor of that shape."""
+    if known.shape != shape:
+        raise ValueError(f"known has shape {tuple(known.shape)}, expected {tuple(shape)}")
+    if known.dtype != torch.bool:
+        raise ValueError(f"known is {known.dtype}, expected bool: True where a pixel was observed")

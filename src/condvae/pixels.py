@@ -1,0 +1,54 @@
+"""The one convention for pixel values: float images [B, C, H, W] in [-1, 1], from and to 8-bit grey levels."""
+
+import torch
+from torch import Tensor
+
+
+def from_uint8(levels: Tensor) -> Tensor:
+    """Grey levels 0..255 as float32 in [-1, 1]."""
+    if levels.dtype != torch.uint8:
+        raise ValueError(f"expected uint8 grey levels, got {levels.dtype}")
+    return levels.float() / 127.5 - 1
+
+
+def to_levels(x: Tensor) -> Tensor:
+    """Values in [-1, 1] as real-valued grey levels in 0..255."""
+    return (x + 1) * 127.5
+
+
+def to_uint8(x: Tensor) -> Tensor:
+    """Values in [-1, 1] as the nearest grey levels."""
+    return to_levels(x).round().clamp(0, 255).to(torch.uint8)
+
+
+def check_images(x: Tensor, *, channels: int, size: int, name: str = "x", values: bool = True) -> None:
+    """Raise a ValueError unless x is [B, channels, size, size] in [-1, 1].
+
+    values: look at every pixel, which waits for the device.
+    """
+    expected = f"expected [batch, {channels}, {size}, {size}]"
+    if x.ndim != 4:
+        raise ValueError(f"{name} has {x.ndim} dimensions, {expected}")
+    if x.shape[1] != channels:
+        raise ValueError(f"{name} has {x.shape[1]} channels, {expected}")
+    if x.shape[2] != x.shape[3]:
+        raise ValueError(f"{name} is {x.shape[2]} x {x.shape[3]} pixels, which is not square, {expected}")
+    if x.shape[2] != size:
+        raise ValueError(f"{name} is {x.shape[2]} x {x.shape[3]} pixels, {expected}: resize it, or use another model")
+    if not x.is_floating_point():
+        raise ValueError(
+            f"{name} is {x.dtype}, expected float values in [-1, 1]: pixels.from_uint8 converts grey levels"
+        )
+    if values:
+        check_values(x, name=name)
+
+
+def check_values(x: Tensor, *, name: str = "x") -> None:
+    """Raise a ValueError unless every pixel is a number in [-1, 1]."""
+    if not torch.isfinite(x).all():
+        raise ValueError(f"{name} holds NaN or infinite pixels, expected numbers in [-1, 1]")
+    low, high = float(x.min()), float(x.max())
+    if low < -1.001 or high > 1.001:
+        raise ValueError(
+            f"{name} has pixels from {low:g} to {high:g}, expected [-1, 1]: pixels.from_uint8 converts grey levels"
+        )

@@ -1,0 +1,101 @@
+"""Drawing images: from the prior, from q(z | x) (reconstructions), and from p_cond(x | y)."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from condvae.noise import NoiseSource, SeededNoise, as_noise
+from condvae.observe.observation import Observation
+from condvae.partial import ConditionalVAE
+from condvae.vdvae.encoder import Source
+from condvae.vdvae.model import VDVAE
+
+Pixels: TypeAlias = Literal["sample", "mean"]
+Temperature: TypeAlias = float | Sequence[float]
+
+
+class Samples(NamedTuple):
+    """Images and the latents that they were made from."""
+
+    images: Tensor
+    """[N, C, H, W] in [-1, 1]; `likelihood.to_uint8` makes grey levels of them."""
+    latents: list[Tensor]
+    """z_1, ..., z_L: `given=` takes them back, all or the first few."""
+
+
+def sample_prior(
+    vae: VDVAE,
+    n: int,
+    *,
+    noise: NoiseSource,
+    temperature: Temperature = 1.0,
+    pixels: Pixels = "sample",
+    given: Sequence[Tensor | None] = (),
+) -> Samples:
+    """n unconditional images, z from p(z)."""
+    return _draw(vae, None, n, noise, temperature, pixels, given)
+
+
+def reconstruct(
+    vae: VDVAE,
+    x: Tensor,
+    *,
+    noise: NoiseSource,
+    temperature: Temperature = 1.0,
+    pixels: Pixels = "mean",
+    given: Sequence[Tensor | None] = (),
+) -> Samples:
+    """Images [B, C, H, W] in [-1, 1] through the model and back, z from q(z | x)."""
+    vae.check(x)
+    with torch.no_grad():
+        return _draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
+
+
+def sample_conditional(
+    model: ConditionalVAE,
+    observation: Observation,
+    n: int = 1,
+    *,
+    noise: NoiseSource,
+    temperature: Temperature = 1.0,
+    pixels: Pixels = "sample",
+    given: Sequence[Tensor | None] = (),
+) -> Samples:
+    """n images for each observation, beside each other, [B * n, C, H, W]: z from c(z | y), x from p(x | z).
+
+    y is encoded once for all n. These are samples of p_cond(x | y): `observation.paste` puts the known pixels back
+    where a completion is wanted.
+    """
+    with torch.no_grad():
+        c = model.posterior(observation).repeat(n)
+        return _draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
+
+
+def seeds_from(seed: int, n: int, *, first: int = 0) -> SeededNoise:
+    """Noise for samples first, ..., first + n - 1 of a call with one seed: sample i does not depend on n."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"the seed is {seed}, expected a whole number from 0 to 2**32 - 1")
+    return SeededNoise([(seed << 32) + i for i in range(first, first + n)])
+
+
+@torch.no_grad()
+def _draw(
+    vae: VDVAE,
+    source: Source | None,
+    n: int,
+    noise: NoiseSource,
+    temperature: Temperature,
+    pixels: Pixels,
+    given: Sequence[Tensor | None],
+) -> Samples:
+    if pixels not in ("sample", "mean"):
+        raise ValueError(f"pixels is {pixels!r}, expected 'sample' or 'mean'")
+    if n < 1:
+        raise ValueError(f"{n} samples were asked for, expected at least 1")
+    noise = as_noise(noise)
+    descent = vae.descend(source, batch=n, noise=noise, temperature=temperature, given=given)
+    parameters = vae.decoder.pixel_parameters(descent.state)
+    images = vae.likelihood.mean(parameters) if pixels == "mean" else vae.likelihood.sample(parameters, noise)
+    return Samples(images, descent.latents)

@@ -1,0 +1,21 @@
+"""The artifact: VD-VAE, an unconditional hierarchical VAE (Child 2020), with its presets."""
+
+from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
+from condvae.vdvae.encoder import Encoder, Posterior, Source
+from condvae.vdvae.model import VDVAE, Descent, Step
+from condvae.vdvae.presets import PRESETS, PUBLIC_PRESETS, preset
+
+__all__ = [
+    "PRESETS",
+    "PUBLIC_PRESETS",
+    "VDVAE",
+    "Descent",
+    "Encoder",
+    "Normalisation",
+    "Posterior",
+    "Source",
+    "Stage",
+    "Step",
+    "VDVAEConfig",
+    "preset",
+]

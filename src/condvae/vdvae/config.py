@@ -1,0 +1,150 @@
+"""The shape of a VD-VAE as data: one row per resolution, and what holds for the whole network."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from condvae.gaussian import Scales
+from condvae.likelihood import GaussianPixels, Likelihood, LogisticMixture
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One resolution of encoder and decoder."""
+
+    resolution: int
+    width: int
+    """Channels of the states at this resolution."""
+    inner: int
+    """Channels inside a block, between its two 1x1 convolutions."""
+    encoder_blocks: int
+    """The last of them pools down to the next stage; the coarsest stage has no next and may have no blocks."""
+    decoder_blocks: int
+    """0: the decoder passes this resolution by."""
+    latent_blocks: int | None = None
+    """How many decoder blocks carry latents, before those that do not. None: all."""
+
+    @property
+    def groups(self) -> int:
+        """Latent groups at this resolution."""
+        return self.decoder_blocks if self.latent_blocks is None else self.latent_blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalisation:
+    """What the networks see of 8-bit grey levels: (level + shift) * scale."""
+
+    shift: float = -127.5
+    scale: float = 1 / 64
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0:
+            raise ValueError(f"the normalisation's scale is {self.scale}, expected a positive number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VDVAEConfig:
+    """A whole network. Defaults are the public architecture's; `presets.preset` gives complete ones by name."""
+
+    stages: tuple[Stage, ...]
+    """From the image's resolution down to the coarsest."""
+    latent_channels: int = 16
+    largest_bias: int = 64
+    """States start as a learnt bias image up to this resolution, above it at zero."""
+    scales: Scales = "log_std"
+    """How network outputs become standard deviations."""
+    likelihood: Likelihood = field(default_factory=LogisticMixture)
+    normalisation: Normalisation = field(default_factory=Normalisation)
+
+    def __post_init__(self) -> None:
+        _check_stages(self.stages)
+        if self.latent_channels < 1:
+            raise ValueError(f"latent_channels is {self.latent_channels}, expected at least 1")
+        if self.scales not in ("log_std", "softplus"):
+            raise ValueError(f"scales is {self.scales!r}, expected 'log_std' or 'softplus'")
+
+    @property
+    def image_size(self) -> int:
+        return self.stages[0].resolution
+
+    @property
+    def channels(self) -> int:
+        return self.likelihood.channels
+
+    @property
+    def image_dims(self) -> int:
+        return self.channels * self.image_size**2
+
+    @property
+    def decoder_stages(self) -> tuple[Stage, ...]:
+        """The stages that the decoder visits, coarse to fine."""
+        return tuple(stage for stage in reversed(self.stages) if stage.decoder_blocks)
+
+    @property
+    def group_stages(self) -> tuple[Stage, ...]:
+        """The stage of every latent group z_1, ..., z_L."""
+        return tuple(stage for stage in self.decoder_stages for _ in range(stage.groups))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; `from_dict` reads it back."""
+        plain = dataclasses.asdict(self)
+        plain["likelihood"] = {"kind": self.likelihood.kind, **plain["likelihood"]}
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "VDVAEConfig":
+        """The config that `to_dict` wrote; an unknown or missing key is an error that names it."""
+        values = dict(plain)
+        if "stages" in values:
+            values["stages"] = tuple(strict(Stage, stage, where="stage") for stage in values["stages"])
+        if "normalisation" in values:
+            values["normalisation"] = strict(Normalisation, values["normalisation"], where="normalisation")
+        if "likelihood" in values:
+            likelihood = dict(values["likelihood"])
+            kinds: dict[Any, type[Likelihood]] = {kind.kind: kind for kind in (LogisticMixture, GaussianPixels)}
+            kind = likelihood.pop("kind", None)
+            if kind not in kinds:
+                raise ValueError(f"unknown likelihood {kind!r}, expected one of {', '.join(kinds)}")
+            values["likelihood"] = strict(kinds[kind], likelihood, where="likelihood")
+        return strict(cls, values, where="network config")
+
+
+def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
+    """cls(**plain) for a dataclass, with unknown and missing keys named in a ValueError."""
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
+    if unknown := sorted(set(plain) - set(fields)):
+        raise ValueError(f"unknown key in {where}: {', '.join(unknown)}; known are {', '.join(fields)}")
+    required = {n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING}
+    if missing := sorted(required - set(plain)):
+        raise ValueError(f"missing key in {where}: {', '.join(missing)}")
+    return cls(**plain)
+
+
+def _check_stages(stages: tuple[Stage, ...]) -> None:
+    if not stages:
+        raise ValueError("a network needs at least one stage")
+    for stage in stages:
+        r = stage.resolution
+        if r < 1 or r & (r - 1):
+            raise ValueError(f"a stage has resolution {r}, expected a power of two")
+        if stage.width < 1 or stage.inner < 1:
+            raise ValueError(f"stage {r} has width {stage.width} and inner width {stage.inner}, expected at least 1")
+        if min(stage.encoder_blocks, stage.decoder_blocks) < 0:
+            raise ValueError(f"stage {r} has a negative number of blocks")
+        if not 0 <= stage.groups <= stage.decoder_blocks:
+            raise ValueError(f"stage {r} has {stage.groups} latent blocks of {stage.decoder_blocks} decoder blocks")
+    for finer, coarser in itertools.pairwise(stages):
+        if coarser.resolution >= finer.resolution:
+            raise ValueError(
+                f"stage {coarser.resolution} follows {finer.resolution}, expected ever coarser resolutions"
+            )
+        if finer.encoder_blocks == 0:
+            raise ValueError(f"stage {finer.resolution} has no encoder block to pool down to {coarser.resolution}")
+    if stages[0].decoder_blocks == 0:
+        raise ValueError(f"stage {stages[0].resolution} has no decoder blocks, so the decoder cannot reach the image")
+    if not any(stage.groups for stage in stages):
+        raise ValueError("no stage has latents")

@@ -1,0 +1,108 @@
+"""q(z | x), and with other inputs c(z | y): an amortised posterior over all groups of latents.
+
+The encoder and the partial encoder are the same network with different inputs, so both are this class.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from condvae.gaussian import Gaussian, Scales
+from condvae.vdvae.blocks import Block, convolution, fit_channels
+from condvae.vdvae.config import VDVAEConfig
+
+Source: TypeAlias = Callable[[int, Tensor, Gaussian], Gaussian]
+"""(group l, decoder state h, prior p(z_l | z_<l)) -> a distribution of z_l: the prior itself, q(. | x) or c(. | y)."""
+
+
+class Pyramid(nn.Module):
+    """From the input down through all resolutions, keeping the last activation at each."""
+
+    def __init__(self, config: VDVAEConfig, channels: int) -> None:
+        super().__init__()
+        stages = config.stages
+        self.input = convolution(channels, stages[0].width, 3)
+        self.blocks = nn.ModuleList()
+        self.output_widths: list[int] = []
+        for i, stage in enumerate(stages):
+            for position in range(stage.encoder_blocks):
+                pools = position == stage.encoder_blocks - 1 and i + 1 < len(stages)
+                after = stages[i + 1] if pools else stage
+                self.blocks.append(
+                    Block(
+                        stage.width,
+                        stage.inner,
+                        stage.width,
+                        resolution=stage.resolution,
+                        residual=True,
+                        pool=stage.resolution // after.resolution,
+                    )
+                )
+                self.output_widths.append(after.width)
+        # Variance of the residual sum stays bounded with depth.
+        for block in self.blocks:
+            block.c4.weight.data.mul_(len(self.blocks) ** -0.5)  # type: ignore[union-attr, operator]
+
+    def forward(self, x: Tensor) -> dict[int, Tensor]:
+        """x: [B, C, H, W] -> {resolution: [B, width, resolution, resolution]}"""
+        state: Tensor = self.input(x)
+        activations = {state.shape[-1]: state}
+        for block, width in zip(self.blocks, self.output_widths, strict=True):
+            state = fit_channels(block(state), width)
+            activations[state.shape[-1]] = state
+        return activations
+
+
+class Encoder(nn.Module):
+    """A pyramid, and for every latent group a head on (decoder state, activation) that gives a Gaussian.
+
+    With `relative`, heads give the difference from the prior's mean and log-std and start at zero: the posterior
+    starts as the prior.
+    """
+
+    def __init__(self, config: VDVAEConfig, channels: int, *, relative: bool = False) -> None:
+        super().__init__()
+        self.channels = channels
+        self.scales: Scales = config.scales
+        self.relative = relative
+        self.resolutions = [stage.resolution for stage in config.group_stages]
+        self.pyramid = Pyramid(config, channels)
+        self.heads = nn.ModuleList(
+            Block(2 * stage.width, stage.inner, 2 * config.latent_channels, resolution=stage.resolution)
+            for stage in config.group_stages
+        )
+        if relative:
+            for head in self.heads:
+                nn.init.zeros_(head.c4.weight)  # type: ignore[arg-type, union-attr]
+
+    def forward(self, x: Tensor) -> "Posterior":
+        """Run the pyramid once; the result answers for every group."""
+        if x.ndim != 4 or x.shape[1] != self.channels:
+            raise ValueError(f"the encoder's input has shape {tuple(x.shape)}, expected [B, {self.channels}, H, W]")
+        return Posterior(self, self.pyramid(x))
+
+    def gaussian(self, group: int, state: Tensor, activation: Tensor, prior: Gaussian) -> Gaussian:
+        """The distribution of z_l given the decoder's state, and the input through its activation."""
+        raw: Tensor = self.heads[group](torch.cat((state, activation), dim=1))
+        if self.relative:
+            return prior.shifted_by(Gaussian.from_network(raw))
+        return Gaussian.from_network(raw, self.scales)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """An encoder that has seen its input: a `Source` of distributions, group by group down the decoder."""
+
+    encoder: Encoder
+    activations: Mapping[int, Tensor]
+
+    def __call__(self, group: int, state: Tensor, prior: Gaussian) -> Gaussian:
+        activation = self.activations[self.encoder.resolutions[group]]
+        return self.encoder.gaussian(group, state, activation, prior)
+
+    def repeat(self, n: int) -> "Posterior":
+        """The same input n times over ([B] -> [B * n], copies beside each other) for the price of one encoding."""
+        return Posterior(self.encoder, {r: a.repeat_interleave(n, dim=0) for r, a in self.activations.items()})

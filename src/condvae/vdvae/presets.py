@@ -1,0 +1,129 @@
+"""Networks by name: those of the public checkpoints, and small ones that train in minutes."""
+
+import dataclasses
+from typing import Any
+
+from condvae.likelihood import LogisticMixture
+from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
+
+# Rows: resolution, width, inner width, encoder blocks, decoder blocks, and latent blocks where they are not all.
+_TABLES: dict[str, list[tuple[int, ...]]] = {
+    "cifar10": [
+        (32, 384, 96, 12, 22),
+        (16, 384, 96, 7, 11),
+        (8, 384, 96, 7, 6),
+        (4, 384, 96, 4, 3),
+        (1, 384, 96, 3, 1),
+    ],
+    "imagenet32": [
+        (32, 512, 128, 16, 41),
+        (16, 512, 128, 10, 20),
+        (8, 512, 128, 9, 10),
+        (4, 512, 128, 7, 5),
+        (1, 512, 128, 6, 2),
+    ],
+    "imagenet64": [
+        (64, 512, 128, 12, 13),
+        (32, 512, 128, 21, 32),
+        (16, 512, 128, 10, 16),
+        (8, 512, 128, 9, 8),
+        (4, 512, 128, 8, 4),
+        (1, 512, 128, 5, 2),
+    ],
+    "ffhq256": [
+        (256, 512, 128, 4, 1),
+        (128, 512, 128, 9, 8),
+        (64, 512, 128, 13, 14),
+        (32, 512, 128, 18, 22),
+        (16, 512, 128, 8, 10),
+        (8, 512, 128, 6, 5),
+        (4, 512, 128, 6, 4),
+        (1, 512, 128, 4, 2),
+    ],
+    "ffhq1024": [
+        (1024, 16, 4, 2, 1),
+        (512, 32, 8, 4, 1),
+        (256, 64, 16, 6, 3),
+        (128, 512, 128, 8, 8),
+        (64, 512, 128, 11, 15),
+        (32, 512, 128, 15, 21),
+        (16, 512, 128, 8, 10),
+        (8, 512, 128, 6, 5),
+        (4, 512, 128, 6, 4),
+        (1, 512, 128, 4, 2),
+    ],
+    # Ours: no latents at the finest size, where small models leave them unused; narrow where images are large.
+    "tiny": [
+        (8, 16, 8, 2, 2, 1),
+        (4, 16, 8, 2, 2),
+        (1, 16, 8, 1, 1),
+    ],
+    "small32": [
+        (32, 64, 32, 2, 2, 0),
+        (16, 96, 32, 4, 8),
+        (8, 128, 36, 4, 7),
+        (4, 128, 32, 3, 4),
+        (1, 128, 32, 2, 2),
+    ],
+    "small64": [
+        (64, 48, 32, 2, 2, 0),
+        (32, 96, 32, 3, 4),
+        (16, 144, 48, 5, 10),
+        (8, 192, 48, 5, 8),
+        (4, 192, 48, 3, 4),
+        (1, 192, 48, 2, 2),
+    ],
+    "small128": [
+        (128, 32, 32, 2, 2, 0),
+        (64, 64, 32, 2, 2),
+        (32, 96, 32, 3, 6),
+        (16, 144, 48, 4, 10),
+        (8, 192, 48, 4, 7),
+        (4, 192, 48, 3, 4),
+        (1, 192, 48, 2, 2),
+    ],
+}
+_TABLES["xray256"] = _TABLES["ffhq256"]
+
+
+def _from_unit(shift: float, std: float) -> Normalisation:
+    """A normalisation stated for pixels in 0..1, restated for grey levels in 0..255."""
+    return Normalisation(shift=shift * 255, scale=1 / (std * 255))
+
+
+_PUBLIC: dict[str, dict[str, Any]] = {
+    "cifar10": {"normalisation": Normalisation(shift=-120.63838, scale=1 / 64.16736)},
+    "imagenet32": {"normalisation": Normalisation(shift=-116.2373, scale=1 / 69.37404)},
+    "imagenet64": {"normalisation": Normalisation(shift=-115.92961967, scale=1 / 69.37404)},
+    "ffhq256": {
+        "normalisation": Normalisation(shift=-112.8666757481, scale=1 / 69.84780273),
+        "likelihood": LogisticMixture(bits=5),
+    },
+    "xray256": {"normalisation": _from_unit(-0.5, 0.25)},
+    "ffhq1024": {"normalisation": _from_unit(-0.4387, 0.2743), "likelihood": LogisticMixture(components=2)},
+}
+_OURS: dict[str, Any] = {"scales": "softplus", "likelihood": LogisticMixture(components=5, bins="exact")}
+
+PRESETS = tuple(sorted(_TABLES))
+PUBLIC_PRESETS = tuple(sorted(_PUBLIC))
+
+
+def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAEConfig:
+    """The config of that name; `changes` replace its fields, `channels` that of its likelihood.
+
+    Public networks read three channels, x-rays too (grey, three times): `channels=1` gives the grey version.
+    """
+    if name not in _TABLES:
+        raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(PRESETS)}")
+    fields = ("resolution", "width", "inner", "encoder_blocks", "decoder_blocks", "latent_blocks")
+    stages = tuple(Stage(**dict(zip(fields, row, strict=False))) for row in _TABLES[name])
+    config = VDVAEConfig(stages=stages, **_PUBLIC.get(name, _OURS))
+    known = {f.name for f in dataclasses.fields(config)}
+    if unknown := sorted(set(changes) - known):
+        raise ValueError(
+            f"unknown key for preset {name}: {', '.join(unknown)}; known are channels, {', '.join(sorted(known))}"
+        )
+    config = dataclasses.replace(config, **changes)
+    if channels is not None:
+        config = dataclasses.replace(config, likelihood=dataclasses.replace(config.likelihood, channels=channels))
+    return config

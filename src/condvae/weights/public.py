@@ -1,0 +1,250 @@
+"""Import of public checkpoints (`.th`): VD-VAE's own, and the paper authors' conditional ones.
+
+Both are flat dictionaries of tensors, with or without a `module.` prefix from data-parallel training. The authors'
+release leaves partial blocks (`part_enc`) in unconditional checkpoints too: without a `part_encoder` they mean nothing
+and are left out.
+"""
+
+import pickle
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from condvae.likelihood import LogisticMixture
+from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
+from condvae.vdvae.model import VDVAE
+from condvae.vdvae.presets import PUBLIC_PRESETS, preset
+from condvae.weights.artifact_file import assign
+
+# The public names on the left, ours on the right; decoder bias images are named by position there, by resolution here.
+_ARTIFACT_NAMES = (
+    (r"encoder\.in_conv\.(weight|bias)", r"encoder.pyramid.input.\1"),
+    (r"encoder\.enc_blocks\.(\d+)\.(c[1-4]\.(?:weight|bias))", r"encoder.pyramid.blocks.\1.\2"),
+    (r"decoder\.dec_blocks\.(\d+)\.enc\.(c[1-4]\.(?:weight|bias))", r"encoder.heads.\1.\2"),
+    (r"decoder\.dec_blocks\.(\d+)\.prior\.(c[1-4]\.(?:weight|bias))", r"decoder.blocks.\1.prior.\2"),
+    (r"decoder\.dec_blocks\.(\d+)\.resnet\.(c[1-4]\.(?:weight|bias))", r"decoder.blocks.\1.residual.\2"),
+    (r"decoder\.dec_blocks\.(\d+)\.z_proj\.(weight|bias)", r"decoder.blocks.\1.projection.\2"),
+    (r"decoder\.out_net\.out_conv\.(weight|bias)", r"decoder.output.\1"),
+    (r"decoder\.(gain|bias)", r"decoder.\1"),
+)
+_PARTIAL_NAMES = (
+    (r"part_encoder\.in_conv\.(weight|bias)", r"pyramid.input.\1"),
+    (r"part_encoder\.enc_blocks\.(\d+)\.(c[1-4]\.(?:weight|bias))", r"pyramid.blocks.\1.\2"),
+    (r"decoder\.dec_blocks\.(\d+)\.part_enc\.(c[1-4]\.(?:weight|bias))", r"heads.\1.\2"),
+)
+_START = r"decoder\.bias_xs\.(\d+)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers:
+    """What shapes cannot tell: the layer strings of the public code, in its own language.
+
+    `32x11` is eleven blocks at 32, `32d2` one that pools by 2, `4m1` a decoder block at 4 that mixes in the state of 1.
+    """
+
+    encoder: str
+    decoder: str
+    bits: int
+    normalisation: Normalisation
+
+
+def import_public(path: str | Path, layers: VDVAEConfig | Layers | None = None) -> VDVAE | ConditionalVAE:
+    """The model in a public checkpoint: conditional if it has a partial encoder, else the artifact alone.
+
+    layers: a preset's or another config; or layer strings, and the checkpoint's shapes tell the rest; or None where one
+    preset has exactly these shapes.
+    """
+    path = Path(path)
+    state = read_checkpoint(path)
+    if layers is None:
+        config = _recognise(state, origin=str(path))
+    elif isinstance(layers, Layers):
+        config = public_config(state, layers, origin=str(path))
+    else:
+        config = layers
+    artifact_weights, partial_weights = _rename(state, config, origin=str(path))
+    with torch.device("meta"):
+        vae = VDVAE(config)
+        if not partial_weights:
+            assign(vae, artifact_weights, origin=str(path))
+            return vae.eval()
+        channels = _shape(state, "part_encoder.in_conv.weight", str(path))[1]
+        model = ConditionalVAE(vae, PartialConfig(channels=channels))
+    named = {f"artifact.{name}": tensor for name, tensor in artifact_weights.items()}
+    named |= {f"partial.{name}": tensor for name, tensor in partial_weights.items()}
+    assign(model, named, origin=str(path))
+    return model.eval()
+
+
+def read_checkpoint(path: Path) -> dict[str, Tensor]:
+    """The tensors of a `.th` file by name, without `module.`; pickled code is refused, never run."""
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist: give the path of a .th checkpoint")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        # torch's own message would advise to run what the file holds.
+        raise ValueError(
+            f"{path} is not a checkpoint of plain tensors: it is damaged, cut short, of another kind, or holds code, "
+            "which is never run"
+        ) from error
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"{path} holds {type(content).__name__}, expected a dictionary of tensors")
+    if strangers := [
+        str(name) for name, value in content.items() if not isinstance(name, str) or not isinstance(value, Tensor)
+    ]:
+        raise ValueError(f"{path} holds more than tensors: {', '.join(strangers[:5])}")
+    return {name.removeprefix("module."): tensor.float() for name, tensor in content.items()}
+
+
+def public_config(state: Mapping[str, Tensor], layers: Layers, *, origin: str = "the checkpoint") -> VDVAEConfig:
+    """Widths, inner widths, latent channels, mixture components and bias images from shapes; the rest from `layers`."""
+    encoder = _parse_encoder(layers.encoder)
+    decoder = _parse_decoder(layers.decoder)
+    if missing := sorted(set(decoder) - set(encoder)):
+        raise ValueError(f"the decoder string has resolutions {missing} that the encoder string never reaches")
+    stages = []
+    encoder_block, decoder_block = 0, sum(decoder.values())
+    for resolution, count in encoder.items():
+        decoder_block -= decoder.get(resolution, 0)
+        if count:
+            first = f"encoder.enc_blocks.{encoder_block}.c1.weight"
+        else:  # the coarsest stage may be reached by pooling alone
+            first = f"decoder.dec_blocks.{decoder_block}.prior.c1.weight"
+        inner, width = _shape(state, first, origin)[:2]
+        stages.append(
+            Stage(
+                resolution=resolution,
+                width=width,
+                inner=inner,
+                encoder_blocks=count,
+                decoder_blocks=decoder.get(resolution, 0),
+            )
+        )
+        encoder_block += count
+    outputs = _shape(state, "decoder.out_net.out_conv.weight", origin)[0]
+    channels = _shape(state, "encoder.in_conv.weight", origin)[1]
+    starts = [tensor.shape[-1] for name, tensor in state.items() if re.fullmatch(_START, name)]
+    return VDVAEConfig(
+        stages=tuple(stages),
+        latent_channels=_shape(state, "decoder.dec_blocks.0.z_proj.weight", origin)[1],
+        largest_bias=max(starts, default=0),
+        likelihood=LogisticMixture(
+            channels=channels, components=max(1, outputs // (10 if channels == 3 else 3)), bits=layers.bits
+        ),
+        normalisation=layers.normalisation,
+    )
+
+
+def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
+    """The public preset whose weights have exactly these shapes."""
+    channels = _shape(state, "encoder.in_conv.weight", origin)[1]
+    fitting = []
+    for name in PUBLIC_PRESETS:
+        config = preset(name, channels=channels if channels in (1, 3) else None)
+        with torch.device("meta"):
+            wanted = {n: t.shape for n, t in VDVAE(config).state_dict().items()}
+        try:
+            weights, _ = _rename(state, config, origin=origin)
+        except ValueError:
+            continue
+        if {n: t.shape for n, t in weights.items()} == wanted:
+            fitting.append((name, config))
+    if len(fitting) == 1:
+        return fitting[0][1]
+    found = (
+        f"{' and '.join(name for name, _ in fitting)} all have its shapes" if fitting else "no preset has its shapes"
+    )
+    raise ValueError(
+        f"{origin} does not say which network it is ({found}): "
+        f"name a preset ({', '.join(PUBLIC_PRESETS)}) or give its layer strings"
+    )
+
+
+def _rename(
+    state: Mapping[str, Tensor], config: VDVAEConfig, *, origin: str
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Artifact and partial encoder under our names; a name that belongs to neither is an error."""
+    starts = [stage.resolution for stage in config.decoder_stages if stage.resolution <= config.largest_bias]
+    artifact: dict[str, Tensor] = {}
+    partial: dict[str, Tensor] = {}
+    strangers = []
+    for name, tensor in state.items():
+        start = re.fullmatch(_START, name)
+        if start and int(start[1]) < len(starts):
+            artifact[f"decoder.starts.{starts[int(start[1])]}"] = tensor
+        elif ours := _match(name, _ARTIFACT_NAMES):
+            artifact[ours] = tensor
+        elif ours := _match(name, _PARTIAL_NAMES):
+            partial[ours] = tensor
+        else:
+            strangers.append(name)
+    if strangers:
+        more = f" and {len(strangers) - 5} more" if len(strangers) > 5 else ""
+        raise ValueError(f"{origin} holds weights of unknown meaning: {', '.join(strangers[:5])}{more}")
+    has_partial_encoder = any(name.startswith("pyramid.") for name in partial)
+    return artifact, partial if has_partial_encoder else {}
+
+
+def _match(name: str, table: tuple[tuple[str, str], ...]) -> str | None:
+    for pattern, replacement in table:
+        if match := re.fullmatch(pattern, name):
+            return match.expand(replacement)
+    return None
+
+
+def _parse_encoder(text: str) -> dict[int, int]:
+    """Blocks per resolution, fine to coarse: '8x2,8d2,4d4,1x1' -> {8: 3, 4: 1, 1: 1}."""
+    counts: dict[int, int] = {}
+    resolution: int | None = None
+    for resolution_here, letter, number in _tokens(text, "xd"):
+        if resolution is not None and resolution_here != resolution:
+            raise ValueError(f"the encoder string {text!r} jumps from resolution {resolution} to {resolution_here}")
+        resolution = resolution_here
+        counts[resolution] = counts.get(resolution, 0) + (number if letter == "x" else 1)
+        if letter == "d":
+            if number < 2 or resolution % number:
+                raise ValueError(f"the encoder string {text!r} pools {resolution} by {number}")
+            resolution //= number
+    if resolution is not None:
+        counts.setdefault(resolution, 0)
+    return counts
+
+
+def _parse_decoder(text: str) -> dict[int, int]:
+    """Blocks per resolution, coarse to fine: '1x1,4m1,4x2' -> {1: 1, 4: 3}."""
+    counts: dict[int, int] = {}
+    for resolution, letter, number in _tokens(text, "xm"):
+        reached = max(counts, default=None)
+        if letter == "m" and (resolution in counts or number != reached):
+            raise ValueError(
+                f"the decoder string {text!r} mixes {number} into {resolution}, "
+                "expected the stage before it, and only in its first block"
+            )
+        if letter == "x" and reached is not None and resolution != reached:
+            raise ValueError(f"the decoder string {text!r} starts resolution {resolution} without mixing in {reached}")
+        counts[resolution] = counts.get(resolution, 0) + (number if letter == "x" else 1)
+    return counts
+
+
+def _tokens(text: str, letters: str) -> list[tuple[int, str, int]]:
+    tokens = []
+    for token in text.split(","):
+        match = re.fullmatch(rf"(\d+)([{letters}])(\d+)", token.strip())
+        if not match:
+            raise ValueError(f"{token!r} is not a layer, expected for example 32x11, 32d2 (encoder) or 4m1 (decoder)")
+        tokens.append((int(match[1]), match[2], int(match[3])))
+    return tokens
+
+
+def _shape(state: Mapping[str, Tensor], name: str, origin: str) -> tuple[int, ...]:
+    if name not in state:
+        raise ValueError(
+            f"{origin} lacks {name}: it is not a checkpoint of VD-VAE's or the paper's release, or of another network"
+        )
+    return tuple(state[name].shape)
