@@ -113,7 +113,7 @@ def train(what: str, parameters: Iterable[nn.Parameter], loss_of: Callable[[], T
     for _ in (bar := trange(steps, desc=what, unit="step", mininterval=1, file=sys.stdout)):
         loss = loss_of()
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(parameters, 20.0)
         optimiser.step()
         schedule.step()

@@ -66,9 +66,9 @@ class LogisticMixture:
         """Distance between neighbouring levels, in [-1, 1]."""
         return 2 * self.half_bin if self.bins == "exact" else 2 ** (8 - self.bits) / 127.5
 
-    def level_values(self) -> Tensor:
+    def level_values(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """The numbers in [-1, 1] that stand for levels 0, 1, ..., 2**bits - 1."""
-        return torch.arange(self.levels) * self._spacing - 1
+        return torch.arange(self.levels, dtype=dtype) * self._spacing - 1
 
     def quantise(self, x: Tensor) -> Tensor:
         """8-bit images in [-1, 1] on this likelihood's levels: the target that `log_prob` scores."""

@@ -105,4 +105,6 @@ class Posterior:
 
     def repeat(self, n: int) -> "Posterior":
         """The same input n times over ([B] -> [B * n], copies beside each other) for the price of one encoding."""
+        if n < 1:
+            raise ValueError(f"{n} samples were asked for, expected at least 1")
         return Posterior(self.encoder, {r: a.repeat_interleave(n, dim=0) for r, a in self.activations.items()})

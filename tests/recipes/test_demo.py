@@ -1,0 +1,43 @@
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from PIL import Image
+
+from condvae import ConditionalVAE, load
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "recipes" / "demo.py", *arguments]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def test_the_demo_writes_a_model_and_a_sheet(tmp_path: Path) -> None:
+    done = run("--out", tmp_path, "--vae-steps", "2", "--partial-steps", "2", "--batch", "4")
+    assert done.returncode == 0, done.stderr
+    assert isinstance(load(tmp_path / "model.safetensors"), ConditionalVAE)
+    with Image.open(tmp_path / "completions.png") as sheet:
+        assert sheet.width > 800
+        assert len(sheet.convert("RGB").getcolors(maxcolors=1_000_000) or []) > 1000
+
+
+def test_bad_images_are_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "text.zip").write_text("no zip")
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w") as pack:
+        pack.writestr("readme", "nothing here")
+    with zipfile.ZipFile(tmp_path / "words.zip", "w") as pack:
+        pack.writestr("train/a.png", "not a picture")
+    for name, message in (
+        ("none.zip", "does not exist"),
+        ("text.zip", "not a zip of images"),
+        ("empty.zip", "holds no images under train/"),
+        ("words.zip", "not a zip of images"),
+    ):
+        done = run("--images", tmp_path / name, "--out", tmp_path / "out")
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,74 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from models import small_conditional
+
+from condvae import save
+from condvae.cli import main
+
+PARITY = Path(__file__).parent / "data" / "parity"
+TINY_LAYERS = ["--encoder", "8x2,8d2,4x1,4d4,1x1", "--decoder", "1x1,4m1,4x1,8m4,8x2"]
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """What a call that must fail says: one sentence, with exit code 2."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    assert stopped.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("condvae: ")
+    assert len(captured.err.strip().splitlines()) == 1
+    assert captured.out == ""
+    return captured.err
+
+
+def test_a_checkpoint_is_imported_and_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "deep" / "model.safetensors"
+    main(["import", str(PARITY / "tiny8" / "official_ipa.th"), str(out), *TINY_LAYERS])
+    assert capsys.readouterr().out == f"wrote {out}\n"
+    main(["info", str(out)])
+    text = capsys.readouterr().out
+    assert "conditional VAE" in text
+    assert "3 x 8 x 8" in text
+    assert "latent groups 6: 1 at 1, 2 at 4, 3 at 8" in text
+    assert "official_ipa.th" in text
+    main(["info", str(out), "--json"])
+    assert json.loads(capsys.readouterr().out)["record"] == {"imported_from": "official_ipa.th"}
+
+
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint, out = PARITY / "tiny8" / "official_ipa.th", tmp_path / "out.safetensors"
+    assert "does not exist" in failure(capsys, "import", tmp_path / "none.th", out)
+    assert "name a preset" in failure(capsys, "import", checkpoint, out)
+    assert "unknown preset 'cifar'" in failure(capsys, "import", checkpoint, out, "--preset", "cifar")
+    assert "lacks artifact." in failure(capsys, "import", checkpoint, out, "--preset", "cifar10")
+    assert "both the encoder's and" in failure(capsys, "import", checkpoint, out, *TINY_LAYERS[:2])
+    assert "end in .safetensors" in failure(capsys, "import", checkpoint, tmp_path / "out.th", *TINY_LAYERS)
+    assert "not a whole .safetensors" in failure(capsys, "info", checkpoint)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    message = failure(
+        capsys, "import", PARITY / "tiny8" / "official_ipa.th", tmp_path / "file" / "x.safetensors", *TINY_LAYERS
+    )
+    assert "file" in message
+
+
+def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> None:
+    save(small_conditional(), tmp_path / "model.safetensors")
+    command = Path(sys.executable).with_name("condvae")
+    outputs = [
+        subprocess.run([*program, "info", tmp_path / "model.safetensors"], capture_output=True, check=True).stdout
+        for program in ([command], [sys.executable, "-m", "condvae"])
+    ]
+    assert outputs[0] == outputs[1] != b""
+
+
+def test_help_is_quick_because_torch_stays_out() -> None:
+    program = "import sys, condvae, condvae.cli; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,230 @@
+import math
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.distributions import Normal, kl_divergence
+
+from condvae.likelihood import GaussianPixels, LogisticMixture
+
+
+def mixture_parameters(likelihood: LogisticMixture, seed: int, pixels: int = 1, spread: float = 1.0) -> Tensor:
+    """Random parameters [pixels, P, 1, 1] in float64; log-scales around -3, so that some bins are very unlikely."""
+    generator = torch.Generator().manual_seed(seed)
+    k, channels = likelihood.components, likelihood.channels
+    raw = torch.randn(pixels, likelihood.parameters_per_pixel, generator=generator, dtype=torch.float64) * spread
+    per_channel = raw[:, k:].view(pixels, channels, -1, k)
+    per_channel[:, :, 0] *= 0.5
+    per_channel[:, :, 1] -= 3
+    return raw[:, :, None, None]
+
+
+def grey_probabilities(likelihood: LogisticMixture, parameters: Tensor) -> Tensor:
+    """[levels]: the probability of every value of one grey pixel."""
+    values = likelihood.level_values(torch.float64).view(-1, 1, 1, 1)
+    return likelihood.log_prob(parameters.expand(len(values), -1, -1, -1), values).exp().flatten()
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([5, 8]), st.integers(1, 6))
+def test_exact_grey_probabilities_sum_to_one(seed: int, bits: int, components: int) -> None:
+    likelihood = LogisticMixture(channels=1, components=components, bits=bits, bins="exact")
+    total = grey_probabilities(likelihood, mixture_parameters(likelihood, seed, spread=2.0)).sum()
+    assert abs(float(total) - 1) < 1e-9
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000))
+def test_public_8_bit_probabilities_sum_to_one_but_for_bins_of_tiny_mass(seed: int) -> None:
+    likelihood = LogisticMixture(channels=1, components=3)
+    total = grey_probabilities(likelihood, mixture_parameters(likelihood, seed)).sum()
+    assert abs(float(total) - 1) < 2e-3
+
+
+def test_public_5_bit_bins_overlap_by_the_ratio_of_their_width_and_distance() -> None:
+    likelihood = LogisticMixture(channels=1, components=1, bits=5)
+    # One component in the middle of the range, wide against a bin, narrow against the range.
+    parameters = torch.tensor([0.0, 0.0, math.log(0.08)], dtype=torch.float64).view(1, 3, 1, 1)
+    total = float(grey_probabilities(likelihood, parameters).sum())
+    assert total == pytest.approx((2 / 31) / (8 / 127.5), abs=1e-3)
+    exact = replace(likelihood, bins="exact")
+    assert float(grey_probabilities(exact, parameters).sum()) == pytest.approx(1, abs=1e-9)
+
+
+def test_exact_probabilities_of_all_colours_sum_to_one() -> None:
+    likelihood = LogisticMixture(components=2, bits=5, bins="exact")
+    values = likelihood.level_values(torch.float64)
+    colours = torch.cartesian_prod(values, values, values)[:, :, None, None]
+    parameters = mixture_parameters(likelihood, seed=1).expand(len(colours), -1, -1, -1)
+    assert float(likelihood.log_prob(parameters, colours).exp().sum()) == pytest.approx(1, abs=1e-9)
+
+
+def naive_log_prob(likelihood: LogisticMixture, parameters: Tensor, x: Tensor) -> Tensor:
+    """The public rule written out number by number for one RGB pixel, in float64."""
+    k = likelihood.components
+    raw, value = parameters.flatten().tolist(), x.flatten().tolist()
+    half = likelihood.half_bin
+    weights = torch.tensor(raw[:k], dtype=torch.float64).log_softmax(0).tolist()
+
+    def sigmoid(t: float) -> float:
+        return float(torch.tensor(t, dtype=torch.float64).sigmoid())
+
+    def softplus(t: float) -> float:
+        return max(t, 0) + math.log1p(math.exp(-abs(t)))
+
+    terms = []
+    for i in range(k):
+        mean = [raw[k + 3 * k * c + i] for c in range(3)]
+        log_scale = [max(raw[k + 3 * k * c + k + i], -7.0) for c in range(3)]
+        lean = [math.tanh(raw[k + 3 * k * c + 2 * k + i]) for c in range(3)]
+        mean[1] += lean[0] * value[0]
+        mean[2] += lean[1] * value[0] + lean[2] * value[1]
+        total = weights[i]
+        for c in range(3):
+            scale = math.exp(log_scale[c])
+            upper, lower = ((value[c] + sign * half - mean[c]) / scale for sign in (1, -1))
+            mass = sigmoid(upper) - sigmoid(lower)
+            middle = (value[c] - mean[c]) / scale
+            if value[c] < -0.999:
+                total -= softplus(-upper)
+            elif value[c] > 0.999:
+                total -= softplus(lower)
+            elif mass > 1e-5:
+                total += math.log(mass)
+            else:
+                total += middle - log_scale[c] - 2 * softplus(middle) - math.log(0.5 / half)
+        terms.append(total)
+    return torch.tensor(terms, dtype=torch.float64).logsumexp(0)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.sampled_from([5, 8]), st.lists(st.integers(0, 255), min_size=3, max_size=3))
+def test_rgb_log_probability_follows_the_public_rule(seed: int, bits: int, levels: list[int]) -> None:
+    likelihood = LogisticMixture(components=3, bits=bits)
+    parameters = mixture_parameters(likelihood, seed)
+    x = likelihood.quantise(torch.tensor(levels, dtype=torch.float64).view(1, 3, 1, 1) / 127.5 - 1)
+    torch.testing.assert_close(
+        likelihood.log_prob(parameters, x).squeeze(), naive_log_prob(likelihood, parameters, x), rtol=1e-8, atol=1e-8
+    )
+
+
+def chi_square(counts: Tensor, probabilities: Tensor) -> float:
+    """Pearson's statistic over its degrees of freedom, cells with an expectation under 10 put together."""
+    expected = probabilities * counts.sum()
+    rare = expected < 10
+    cells = torch.cat((counts[~rare], counts[rare].sum()[None]))
+    expected = torch.cat((expected[~rare], expected[rare].sum()[None].clamp_min(1e-9)))
+    return float(((cells - expected).square() / expected.clamp_min(10)).sum() / max(1, len(cells) - 1))
+
+
+@pytest.mark.parametrize("bits", [5, 8])
+def test_grey_samples_have_the_probabilities_that_log_prob_states(bits: int) -> None:
+    likelihood = LogisticMixture(channels=1, components=4, bits=bits, bins="exact")
+    parameters = mixture_parameters(likelihood, seed=3)
+    n = 400_000
+    x = likelihood.sample(parameters.float().expand(1, -1, 1, n), torch.Generator().manual_seed(0)).flatten()
+    nearest = (x[:, None] - likelihood.level_values()[None]).abs()[:1000].min(dim=1).values
+    assert nearest.max() < 1e-6  # on the levels
+    index = ((x + 1) / 2 * (likelihood.levels - 1)).round().long()
+    counts = torch.bincount(index, minlength=likelihood.levels).double()
+    assert chi_square(counts, grey_probabilities(likelihood, parameters)) < 1.5
+
+
+def test_colour_samples_have_the_joint_probabilities_that_log_prob_states() -> None:
+    likelihood = LogisticMixture(components=2, bits=5, bins="exact")
+    parameters = mixture_parameters(likelihood, seed=5)
+    values = likelihood.level_values(torch.float64)
+    colours = torch.cartesian_prod(values, values, values)[:, :, None, None]
+    joint = likelihood.log_prob(parameters.expand(len(colours), -1, -1, -1), colours).exp().view(32, 32, 32)
+    n = 400_000
+    x = likelihood.sample(parameters.float().expand(1, -1, 1, n), torch.Generator().manual_seed(1))[0, :, 0]
+    red, green, blue = ((x + 1) / 2 * 31).round().long()
+    for first, second, probabilities in (
+        (red, green, joint.sum(2)),
+        (red, blue, joint.sum(1)),
+        (green, blue, joint.sum(0)),
+    ):
+        counts = torch.bincount(first * 32 + second, minlength=1024).double()
+        assert chi_square(counts, probabilities.flatten()) < 1.5
+
+
+def test_mean_of_a_grey_pixel_is_that_of_its_probabilities() -> None:
+    likelihood = LogisticMixture(channels=1, components=4, bins="exact")
+    for seed in range(20):
+        parameters = mixture_parameters(likelihood, seed)
+        expected = (grey_probabilities(likelihood, parameters) * likelihood.level_values()).sum()
+        assert float(likelihood.mean(parameters)) == pytest.approx(float(expected), abs=2e-3)
+
+
+def test_mean_of_a_colour_pixel_is_that_of_its_samples() -> None:
+    likelihood = LogisticMixture(components=3)
+    parameters = mixture_parameters(likelihood, seed=2, spread=0.5).float()
+    samples = likelihood.sample(parameters.expand(1, -1, 1, 200_000), torch.Generator().manual_seed(2))
+    torch.testing.assert_close(likelihood.mean(parameters).flatten(), samples.mean((0, 2, 3)), atol=5e-3, rtol=0)
+
+
+def test_targets_are_the_levels_below_and_pictures_put_them_back_in_the_middle() -> None:
+    x = torch.arange(256) / 127.5 - 1
+    for likelihood in (LogisticMixture(), LogisticMixture(bins="exact")):
+        torch.testing.assert_close(likelihood.quantise(x), x)
+    floored = LogisticMixture(bits=5)
+    assert torch.equal(((floored.quantise(x) + 1) * 127.5).round().long(), torch.arange(256) // 8 * 8)
+    for five_bit in (floored, LogisticMixture(bits=5, bins="exact")):
+        target = five_bit.quantise(x)
+        torch.testing.assert_close(target.unique(), five_bit.level_values())
+        error = five_bit.to_uint8(target).double() - torch.arange(256)
+        assert abs(float(error.mean())) <= 0.5
+        assert error.abs().max() <= 8
+
+
+def test_extreme_parameters_give_finite_values_and_gradients() -> None:
+    likelihood = LogisticMixture(components=2)
+    for size in (1e2, 1e4):
+        parameters = torch.full((1, 20, 1, 1), size).mul(torch.tensor([1.0, -1.0]).repeat(10).view(1, 20, 1, 1))
+        parameters.requires_grad_()
+        for value in (-1.0, 0.0, 1.0):
+            log_prob = likelihood.log_prob(parameters, torch.full((1, 3, 1, 1), value)).sum()
+            assert torch.isfinite(log_prob)
+            (gradient,) = torch.autograd.grad(log_prob, parameters)
+            assert torch.isfinite(gradient).all()
+
+
+def test_gaussian_pixels_measure_the_divergence_above_the_floor() -> None:
+    likelihood = GaussianPixels(channels=1, noise_floor=0.05)
+    parameters = torch.tensor([0.3, 1.0]).view(1, 2, 1, 1)
+    x = torch.tensor(0.4).view(1, 1, 1, 1)
+    std = math.exp(math.log(0.05) + math.log1p(math.exp(1.0 - math.log(0.05))))
+    expected = -kl_divergence(Normal(0.4, 0.05), Normal(0.3, std))
+    assert float(likelihood.log_prob(parameters, x)) == pytest.approx(float(expected), rel=1e-5)
+    # Nothing beats the image itself at the floor, whatever the network says.
+    best = likelihood.log_prob(torch.tensor([0.4, -100.0]).view(1, 2, 1, 1), x)
+    assert float(best) == pytest.approx(0, abs=1e-5)
+
+
+def test_gaussian_samples_have_its_mean_and_std() -> None:
+    likelihood = GaussianPixels(channels=3)
+    parameters = torch.tensor([0.1, -0.2, 0.3, -2.0, -2.0, -2.0]).view(1, 6, 1, 1)
+    x = likelihood.sample(parameters.expand(1, -1, 1, 100_000), torch.Generator().manual_seed(0))
+    torch.testing.assert_close(x.mean((0, 2, 3)), likelihood.mean(parameters).flatten(), atol=5e-3, rtol=0)
+    std = math.exp(math.log(0.03) + math.log1p(math.exp(-2.0 - math.log(0.03))))
+    torch.testing.assert_close(x.std((0, 2, 3)), torch.full((3,), std), atol=5e-3, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LogisticMixture(channels=2), "2 channels, expected 1 or 3"),
+        (lambda: LogisticMixture(bits=7), "expected 5 or 8"),
+        (lambda: LogisticMixture(bins=cast("Any", "wide")), "expected 'public' or 'exact'"),
+        (lambda: LogisticMixture(components=0), "at least 1"),
+        (lambda: GaussianPixels(noise_floor=0.0), "between 0 and 1"),
+    ],
+)
+def test_impossible_likelihoods_are_refused(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,184 @@
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from models import generator, images, randomise, small_conditional, small_vae, some_known
+
+from condvae import objectives
+from condvae.observe import Observation
+from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.vdvae import VDVAE, preset
+
+
+def test_forward_with_the_prior_for_c_and_the_whole_image_is_the_elbo() -> None:
+    vae = small_vae()
+    model = ConditionalVAE(vae, PartialConfig(channels=4, form="relative"))
+    x = images(3)
+    elbo = objectives.elbo(vae, x, noise=generator(1))
+    forward = objectives.forward(model, x, model.observe(x, some_known(3)), noise=generator(1), target="whole")
+    torch.testing.assert_close(forward.kl_nats, elbo.kl_nats)
+    torch.testing.assert_close(forward.nats, elbo.nats)
+
+
+def test_known_and_unknown_pixels_make_up_the_image() -> None:
+    model = small_conditional()
+    x, known = images(3), some_known(3)
+    observation = model.observe(x, known)
+    opposite = Observation(y=observation.y, known=~known)
+    unknown = objectives.forward(model, x, observation, noise=generator(1))
+    other = objectives.forward(model, x, opposite, noise=generator(1))
+    whole = objectives.forward(model, x, observation, noise=generator(1), target="whole")
+    assert unknown.log_likelihood_nats is not None
+    assert other.log_likelihood_nats is not None
+    assert whole.log_likelihood_nats is not None
+    torch.testing.assert_close(unknown.log_likelihood_nats + other.log_likelihood_nats, whole.log_likelihood_nats)
+    assert torch.equal(unknown.scored_dims + other.scored_dims, whole.scored_dims)
+    assert unknown.scored_dims.tolist() == (3 * (~known).sum((1, 2, 3))).tolist()
+
+
+def test_units_agree_with_each_other() -> None:
+    model = small_conditional()
+    x = images(3)
+    bound = objectives.forward(model, x, model.observe(x, some_known(3)), noise=generator())
+    torch.testing.assert_close(bound.bits_per_dim * math.log(2) * 3 * 8 * 8, -bound.nats)
+    torch.testing.assert_close(bound.bits_per_scored_dim * math.log(2) * bound.scored_dims, -bound.nats)
+    torch.testing.assert_close(bound.loss, -bound.nats.mean() / 192)
+    assert bound.kl_nats.shape == (3, 4)
+    assert (bound.kl_nats > 0).all()
+
+
+def test_leaving_out_the_likelihood_leaves_psi_the_same_gradient() -> None:
+    model = small_conditional()
+    x = images(2)
+    gradients = []
+    for likelihood in (True, False):
+        bound = objectives.forward(model, x, model.observe(x, some_known(2)), noise=generator(), likelihood=likelihood)
+        gradients.append(torch.autograd.grad(bound.loss, list(model.partial.parameters())))
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+    with pytest.raises(ValueError, match="likelihood was left out"):
+        _ = bound.nats
+
+
+def test_sampled_kl_estimates_the_analytic_one() -> None:
+    """Unbiased: over many draws the two means agree within four standard errors, and the analytic one varies less."""
+    model = small_conditional()
+    x = images(1).expand(4000, -1, -1, -1)
+    observation = model.observe(x, some_known(1).expand(4000, -1, -1, -1))
+    bounds: list[Callable[[objectives.KLEstimate], objectives.Bound]] = [
+        lambda kl: objectives.forward(model, x, observation, noise=generator(1), kl=kl),
+        lambda kl: objectives.reverse(model, observation, noise=generator(1), kl=kl),
+        lambda kl: objectives.elbo(model.artifact, x, noise=generator(1), kl=kl),
+    ]
+    with torch.no_grad():
+        for objective in bounds:
+            analytic, sampled = objective("analytic").kl_nats, objective("sampled").kl_nats
+            error = (sampled - analytic).mean(0).abs() / ((sampled - analytic).std(0) / 4000**0.5)
+            assert error.max() < 4
+            assert analytic.sum(1).std() < sampled.sum(1).std()
+
+
+def test_likelihood_weight_changes_the_loss_alone() -> None:
+    model = small_conditional()
+    x = images(2)
+    observation = model.observe(x, some_known(2))
+    full, none = (objectives.reverse(model, observation, noise=generator(), likelihood_weight=w) for w in (1.0, 0.0))
+    torch.testing.assert_close(full.nats, none.nats)
+    torch.testing.assert_close(none.loss, none.kl_nats.sum(1).mean() / 192)
+    torch.testing.assert_close(full.loss, -full.nats.mean() / 192)
+
+
+def test_reverse_uses_the_known_pixels_alone_and_reaches_psi_through_the_decoder() -> None:
+    model = small_conditional()
+    x, known = images(2), some_known(2)
+    poisoned = torch.where(known, x, torch.nan)
+    clean = objectives.reverse(model, model.observe(x, known), noise=generator())
+    other = objectives.reverse(model, model.observe(poisoned, known), noise=generator())
+    torch.testing.assert_close(clean.nats, other.nats)
+    assert clean.log_likelihood_nats is not None
+    gradients = torch.autograd.grad(clean.log_likelihood_nats.sum(), list(model.partial.parameters()))
+    assert all(gradient.abs().max() > 0 for gradient in gradients)
+
+
+def test_importance_weighting_tightens_the_elbo_and_does_not_reuse_a_seeds_numbers() -> None:
+    vae = small_vae()
+    x = images(64)
+    elbo = objectives.elbo(vae, x, noise=generator()).nats.detach()
+    loose, tight = (objectives.importance_weighted(vae, x, samples=s, noise=generator()) for s in (1, 50))
+    assert elbo.mean() < tight.mean()
+    assert loose.mean() < tight.mean()
+    seeds = list(range(64))
+    one, many = (objectives.importance_weighted(vae, x, samples=s, noise=seeds) for s in (1, 50))
+    assert (one != many).all()
+
+
+def test_bf16_autocast_is_finite_and_within_a_percent_of_float32_on_small32() -> None:
+    torch.manual_seed(0)
+    model = ConditionalVAE(VDVAE(preset("small32")), PartialConfig(channels=4))
+    randomise(model, 0, scale=0.02)
+    x, known = images(4, size=32), some_known(4, size=32)
+    observation = model.observe(x, known)
+    bounds: list[Callable[[], objectives.Bound]] = [
+        lambda: objectives.elbo(model.artifact, x, noise=generator()),
+        lambda: objectives.forward(model, x, observation, noise=generator()),
+        lambda: objectives.reverse(model, observation, noise=generator()),
+    ]
+    for objective in bounds:
+        with torch.no_grad():
+            exact = objective()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                fast = objective()
+        for fast_value, exact_value in (
+            (fast.nats, exact.nats),
+            (fast.loss, exact.loss),
+            (fast.kl_nats.sum(1), exact.kl_nats.sum(1)),
+        ):
+            assert fast_value.dtype == torch.float32
+            torch.testing.assert_close(fast_value, exact_value, rtol=0.01, atol=0)
+
+
+def test_training_lowers_the_loss() -> None:
+    torch.manual_seed(0)
+    vae = VDVAE(preset("tiny"))
+    x = images(8).mean((2, 3), keepdim=True).expand(8, 3, 8, 8).contiguous()  # eight plain colours
+    optimiser = torch.optim.AdamW(vae.parameters(), lr=1e-2)
+    losses = []
+    for step in range(60):
+        loss = objectives.elbo(vae, x, noise=generator(step)).loss
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert sum(losses[-5:]) / 5 < 0.7 * losses[0]
+
+
+@pytest.mark.parametrize("bad", [torch.nan, 7.0])
+def test_bad_pixels_are_refused_unless_values_go_unchecked(bad: float) -> None:
+    vae = small_vae()
+    x = images(1)
+    x[0, 0, 0, 0] = bad
+    with pytest.raises(ValueError, match=r"expected .*\[-1, 1\]"):
+        objectives.elbo(vae, x, noise=generator())
+    objectives.elbo(vae, x, noise=generator(), check_values=False)
+
+
+def test_misuse_is_explained() -> None:
+    model = small_conditional()
+    x = images(2)
+    observation = model.observe(x, some_known(2))
+    with pytest.raises(ValueError, match="reverse objective needs"):
+        objectives.reverse(model, Observation(y=torch.zeros(2, 4, 8, 8)), noise=generator())
+    with pytest.raises(ValueError, match="3 images were given with 2 observations"):
+        objectives.forward(model, images(3), observation, noise=generator())
+    with pytest.raises(ValueError, match="expected 'unknown' or 'whole'"):
+        objectives.forward(model, x, observation, noise=generator(), target="all")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected 'analytic' or 'sampled'"):
+        objectives.elbo(model.artifact, x, noise=generator(), kl="exact")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="samples is 0"):
+        objectives.importance_weighted(model, x, observation, samples=0, noise=generator())
+    with pytest.raises(ValueError, match="needs an observation"):
+        objectives.importance_weighted(model, x, samples=1, noise=generator())
+    with pytest.raises(ValueError, match="takes no observation"):
+        objectives.importance_weighted(model.artifact, x, observation, samples=1, noise=generator())
+    with pytest.raises(ValueError, match="1 channels, expected"):
+        objectives.elbo(model.artifact, images(1, channels=1), noise=generator())

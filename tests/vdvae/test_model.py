@@ -1,0 +1,85 @@
+import pytest
+import torch
+from models import generator, images, small_vae
+
+from condvae.likelihood import GaussianPixels
+from condvae.vdvae import VDVAE, Step, preset
+
+
+def test_latents_put_back_give_the_same_image() -> None:
+    vae = small_vae()
+    drawn = vae.descend(None, batch=2, noise=generator())
+    again = vae.descend(None, batch=2, noise=[], given=drawn.latents)
+    torch.testing.assert_close(again.state, drawn.state)
+
+
+def test_first_latents_can_be_kept_and_the_rest_drawn_anew() -> None:
+    vae = small_vae()
+    first = vae.descend(None, batch=2, noise=[0, 1])
+    kept = vae.descend(None, batch=2, noise=[7, 8], given=first.latents[:2])
+    assert all(torch.equal(a, b) for a, b in zip(first.latents[:2], kept.latents[:2], strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(first.latents[2:], kept.latents[2:], strict=True))
+    # Seeds name streams: what the third group draws does not depend on whether the second was drawn.
+    partly = vae.descend(None, batch=2, noise=[0, 1], given=[None, first.latents[1]])
+    torch.testing.assert_close(partly.state, first.state)
+
+
+def test_temperature_zero_takes_every_mean_and_may_differ_by_group() -> None:
+    vae = small_vae()
+    steps: list[Step] = []
+
+    def remember(step: Step) -> torch.Tensor:
+        steps.append(step)
+        return step.z
+
+    vae.descend(None, batch=1, noise=generator(), temperature=0.0, score=remember)
+    assert all(torch.equal(step.z, step.prior.mean) for step in steps)
+    steps.clear()
+    vae.descend(None, batch=1, noise=generator(), temperature=[1.0, 0.0, 1.0, 0.0], score=remember)
+    assert [torch.equal(step.z, step.prior.mean) for step in steps] == [False, True, False, True]
+
+
+def test_scores_are_summed_over_latents_by_group() -> None:
+    vae = small_vae()
+    scores = vae.descend(None, batch=3, noise=generator(), score=lambda step: torch.ones_like(step.z)).scores
+    assert scores is not None
+    per_group = [float(vae.config.latent_channels * s.resolution**2) for s in vae.config.group_stages]
+    assert scores.tolist() == [per_group] * 3
+
+
+def test_normalisation_is_that_of_grey_levels() -> None:
+    vae = small_vae(preset("tiny", normalisation=preset("cifar10").normalisation))
+    torch.testing.assert_close(vae.normalise(torch.tensor(200 / 127.5 - 1)), torch.tensor((200 - 120.63838) / 64.16736))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("scales", ["log_std", "softplus"])
+def test_grey_and_colour_log_probabilities_are_per_pixel(channels: int, scales: str) -> None:
+    for likelihood in (preset("tiny").likelihood, GaussianPixels()):
+        vae = small_vae(preset("tiny", channels=channels, scales=scales, likelihood=likelihood))
+        x = images(2, channels=channels)
+        state = vae.descend(vae.posterior(x), batch=2, noise=generator()).state
+        log_prob = vae.pixel_log_prob(state, x)
+        assert log_prob.shape == (2, 8, 8)
+        changed = x.clone()
+        changed[:, :, 3, 5] = -x[:, :, 3, 5]
+        touched = vae.pixel_log_prob(state, changed) != log_prob
+        assert touched.nonzero().tolist() == [[0, 3, 5], [1, 3, 5]]
+
+
+def test_misuse_is_explained() -> None:
+    vae = small_vae()
+    with pytest.raises(ValueError, match="3 temperatures were given, expected one number or one per group \\(4\\)"):
+        vae.descend(None, batch=1, noise=generator(), temperature=[1, 1, 1])
+    with pytest.raises(ValueError, match="negative or not a number"):
+        vae.descend(None, batch=1, noise=generator(), temperature=float("nan"))
+    with pytest.raises(ValueError, match="5 latents were given, but the model has 4 groups"):
+        vae.descend(None, batch=1, noise=generator(), given=[None] * 5)
+    with pytest.raises(ValueError, match="group 0 have shape"):
+        vae.descend(None, batch=1, noise=generator(), given=[torch.zeros(1, 3, 1, 1)])
+
+
+def test_large_networks_are_made_without_memory() -> None:
+    with torch.device("meta"):
+        vae = VDVAE(preset("ffhq1024"))
+    assert len(vae.encoder.heads) == 70

@@ -1,0 +1,161 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from models import generator, images, small_conditional, small_vae, some_known
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from condvae import objectives
+from condvae.partial import ConditionalVAE
+from condvae.vdvae import VDVAE, preset
+from condvae.weights import describe, load, save
+
+
+def rewrite(
+    path: Path, *, metadata: dict[str, str] | None = None, weights: dict[str, torch.Tensor] | None = None
+) -> None:
+    with safe_open(path, framework="pt") as file:
+        old = file.metadata()
+    save_file(weights if weights is not None else load_file(path), path, {**old, **(metadata or {})})
+
+
+@pytest.mark.parametrize("form", ["direct", "relative"])
+def test_a_conditional_model_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
+    model = small_conditional(form=form)
+    save(model, tmp_path / "model.safetensors", record={"steps": 7})
+    loaded = load(tmp_path / "model.safetensors")
+    assert isinstance(loaded, ConditionalVAE)
+    assert (loaded.partial_config, loaded.artifact.config) == (model.partial_config, model.artifact.config)
+    x = images(2)
+    observation = model.observe(x, some_known(2))
+    before, after = (objectives.forward(m, x, observation, noise=generator()).nats for m in (model, loaded))
+    assert torch.equal(before, after)
+    assert not any(parameter.requires_grad for parameter in loaded.artifact.parameters())
+    assert all(parameter.requires_grad for parameter in loaded.partial.parameters())
+    assert describe(tmp_path / "model.safetensors")["record"] == {"steps": 7}
+
+
+def test_half_precision_halves_the_file_and_loads_as_float32(tmp_path: Path) -> None:
+    vae = small_vae()
+    save(vae, tmp_path / "full.safetensors")
+    save(vae, tmp_path / "half.safetensors", half=True)
+    weights = {name: (tmp_path / f"{name}.safetensors").stat().st_size for name in ("full", "half")}
+    parameters = sum(parameter.numel() for parameter in vae.parameters())
+    assert weights["full"] - weights["half"] == pytest.approx(2 * parameters, rel=0.01)
+    loaded = load(tmp_path / "half.safetensors")
+    assert isinstance(loaded, VDVAE)
+    for a, b in zip(vae.parameters(), loaded.parameters(), strict=True):
+        assert b.dtype == torch.float32
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6)
+
+
+def test_weights_too_large_for_half_precision_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    vae = small_vae()
+    vae.decoder.gain.data.fill_(1e6)
+    with pytest.raises(ValueError, match=r"decoder\.gain holds weights too large"):
+        save(vae, tmp_path / "model.safetensors", half=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_save_leaves_the_file_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.safetensors"
+    save(small_vae(seed=0), path)
+    before = path.read_bytes()
+
+    def full_disk(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        save(small_vae(seed=1), path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
+    """A process that saves in a loop is killed at any moment: what stands under the name loads."""
+    path = tmp_path / "model.safetensors"
+    program = (
+        "import sys, itertools; from condvae import VDVAE, preset, save\n"
+        "vae = VDVAE(preset('small32'))\n"
+        "for i in itertools.count(): save(vae, sys.argv[1], record={'i': i})"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", program, str(path)])
+    while not path.exists():
+        assert writer.poll() is None
+        time.sleep(0.01)
+    for _ in range(20):
+        load(path)
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    assert isinstance(load(path), VDVAE)
+
+
+def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save(small_vae(), path)
+    whole = path.read_bytes()
+    for content in (b"", b"hello", whole[:7], whole[:100], whole[: len(whole) // 2], whole[:-1], b"\0" * 1000):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):
+            load(path)
+    save_file({"a": torch.zeros(1)}, path)
+    with pytest.raises(ValueError, match="not one of condvae's"):
+        load(path)
+    with pytest.raises(ValueError, match="does not exist"):
+        load(tmp_path / "none.safetensors")
+    with pytest.raises(ValueError, match="does not exist"):
+        load(tmp_path)
+
+
+def test_descriptions_from_elsewhere_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save(small_vae(), path)
+    rewrite(path, metadata={"format_version": "2"})
+    with pytest.raises(ValueError, match="format version 2, this condvae reads 1: update"):
+        load(path)
+    header = {"config": {**small_vae().config.to_dict(), "colour": 1}, "partial": None, "record": {}}
+    rewrite(path, metadata={"format_version": "1", "model": json.dumps(header)})
+    with pytest.raises(ValueError, match="unknown key in network config: colour"):
+        load(path)
+    rewrite(path, metadata={"model": "{"})
+    with pytest.raises(ValueError, match="damaged description"):
+        load(path)
+    rewrite(path, metadata={"model": "[1]"})
+    with pytest.raises(ValueError, match="does not describe a model"):
+        load(path)
+
+
+def test_missing_surplus_misshapen_and_broken_weights_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save(small_vae(), path)
+    weights = load_file(path)
+    gain = weights["decoder.gain"]
+    for change, message in (
+        ({"decoder.gain": None}, "lacks decoder.gain"),
+        ({"decoder.extra": gain.clone()}, "does not have: decoder.extra"),
+        ({"decoder.gain": gain[:, :3].clone()}, r"decoder.gain is \(1, 3, 1, 1\), expected \(1, 16, 1, 1\)"),
+        ({"decoder.gain": gain * torch.nan}, "NaN or infinite weights: decoder.gain"),
+    ):
+        changed = {name: tensor for name, tensor in {**weights, **change}.items() if tensor is not None}
+        rewrite(path, weights=changed)
+        with pytest.raises(ValueError, match=message):
+            load(path)
+
+
+def test_loading_uses_no_random_numbers(tmp_path: Path) -> None:
+    config = replace(preset("tiny"), latent_channels=3)
+    save(VDVAE(config), tmp_path / "model.safetensors")
+    torch.manual_seed(0)
+    load(tmp_path / "model.safetensors")
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    assert torch.equal(after, torch.rand(1))

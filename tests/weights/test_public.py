@@ -1,0 +1,209 @@
+import pickle
+import re
+import shutil
+from pathlib import Path
+
+import parity
+import pytest
+import torch
+from torch import Tensor
+
+from condvae.partial import ConditionalVAE
+from condvae.vdvae import VDVAE, Normalisation, preset
+from condvae.weights import import_public, load, save
+from condvae.weights.public import Layers, _parse_decoder, _parse_encoder, _recognise
+
+CASES = sorted((Path(__file__).parents[1] / "data" / "parity").iterdir())
+TINY = next(case for case in CASES if case.name == "tiny8")
+LAYERS = Layers(encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,4m1,4x1,8m4,8x2", bits=8, normalisation=Normalisation())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_quantity_of_the_public_release_is_reproduced(case: Path) -> None:
+    errors = parity.errors(case)
+    assert len(errors) > 15
+    assert {name: error for name, error in errors.items() if error > parity.TOLERANCE} == {}
+
+
+def test_the_parity_script_notices_a_wrong_weight(tmp_path: Path) -> None:
+    case = Path(shutil.copytree(TINY, tmp_path / "case"))
+    state = torch.load(case / "official_ipa.th", weights_only=True)
+    state["part_encoder.in_conv.bias"] += 0.01
+    torch.save(state, case / "official_ipa.th")
+    errors = parity.errors(case)
+    wrong = {name for name, error in errors.items() if error > parity.TOLERANCE}
+    assert {"forward.kl_per_group", "reverse.kl_per_group", "conditional_sample_t0.85.px_z"} <= wrong
+    assert not any(name.startswith("elbo") for name in wrong)
+
+
+@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_prefix_and_container_do_not_matter(tmp_path: Path, prefix: str, zipped: bool) -> None:
+    state = torch.load(TINY / "official_ipa.th", weights_only=True)
+    torch.save(
+        {prefix + name: tensor for name, tensor in state.items()},
+        tmp_path / "model.th",
+        _use_new_zipfile_serialization=zipped,
+    )
+    model = import_public(tmp_path / "model.th", LAYERS)
+    assert isinstance(model, ConditionalVAE)
+    assert torch.equal(model.partial.pyramid.input.weight, state["part_encoder.in_conv.weight"])
+
+
+def test_partial_blocks_without_a_partial_encoder_are_left_out_and_never_needed(tmp_path: Path) -> None:
+    assert isinstance(import_public(TINY / "official_vdvae.th", LAYERS), VDVAE)
+    state = torch.load(TINY / "official_vdvae.th", weights_only=True)
+    torch.save({n: t for n, t in state.items() if ".part_enc." not in n}, tmp_path / "vdvae.th")
+    assert isinstance(import_public(tmp_path / "vdvae.th", LAYERS), VDVAE)
+
+
+def test_imported_models_survive_our_own_file(tmp_path: Path) -> None:
+    model = import_public(TINY / "official_ipa.th", LAYERS)
+    save(model, tmp_path / "model.safetensors")
+    loaded = load(tmp_path / "model.safetensors")
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), loaded.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"encoder.in_conv.bias": None}, "lacks artifact.encoder.pyramid.input.bias"),
+        ({"part_encoder.in_conv.bias": None}, "lacks partial.pyramid.input.bias"),
+        ({"decoder.dec_blocks.3.part_enc.c4.bias": None}, "lacks partial.heads.3.c4.bias"),
+        ({"decoder.dec_blocks.0.enc.c5.weight": torch.zeros(1)}, "unknown meaning: decoder.dec_blocks.0.enc.c5.weight"),
+        ({"optimizer": torch.zeros(1)}, "unknown meaning: optimizer"),
+        ({"decoder.bias_xs.3": torch.zeros(1, 16, 8, 8)}, "unknown meaning: decoder.bias_xs.3"),
+        ({"decoder.dec_blocks.9.z_proj.bias": torch.zeros(1)}, "does not have: artifact.decoder.blocks.9"),
+        ({"decoder.gain": torch.zeros(1, 15, 1, 1)}, r"decoder.gain is \(1, 15, 1, 1\), expected \(1, 16, 1, 1\)"),
+        ({"decoder.gain": torch.full((1, 16, 1, 1), torch.nan)}, "NaN or infinite weights"),
+        ({"step": 3}, "more than tensors: step"),
+    ],
+)
+def test_every_key_is_accounted_for(tmp_path: Path, change: dict[str, Tensor | None], message: str) -> None:
+    state = {**torch.load(TINY / "official_ipa.th", weights_only=True), **change}
+    torch.save({name: tensor for name, tensor in state.items() if tensor is not None}, tmp_path / "model.th")
+    with pytest.raises(ValueError, match=message):
+        import_public(tmp_path / "model.th", LAYERS)
+
+
+class Trap:
+    """What a hostile checkpoint may hold: unpickling it would write a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return open, (str(self.path), "w")
+
+
+def test_code_in_a_checkpoint_is_never_run(tmp_path: Path) -> None:
+    sprung = tmp_path / "sprung"
+    torch.save({"encoder.in_conv.weight": Trap(sprung)}, tmp_path / "zip.th")
+    (tmp_path / "pickle.th").write_bytes(pickle.dumps(Trap(sprung)))
+    for name in ("zip.th", "pickle.th"):
+        with pytest.raises(ValueError, match="holds code, which is never run"):
+            import_public(tmp_path / name, LAYERS)
+    assert not sprung.exists()
+
+
+def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "model.th"
+    whole = (TINY / "official_ipa.th").read_bytes()
+    for content in (b"", b"hello", whole[:1000], whole[: len(whole) // 2], whole[:-100]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="not a checkpoint of plain tensors"):
+            import_public(path, LAYERS)
+    torch.save([1, 2], path)
+    with pytest.raises(ValueError, match="holds list, expected a dictionary"):
+        import_public(path, LAYERS)
+    torch.save({"a": torch.zeros(1)}, path)
+    with pytest.raises(ValueError, match=r"lacks encoder\.in_conv\.weight"):
+        import_public(path)
+    with pytest.raises(ValueError, match="does not exist"):
+        import_public(tmp_path / "none.th")
+
+
+def public_shapes(name: str) -> dict[str, Tensor]:
+    """The tensors of a public checkpoint of that network, on the meta device, under the public names."""
+    config = preset(name)
+    with torch.device("meta"):
+        ours = VDVAE(config).state_dict()
+    names = {
+        r"encoder\.pyramid\.input": "encoder.in_conv",
+        r"encoder\.pyramid\.blocks": "encoder.enc_blocks",
+        r"encoder\.heads\.(\d+)": r"decoder.dec_blocks.\1.enc",
+        r"decoder\.blocks": "decoder.dec_blocks",
+        r"\.projection": ".z_proj",
+        r"\.residual": ".resnet",
+        r"decoder\.output": "decoder.out_net.out_conv",
+    }
+    for position, stage in enumerate(config.decoder_stages):
+        names[rf"decoder\.starts\.{stage.resolution}$"] = f"decoder.bias_xs.{position}"
+    theirs = {}
+    for key, tensor in ours.items():
+        for pattern, replacement in names.items():
+            key = re.sub(pattern, replacement, key)
+        theirs[key] = tensor
+    return theirs
+
+
+@pytest.mark.parametrize("name", ["cifar10", "imagenet32", "imagenet64", "ffhq1024"])
+def test_a_public_network_is_recognised_by_its_shapes(name: str) -> None:
+    assert _recognise(public_shapes(name), origin="it") == preset(name)
+
+
+def test_what_shapes_cannot_tell_is_asked_for() -> None:
+    with pytest.raises(ValueError, match="ffhq256 and xray256 all have its shapes"):
+        _recognise(public_shapes("ffhq256"), origin="it")
+    with pytest.raises(ValueError, match=r"no preset has its shapes.*name a preset"):
+        import_public(TINY / "official_ipa.th")
+
+
+def test_shapes_complete_the_layer_strings() -> None:
+    wide = next(case for case in CASES if case.name == "wide16")
+    layers = Layers(
+        encoder="16x1,16d2,8x1,8d2,4x1,4d4,1x1", decoder="1x2,4m1,8m4,8x1,16m8", bits=5, normalisation=Normalisation()
+    )
+    model = import_public(wide / "official_vdvae.th", layers)
+    assert isinstance(model, VDVAE)
+    config = model.config
+    assert [(s.resolution, s.width, s.inner) for s in config.stages] == [
+        (16, 12, 6),
+        (8, 16, 8),
+        (4, 20, 10),
+        (1, 20, 10),
+    ]
+    assert (config.latent_channels, config.largest_bias, config.likelihood.bits) == (3, 4, 5)  # type: ignore[union-attr]
+
+
+def test_layer_strings_are_parsed() -> None:
+    assert _parse_encoder("8x2,8d2,4d4,1x1") == {8: 3, 4: 1, 1: 1}
+    assert _parse_encoder("8x2, 8d2, 4d4") == {8: 3, 4: 1, 1: 0}
+    assert _parse_decoder("1x2,4m1,8m4,8x3") == {1: 2, 4: 1, 8: 4}
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (_parse_encoder, "8y2", "'8y2' is not a layer"),
+        (_parse_encoder, "", "'' is not a layer"),
+        (_parse_encoder, "8x2,4x1", "jumps from resolution 8 to 4"),
+        (_parse_encoder, "8d3", "pools 8 by 3"),
+        (_parse_decoder, "1x1,4x2", "starts resolution 4 without mixing in 1"),
+        (_parse_decoder, "1x1,4m2", "mixes 2 into 4"),
+        (_parse_decoder, "1x1,4m1,4m1", "mixes 1 into 4"),
+    ],
+)
+def test_wrong_layer_strings_are_explained(parse: object, text: str, message: str) -> None:
+    assert callable(parse)
+    with pytest.raises(ValueError, match=message):
+        parse(text)
+
+
+def test_strings_of_another_network_are_refused() -> None:
+    other = Layers(encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,2m1,8m2", bits=8, normalisation=Normalisation())
+    with pytest.raises(ValueError, match=r"resolutions \[2\] that the encoder string never reaches"):
+        import_public(TINY / "official_vdvae.th", other)
+    fewer = Layers(encoder="8x1,8d2,4x1,4d4,1x1", decoder=LAYERS.decoder, bits=8, normalisation=Normalisation())
+    with pytest.raises(ValueError, match=r"does not have: encoder\.pyramid\.blocks\.5"):
+        import_public(TINY / "official_vdvae.th", fewer)
