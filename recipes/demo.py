@@ -7,6 +7,7 @@ import math
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import tyro
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor, nn
 from tqdm import trange
 
@@ -61,10 +62,13 @@ class Options:
 
 
 def main(options: Options) -> None:
+    if min(options.vae_steps, options.partial_steps, options.batch) < 1:
+        raise ValueError("--vae-steps, --partial-steps and --batch must be at least 1")
+    train_images, test_images = read_images(options.images, "train/"), read_images(options.images, "test/")
+    options.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     torch.manual_seed(options.seed)
     generator = torch.Generator().manual_seed(options.seed)
-    train_images, test_images = read_images(options.images, "train/"), read_images(options.images, "test/")
 
     def batch() -> Tensor:
         x = train_images[torch.randint(len(train_images), (options.batch,), generator=generator)]
@@ -155,6 +159,7 @@ def report(model: ConditionalVAE, x: Tensor, generator: torch.Generator) -> None
 def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, rows: int = 8, shown: int = 5, n: int = 24) -> None:
     """Original, observed, completions, their mean and their spread, for the first test images."""
     x = x[:rows]
+    rows = len(x)
     known = torch.ones(rows, 1, 32, 32, dtype=torch.bool)
     known[0::4, :, :, 16:] = False  # right half hidden
     known[1::4, :, 8:17, 3:29] = False  # eyes hidden
@@ -163,16 +168,15 @@ def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, rows: int = 8, s
     known[3::4, :, 6:26, 6:26] = True  # only the middle known
     observation = model.observe(x, known)
     temperature = [TEMPERATURE_AT[stage.resolution] for stage in model.artifact.config.group_stages]
-    noise = seeds_from(0, rows * n)
+    noise = seeds_from(0, n, observations=range(rows))
     samples = sample_conditional(model, observation, n, noise=noise, temperature=temperature, pixels="mean")
     completions = observation.paste(samples.images, n=n).reshape(rows, n, *x.shape[1:])
-    to_uint8 = model.artifact.likelihood.to_uint8
     table = [
         [
-            to_uint8(x[i]),
-            to_uint8(torch.where(known[i], x[i], 0.2)),
-            *to_uint8(completions[i, :shown]),
-            to_uint8(completions[i].mean(0)),
+            pixels.to_uint8(x[i]),
+            pixels.to_uint8(torch.where(known[i], x[i], 0.2)),
+            *pixels.to_uint8(completions[i, :shown]),
+            pixels.to_uint8(completions[i].mean(0)),
             heat_map(completions[i].std(0).mean(0), largest=0.4),
         ]
         for i in range(rows)
@@ -187,16 +191,17 @@ def read_images(path: Path, split: str) -> Tensor:
     try:
         with zipfile.ZipFile(path) as pack:
             names = sorted(name for name in pack.namelist() if name.startswith(split) and not name.endswith("/"))
-            images = [Image.open(io.BytesIO(pack.read(name))).convert("RGB") for name in names]
+            images = [Image.open(io.BytesIO(pack.read(name))) for name in names]
+            arrays = [np.asarray(image) for image in images if image.size == (size, size) and image.mode == "RGB"]
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist: give a zip of images") from None
-    except (OSError, zipfile.BadZipFile, UnidentifiedImageError) as error:
+    except (OSError, RuntimeError, zipfile.BadZipFile, zlib.error, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} is not a zip of images: {error}") from error
     if not images:
         raise ValueError(f"{path} holds no images under {split}")
-    if any(image.size != (size, size) for image in images):
-        raise ValueError(f"{path} holds images that are not {size} x {size}")
-    return pixels.from_uint8(torch.from_numpy(np.stack([np.asarray(image) for image in images])).permute(0, 3, 1, 2))
+    if len(arrays) < len(images):
+        raise ValueError(f"{path} holds images that are not {size} x {size} RGB, 8 bits a channel")
+    return pixels.from_uint8(torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from condvae.gaussian import Gaussian
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE, Source
+from condvae.vdvae.decoder import LatentBlock
 
 PIXELS = 4
 KNOWN = torch.tensor([True, True, False, False])
@@ -55,6 +56,38 @@ class LinearSource(nn.Module):
         return z
 
 
+class LinearBlock(LatentBlock):
+    """The state is all of z, zero where it is not drawn yet."""
+
+    def __init__(self, prior: LinearSource, group: int) -> None:
+        nn.Module.__init__(self)
+        self.source, self.group = prior, group
+
+    def look(self, state: Tensor) -> tuple[Gaussian, Tensor]:
+        return self.source.gaussian(self.group, state, state.new_zeros(len(state), 0)), state
+
+    def take_in(self, state: Tensor, feature: Tensor, z: Tensor) -> Tensor:
+        start = sum(self.source.groups[: self.group])
+        return torch.cat((state[:, :start], z, state[:, start + z.shape[1] :]), 1)
+
+
+class LinearDecoder:
+    """One level with a block per group."""
+
+    def __init__(self, prior: LinearSource) -> None:
+        self.total = sum(prior.groups)
+        self.blocks = [LinearBlock(prior, group) for group in range(len(prior.groups))]
+
+    def levels(self) -> list[tuple[None, list[LinearBlock]]]:
+        return [(None, self.blocks)]
+
+    def enter(self, stage: None, coarser: None, batch: int) -> Tensor:
+        return torch.zeros(batch, self.total, 1, 1, dtype=torch.float64)
+
+    def leave(self, state: Tensor) -> Tensor:
+        return state
+
+
 class LinearVAE(VDVAE):
     """The real `descend`, with a linear decoder and encoder."""
 
@@ -67,16 +100,7 @@ class LinearVAE(VDVAE):
         self.prior = LinearSource(groups, 0, generator)
         self.q = LinearSource(groups, PIXELS, generator)
         self.config: Any = SimpleNamespace(group_stages=list(groups), image_dims=PIXELS, channels=1)
-        self.decoder: Any = self.walk
-
-    def walk(self, latent: Any, batch: int) -> Tensor:
-        state = torch.zeros(batch, sum(self.groups), 1, 1, dtype=torch.float64)
-        start = 0
-        for group, d in enumerate(self.groups):
-            z = latent(group, state, self.prior.gaussian(group, state, state.new_zeros(batch, 0)))
-            state = torch.cat((state[:, :start], z, state[:, start + d :]), 1)
-            start += d
-        return state
+        self.decoder: Any = LinearDecoder(self.prior)
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None: ...
 
@@ -122,6 +146,7 @@ class LinearConditional(ConditionalVAE):
     def __init__(self, artifact: LinearVAE, seed: int = 1) -> None:
         nn.Module.__init__(self)
         self.artifact = artifact.requires_grad_(False)
+        self.trains_artifact = False
         self.c = LinearSource(artifact.groups, int(KNOWN.sum()), torch.Generator().manual_seed(seed))
 
     def posterior(self, observation: Observation) -> Any:

@@ -11,6 +11,7 @@ from condvae.cli import main
 
 PARITY = Path(__file__).parent / "data" / "parity"
 TINY_LAYERS = ["--encoder", "8x2,8d2,4x1,4d4,1x1", "--decoder", "1x1,4m1,4x1,8m4,8x2"]
+TINY_LAYERS += ["--bits", "8", "--shift", "-120.63838", "--scale", "0.015584247193588766"]
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
@@ -36,7 +37,9 @@ def test_a_checkpoint_is_imported_and_described(tmp_path: Path, capsys: pytest.C
     assert "latent groups 6: 1 at 1, 2 at 4, 3 at 8" in text
     assert "official_ipa.th" in text
     main(["info", str(out), "--json"])
-    assert json.loads(capsys.readouterr().out)["record"] == {"imported_from": "official_ipa.th"}
+    header = json.loads(capsys.readouterr().out)
+    assert header["record"] == {"imported_from": "official_ipa.th"}
+    assert header["config"]["normalisation"]["shift"] == -120.63838
 
 
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +48,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, capsys: pytes
     assert "name a preset" in failure(capsys, "import", checkpoint, out)
     assert "unknown preset 'cifar'" in failure(capsys, "import", checkpoint, out, "--preset", "cifar")
     assert "lacks artifact." in failure(capsys, "import", checkpoint, out, "--preset", "cifar10")
-    assert "both the encoder's and" in failure(capsys, "import", checkpoint, out, *TINY_LAYERS[:2])
+    for some in (TINY_LAYERS[:2], TINY_LAYERS[:4], TINY_LAYERS[:8], ["--bits", "5", "--preset", "cifar10"]):
+        assert "or all of --encoder" in failure(capsys, "import", checkpoint, out, *some)
     assert "end in .safetensors" in failure(capsys, "import", checkpoint, tmp_path / "out.th", *TINY_LAYERS)
     assert "not a whole .safetensors" in failure(capsys, "info", checkpoint)
     assert list(tmp_path.iterdir()) == []

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -36,8 +37,15 @@ def test_the_kind_of_noise_follows_from_what_is_given() -> None:
     assert isinstance(as_noise([torch.zeros(1)]), GivenNoise)
     given = GivenNoise([])
     assert as_noise(given) is given
-    with pytest.raises(ValueError, match="seeds or a list of tensors"):
-        as_noise([1, torch.zeros(1)])  # type: ignore[arg-type]
+    assert isinstance(as_noise([np.int64(3)]), SeededNoise)  # type: ignore[arg-type]
+    for wrong in ([1, torch.zeros(1)], [True], 0, torch.tensor([1, 2]), None):
+        with pytest.raises(ValueError, match="seeds or a list of tensors"):
+            as_noise(wrong)  # type: ignore[arg-type]
+
+
+def test_large_seeds_are_told_apart() -> None:
+    u = SeededNoise([2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1]).uniform(2**32 + 1, (4, 8), CPU)
+    assert len({tuple(row) for row in u.tolist()}) == 4
 
 
 def test_misfits_are_explained() -> None:

@@ -8,6 +8,7 @@ from models import generator, images, randomise, small_conditional, small_vae, s
 from condvae import objectives
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.sample import sample_conditional
 from condvae.vdvae import VDVAE, preset
 
 
@@ -46,6 +47,8 @@ def test_units_agree_with_each_other() -> None:
     torch.testing.assert_close(bound.loss, -bound.nats.mean() / 192)
     assert bound.kl_nats.shape == (3, 4)
     assert (bound.kl_nats > 0).all()
+    tighter = objectives.importance_weighted(model, x, model.observe(x, some_known(3)), samples=2, noise=generator())
+    torch.testing.assert_close(tighter.bits_per_scored_dim * math.log(2) * bound.scored_dims, -tighter.nats)
 
 
 def test_leaving_out_the_likelihood_leaves_psi_the_same_gradient() -> None:
@@ -104,11 +107,11 @@ def test_importance_weighting_tightens_the_elbo_and_does_not_reuse_a_seeds_numbe
     vae = small_vae()
     x = images(64)
     elbo = objectives.elbo(vae, x, noise=generator()).nats.detach()
-    loose, tight = (objectives.importance_weighted(vae, x, samples=s, noise=generator()) for s in (1, 50))
+    loose, tight = (objectives.importance_weighted(vae, x, samples=s, noise=generator()).nats for s in (1, 50))
     assert elbo.mean() < tight.mean()
     assert loose.mean() < tight.mean()
     seeds = list(range(64))
-    one, many = (objectives.importance_weighted(vae, x, samples=s, noise=seeds) for s in (1, 50))
+    one, many = (objectives.importance_weighted(vae, x, samples=s, noise=seeds).nats for s in (1, 50))
     assert (one != many).all()
 
 
@@ -162,6 +165,21 @@ def test_bad_pixels_are_refused_unless_values_go_unchecked(bad: float) -> None:
     objectives.elbo(vae, x, noise=generator(), check_values=False)
 
 
+@pytest.mark.parametrize("bad", [torch.nan, 7.0])
+def test_bad_known_pixels_are_refused_and_bad_hidden_ones_do_not_matter(bad: float) -> None:
+    model = small_conditional()
+    x, known = images(2), some_known(2)
+    spoilt = model.observe(torch.where(known, bad, x), known)
+    for use in (
+        lambda: objectives.forward(model, x, spoilt, noise=generator()),
+        lambda: objectives.reverse(model, spoilt, noise=generator()),
+        lambda: sample_conditional(model, spoilt, noise=generator()),
+    ):
+        with pytest.raises(ValueError, match="observ"):
+            use()
+    objectives.forward(model, x, model.observe(torch.where(known, x, bad), known), noise=generator())
+
+
 def test_misuse_is_explained() -> None:
     model = small_conditional()
     x = images(2)
@@ -174,6 +192,13 @@ def test_misuse_is_explained() -> None:
         objectives.forward(model, x, observation, noise=generator(), target="all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected 'analytic' or 'sampled'"):
         objectives.elbo(model.artifact, x, noise=generator(), kl="exact")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"x is torch\.float64 but the model's weights are torch\.float32"):
+        objectives.elbo(model.artifact, x.double(), noise=generator())
+    with pytest.raises(ValueError, match="empty batch"):
+        objectives.elbo(model.artifact, x[:0], noise=generator())
+    free = small_conditional(train_artifact=True)
+    with pytest.raises(ValueError, match="trains its artifact"):
+        objectives.forward(free, x, observation, noise=generator(), likelihood=False)
     with pytest.raises(ValueError, match="samples is 0"):
         objectives.importance_weighted(model, x, observation, samples=0, noise=generator())
     with pytest.raises(ValueError, match="needs an observation"):

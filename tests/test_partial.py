@@ -139,5 +139,5 @@ def test_misfits_are_explained() -> None:
         model.observe(images(1), some_known(2))
     with pytest.raises(ValueError, match="expected 'direct' or 'relative'"):
         PartialConfig(channels=4, form="indirect")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="whole number from 1"):
         PartialConfig(channels=0)

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -19,6 +20,9 @@ def test_grey_levels_survive_the_round_trip() -> None:
         (torch.zeros(1, 3, 8, 4), "not square"),
         (torch.zeros(1, 3, 16, 16), "16 x 16 pixels, expected"),
         (torch.zeros(1, 3, 8, 8, dtype=torch.uint8), "from_uint8"),
+        (torch.zeros(1, 3, 8, 8, dtype=torch.bfloat16), "bfloat16, expected float32"),
+        (torch.zeros(0, 3, 8, 8), "empty batch"),
+        (np.zeros((1, 3, 8, 8), dtype=np.float32), "ndarray, expected a torch tensor"),
         (torch.full((1, 3, 8, 8), float("nan")), "NaN"),
         (torch.full((1, 3, 8, 8), float("inf")), "infinite"),
         (torch.full((1, 3, 8, 8), 255.0), r"255, expected \[-1, 1\]"),
@@ -35,5 +39,6 @@ def test_values_can_be_left_unchecked() -> None:
 
 
 def test_only_uint8_counts_as_grey_levels() -> None:
-    with pytest.raises(ValueError, match="uint8"):
-        from_uint8(torch.zeros(1))
+    for wrong in (torch.zeros(1), np.zeros(1, dtype=np.uint8)):
+        with pytest.raises(ValueError, match="uint8 tensor"):
+            from_uint8(wrong)  # type: ignore[arg-type]

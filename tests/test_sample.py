@@ -2,8 +2,9 @@ import pytest
 import torch
 from models import generator, images, small_conditional, small_vae, some_known
 
-from condvae.likelihood import GaussianPixels
+from condvae.likelihood import GaussianPixels, LogisticMixture
 from condvae.observe import Observation
+from condvae.pixels import to_uint8
 from condvae.sample import reconstruct, sample_conditional, sample_prior, seeds_from
 from condvae.vdvae import preset
 
@@ -19,14 +20,17 @@ def test_a_sample_is_the_same_whatever_the_batch() -> None:
         assert (together.images[0] - together.images[1]).abs().max() > 0.1
 
 
-def test_conditional_samples_come_in_order_and_do_not_depend_on_their_neighbours() -> None:
+def test_sample_k_of_an_observation_depends_on_nothing_else_in_the_call() -> None:
     model = small_conditional()
     x, known = images(2), some_known(2)
-    both = sample_conditional(model, model.observe(x, known), 3, noise=seeds_from(0, 6)).images
+    both = sample_conditional(model, model.observe(x, known), 3, noise=seeds_from(0, 3, observations=range(2))).images
     second = model.observe(x[1:], known[1:])
     for k in range(3):
-        alone = sample_conditional(model, second, noise=seeds_from(0, 1, first=3 + k)).images
+        alone = sample_conditional(model, second, noise=seeds_from(0, 1, observations=[1], first=k)).images
         torch.testing.assert_close(alone[0], both[3 + k], atol=1e-4, rtol=0)
+    more = sample_conditional(model, model.observe(x, known), 5, noise=seeds_from(0, 5, observations=range(2))).images
+    torch.testing.assert_close(more[5:8], both[3:], atol=1e-4, rtol=0)
+    assert len(set(seeds_from(2**40, 50, observations=range(20)).seeds)) == 1000
 
 
 def test_y_is_encoded_once_for_all_samples() -> None:
@@ -54,6 +58,16 @@ def test_any_observation_without_pixels_can_be_sampled_from() -> None:
     drawn = sample_conditional(model, observation, 2, noise=generator())
     assert drawn.images.shape == (2, 3, 8, 8)
     assert observation.paste(drawn.images, n=2) is drawn.images
+
+
+def test_known_pixels_come_back_exactly_at_5_bits_too() -> None:
+    model = small_conditional(preset("tiny", likelihood=LogisticMixture(components=2, bits=5)))
+    x, known = images(2), some_known(2)
+    observation = model.observe(x, known)
+    for pixels in ("sample", "mean"):
+        drawn = sample_conditional(model, observation, noise=[0, 1], pixels=pixels)
+        levels = to_uint8(observation.paste(drawn.images))
+        assert torch.equal(torch.where(known, levels, 0), torch.where(known, to_uint8(x), 0))
 
 
 def test_latents_come_out_and_go_back_in() -> None:
@@ -106,5 +120,7 @@ def test_misuse_is_explained() -> None:
         sample_conditional(small_conditional(), Observation(y=torch.zeros(1, 4, 8, 8)), -1, noise=generator())
     with pytest.raises(ValueError, match="seed is -1"):
         seeds_from(-1, 1)
+    with pytest.raises(ValueError, match="first sample -1"):
+        seeds_from(0, 1, first=-1)
     with pytest.raises(ValueError, match="NaN"):
         reconstruct(vae, images(1) * torch.nan, noise=generator())

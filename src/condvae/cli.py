@@ -1,6 +1,7 @@
 """The command line: one verb per job."""
 # Heavy imports stay inside the verbs, so that --help is quick.
 
+import dataclasses
 import json
 import sys
 from dataclasses import dataclass
@@ -26,28 +27,33 @@ class Import:
     """Where no preset fits: the encoder's layers as the public code writes them, such as 8x2,8d2,4x1,4d4,1x1."""
     decoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
     """Likewise the decoder's, such as 1x1,4m1,4x1,8m4."""
-    bits: int = 8
-    """With layers: bits of the likelihood, 8 or 5."""
-    shift: float = -127.5
-    """With layers: the network's input is (grey level + shift) * scale."""
-    scale: float = 1 / 64
-    """With layers: see shift."""
+    bits: Annotated[int | None, tyro.conf.arg(metavar="8|5")] = None
+    """Needed with layers: bits of the likelihood."""
+    shift: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
+    """Needed with layers: the network's input is (grey level + shift) * scale."""
+    scale: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
+    """Needed with layers: see shift."""
+    largest_bias: int = 64
+    """With layers: the public code's no_bias_above."""
     half: bool = False
     """Store weights in half precision: half the size."""
 
     def run(self) -> None:
         from condvae import weights
-        from condvae.vdvae import Normalisation, VDVAEConfig, preset
+        from condvae.vdvae import Normalisation
 
         if self.out.suffix != ".safetensors":
             raise ValueError(f"{self.out} should end in .safetensors")
-        layers: VDVAEConfig | weights.Layers | None = preset(self.preset) if self.preset else None
-        if self.encoder or self.decoder:
-            if layers or not (self.encoder and self.decoder):
-                raise ValueError("give a preset, or both the encoder's and the decoder's layers")
-            normalisation = Normalisation(shift=self.shift, scale=self.scale)
+        layers: str | weights.Layers | None = self.preset
+        if any(option is not None for option in (self.encoder, self.decoder, self.bits, self.shift, self.scale)):
+            if layers or not self.encoder or not self.decoder or not self.bits or self.shift is None or not self.scale:
+                raise ValueError("give a preset, or all of --encoder, --decoder, --bits, --shift and --scale")
             layers = weights.Layers(
-                encoder=self.encoder, decoder=self.decoder, bits=self.bits, normalisation=normalisation
+                encoder=self.encoder,
+                decoder=self.decoder,
+                bits=self.bits,
+                normalisation=Normalisation(shift=self.shift, scale=self.scale),
+                largest_bias=self.largest_bias,
             )
         model = weights.import_public(self.checkpoint, layers)
         weights.save(model, self.out, half=self.half, record={"imported_from": self.checkpoint.name})
@@ -65,23 +71,22 @@ class Info:
 
     def run(self) -> None:
         from condvae import weights
-        from condvae.vdvae import VDVAEConfig
 
         header = weights.describe(self.model)
         if self.as_json:
-            print(json.dumps(header, indent=1))
+            plain = {**dataclasses.asdict(header), "config": header.config.to_dict()}
+            print(json.dumps(plain, indent=1))
             return
-        config = VDVAEConfig.from_dict(header["config"])
-        partial = header["partial"]
-        print(f"{self.model}: {'conditional' if partial else 'unconditional'} VAE, {header['parameters']:,} weights")
+        config, partial = header.config, header.partial
+        print(f"{self.model}: {'conditional' if partial else 'unconditional'} VAE, {header.parameters:,} weights")
         print(f"images        {config.channels} x {config.image_size} x {config.image_size}")
         groups = {stage.resolution: stage.groups for stage in config.decoder_stages if stage.groups}
         by_resolution = ", ".join(f"{count} at {resolution}" for resolution, count in groups.items())
         print(f"latent groups {sum(groups.values())}: {by_resolution}")
         print(f"likelihood    {config.likelihood}")
         if partial:
-            print(f"partial       {partial['channels']} input channels, {partial['form']}")
-        for key, value in header["record"].items():
+            print(f"partial       {partial.channels} input channels, {partial.form}")
+        for key, value in header.record.items():
             print(f"{key:13} {value}")
 
 

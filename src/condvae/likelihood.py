@@ -14,10 +14,12 @@ from torch import Tensor
 
 from condvae.gaussian import Gaussian
 from condvae.noise import PIXEL_COMPONENT_STREAM, PIXEL_VALUE_STREAM, NoiseSource, as_noise
-from condvae.pixels import to_levels, to_uint8
+from condvae.pixels import to_levels
 
 _MIN_LOG_SCALE = -7.0
 _SMALL_MASS = 1e-5
+_MEAN_QUANTILES = 6
+_MAX_MEAN_LOG_SCALE = 6.0  # the range is 2 wide: beyond, nothing changes but rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +30,8 @@ class LogisticMixture:
     `bins` says which numbers stand for the grey levels:
 
     - "public": as the public checkpoints were trained. 5-bit levels keep their 8-bit values 0, 8, ..., 248 while a bin
-      is 2/31 wide: bins overlap by 2.8 % and the uppermost is closed, so probabilities do not quite sum to one. Where a
-      bin's mass is at most 1e-5, the density at its centre stands in.
+      is 2/31 wide: neighbours overlap by 2.8 % of it and the uppermost is closed, so probabilities do not sum to one.
+      Where a bin's mass is at most 1e-5, the density at its centre stands in.
     - "exact": levels evenly spread over [-1, 1], bins that tile the line. Probabilities sum to one.
     """
 
@@ -45,8 +47,8 @@ class LogisticMixture:
             raise ValueError(f"the likelihood has {self.bits} bits, expected 5 or 8")
         if self.bins not in ("public", "exact"):
             raise ValueError(f"the likelihood's bins are {self.bins!r}, expected 'public' or 'exact'")
-        if self.components < 1:
-            raise ValueError(f"the likelihood has {self.components} components, expected at least 1")
+        if not isinstance(self.components, int) or self.components < 1:
+            raise ValueError(f"the likelihood has {self.components} components, expected a whole number from 1")
 
     @property
     def parameters_per_pixel(self) -> int:
@@ -71,14 +73,14 @@ class LogisticMixture:
         return torch.arange(self.levels, dtype=dtype) * self._spacing - 1
 
     def quantise(self, x: Tensor) -> Tensor:
-        """8-bit images in [-1, 1] on this likelihood's levels: the target that `log_prob` scores."""
+        """8-bit images in [-1, 1] as this likelihood's levels: what `log_prob` scores."""
         level = torch.div(to_levels(x).round(), 2 ** (8 - self.bits), rounding_mode="floor")
         return level * self._spacing - 1
 
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
-        """Log-probability of each pixel, all channels together, in nats: [B, H, W]. x comes from `quantise`."""
+        """Log-probability of each pixel, all channels together, in nats: [B, H, W]."""
         log_weights, means, log_scales, coefficients = self._split(parameters)
-        x = x.unsqueeze(2)  # [B, C, 1, H, W] against components
+        x = self.quantise(x).unsqueeze(2)  # [B, C, 1, H, W] against components
         if self.channels == 3:
             red, green = x[:, 0], x[:, 1]
             means = torch.stack(
@@ -110,7 +112,7 @@ class LogisticMixture:
         return torch.where(x > 0.999, F.logsigmoid(-lower), log_mass)
 
     def sample(self, parameters: Tensor, noise: NoiseSource) -> Tensor:
-        """An image [B, C, H, W] on this likelihood's levels: exactly the distribution that `log_prob` describes."""
+        """An image [B, C, H, W]: with exact bins (or 8 bits) exactly the distribution that `log_prob` describes."""
         noise = as_noise(noise)
         log_weights, means, log_scales, coefficients = self._split(parameters)
         # Gumbel-max: argmax of log-weight - log(-log u) has the components' probabilities.
@@ -128,45 +130,54 @@ class LogisticMixture:
         # Each channel is put on its level before the next leans on it, as in log_prob.
         first = self._nearest_level(mean[:, 0] + deviation[:, 0])
         if self.channels == 1:
-            return first.unsqueeze(1)
+            return self._as_image(first.unsqueeze(1))
         lean = of_component(coefficients)
         second = self._nearest_level(mean[:, 1] + lean[:, 0] * first + deviation[:, 1])
         third = self._nearest_level(mean[:, 2] + lean[:, 1] * first + lean[:, 2] * second + deviation[:, 2])
-        return torch.stack((first, second, third), dim=1)
+        return self._as_image(torch.stack((first, second, third), dim=1))
 
     def mean(self, parameters: Tensor) -> Tensor:
         """The mean image [B, C, H, W], for pictures.
 
-        A logistic cut to [-1, 1] has the mean E[clip(X)] = 1 - s (softplus((1 - m) / s) - softplus((-1 - m) / s)).
-        Green and blue lean on the means of the channels before them: exact but for clipping at the ends of the range.
+        A logistic cut to [a, b] has the mean b - s (softplus((b - m) / s) - softplus((a - m) / s)). Green and blue lean
+        on cut channels, which has no closed form: their means are averaged over a few quantiles of what they lean on.
         """
         log_weights, means, log_scales, coefficients = self._split(parameters)
-        scales = log_scales.exp()
+        scales = log_scales.clamp_max(_MAX_MEAN_LOG_SCALE).exp()
+        low, high = -1.0, float(self.level_values()[-1])
 
-        def clipped(channel: int, centre: Tensor) -> Tensor:
+        def cut_mean(channel: int, centre: Tensor) -> Tensor:
             s = scales[:, channel]
-            return 1 - s * (F.softplus((1 - centre) / s) - F.softplus((-1 - centre) / s))
+            # Further out than 50 scales the mean is an end of the range, and the difference below would cancel.
+            centre = torch.minimum(torch.maximum(centre, low - 50 * s), high + 50 * s)
+            return high - s * (F.softplus((high - centre) / s) - F.softplus((low - centre) / s))
 
-        first = clipped(0, means[:, 0])
-        by_component = [first]
+        by_component = torch.zeros_like(means)
+        by_component[:, 0] = cut_mean(0, means[:, 0])
         if self.channels == 3:
-            second = clipped(1, means[:, 1] + coefficients[:, 0] * first)
-            third = clipped(2, means[:, 2] + coefficients[:, 1] * first + coefficients[:, 2] * second)
-            by_component += [second, third]
-        weights = log_weights.exp().unsqueeze(1)
-        return (weights * torch.stack(by_component, dim=1)).sum(dim=2).clamp(-1, 1)
+            n = _MEAN_QUANTILES
+            quantiles = [math.log((i + 0.5) / (n - i - 0.5)) for i in range(n)]  # of the standard logistic
+            for q in quantiles:
+                red = (means[:, 0] + q * scales[:, 0]).clamp(low, high)
+                centre = means[:, 1] + coefficients[:, 0] * red
+                by_component[:, 1] += cut_mean(1, centre) / n
+                for p in quantiles:
+                    green = (centre + p * scales[:, 1]).clamp(low, high)
+                    blue_centre = means[:, 2] + coefficients[:, 1] * red + coefficients[:, 2] * green
+                    by_component[:, 2] += cut_mean(2, blue_centre) / n**2
+        return self._as_image((log_weights.exp().unsqueeze(1) * by_component).sum(dim=2).clamp(low, high))
 
-    def to_uint8(self, x: Tensor) -> Tensor:
-        """Samples or means as grey levels; public 5-bit levels are floors, and their middle is 3.5 grey levels up."""
+    def _as_image(self, values: Tensor) -> Tensor:
+        """Levels as pixels: public 5-bit levels are floors of eight grey levels, whose middle is 3.5 further up."""
         floored = self.bins == "public" and self.bits == 5
-        return to_uint8(x + 3.5 / 127.5) if floored else to_uint8(x)
+        return values + 3.5 / 127.5 if floored else values
 
     def _nearest_level(self, x: Tensor) -> Tensor:
         return ((x + 1) / self._spacing).round().clamp(0, self.levels - 1) * self._spacing - 1
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """log-weights [B, K, H, W]; means, log-scales and coefficients [B, C, K, H, W] (grey: no coefficients)."""
-        parameters = _full_precision(parameters)
+        parameters = _full_precision(parameters, self.parameters_per_pixel)
         batch, _, height, width = parameters.shape
         k = self.components
         per_channel = parameters[:, k:].reshape(batch, self.channels, -1, k, height, width)
@@ -198,9 +209,6 @@ class GaussianPixels:
     def parameters_per_pixel(self) -> int:
         return 2 * self.channels
 
-    def quantise(self, x: Tensor) -> Tensor:
-        return x
-
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
         """-KL(N(x, floor^2) || N(mean, std^2)) of each pixel, summed over channels, in nats: [B, H, W]."""
         seen = Gaussian(x, torch.full_like(x, math.log(self.noise_floor)))
@@ -214,11 +222,8 @@ class GaussianPixels:
     def mean(self, parameters: Tensor) -> Tensor:
         return self._gaussian(parameters).mean.clamp(-1, 1)
 
-    def to_uint8(self, x: Tensor) -> Tensor:
-        return to_uint8(x)
-
     def _gaussian(self, parameters: Tensor) -> Gaussian:
-        mean, raw = _full_precision(parameters).chunk(2, dim=1)
+        mean, raw = _full_precision(parameters, self.parameters_per_pixel).chunk(2, dim=1)
         floor = math.log(self.noise_floor)
         return Gaussian(mean, floor + F.softplus(raw - floor))  # a smooth maximum of raw and the floor
 
@@ -231,5 +236,7 @@ def _check_channels(channels: int) -> None:
         raise ValueError(f"images have {channels} channels, expected 1 or 3")
 
 
-def _full_precision(parameters: Tensor) -> Tensor:
+def _full_precision(parameters: Tensor, expected: int) -> Tensor:
+    if parameters.shape[1] != expected:
+        raise ValueError(f"{parameters.shape[1]} parameters per pixel were given, this likelihood has {expected}")
     return parameters.float() if parameters.dtype in (torch.bfloat16, torch.float16) else parameters

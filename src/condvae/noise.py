@@ -6,7 +6,7 @@ batch, whichever other groups were given instead of drawn, and on any device.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ PIXEL_COMPONENT_STREAM = 2**32
 PIXEL_VALUE_STREAM = 2**32 + 1
 
 
+@runtime_checkable
 class Noise(Protocol):
     """Standard normal and uniform [0, 1) numbers of a shape [B, ...], by stream."""
 
@@ -49,7 +50,9 @@ class SeededNoise:
     def _rows(self, stream: int, shape: Sequence[int]) -> list[np.random.Generator]:
         if shape[0] != len(self.seeds):
             raise ValueError(f"{len(self.seeds)} seeds were given for a batch of {shape[0]}: give one seed per sample")
-        return [np.random.Generator(np.random.Philox(key=[seed, stream])) for seed in self.seeds]
+        # An array of uint64: a plain list of large numbers would pass through float64 and lose its last bits.
+        keys = [np.array([seed, stream], dtype=np.uint64) for seed in self.seeds]
+        return [np.random.Generator(np.random.Philox(key=key)) for key in keys]
 
     def normal(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
         rows = [row.standard_normal(tuple(shape[1:]), dtype=np.float32) for row in self._rows(stream, shape)]
@@ -89,12 +92,13 @@ def as_noise(source: NoiseSource) -> Noise:
     """A torch.Generator, one seed per sample, one tensor per latent group, or a Noise itself."""
     if isinstance(source, torch.Generator):
         return GeneratorNoise(source)
-    if not isinstance(source, Sequence):
+    if isinstance(source, Noise):
         return source
-    numbers = [item for item in source if isinstance(item, int)]
-    tensors = [item for item in source if isinstance(item, Tensor)]
-    if len(numbers) == len(source):
-        return SeededNoise(numbers)
-    if len(tensors) == len(source):
-        return GivenNoise(tensors)
+    if isinstance(source, Sequence):
+        numbers = [int(item) for item in source if isinstance(item, int | np.integer) and not isinstance(item, bool)]
+        tensors = [item for item in source if isinstance(item, Tensor)]
+        if len(numbers) == len(source):
+            return SeededNoise(numbers)
+        if len(tensors) == len(source):
+            return GivenNoise(tensors)
     raise ValueError("noise must be a torch.Generator, a list of whole-number seeds or a list of tensors")

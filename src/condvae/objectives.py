@@ -9,6 +9,7 @@ KLs are analytic per group given z_<l (the paper's appendix on KL estimates), or
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -27,18 +28,42 @@ KLEstimate: TypeAlias = Literal["analytic", "sampled"]
 Target: TypeAlias = Literal["unknown", "whole"]
 
 
+class LogProbability(ABC):
+    """An estimate of a log-probability for every image of a batch, in nats and in bits.
+
+    With `GaussianPixels` it is information above the noise floor, not the log-probability of 8-bit pixels.
+    """
+
+    image_dims: int
+    """C * H * W."""
+    scored_dims: Tensor
+    """[B]: how many of them the likelihood scores."""
+
+    @property
+    @abstractmethod
+    def nats(self) -> Tensor: ...
+
+    @property
+    def bits_per_dim(self) -> Tensor:
+        """[B]: -nats in bits over all C * H * W dimensions, known ones included (what public code reports)."""
+        return -self.nats / (self.image_dims * math.log(2))
+
+    @property
+    def bits_per_scored_dim(self) -> Tensor:
+        """[B]: -nats in bits over the scored dimensions alone; infinite or NaN where there are none."""
+        return -self.nats / (self.scored_dims * math.log(2))
+
+
 @dataclass(frozen=True, kw_only=True)
-class Bound:
-    """A lower bound on a log-probability, for every image of a batch."""
+class Bound(LogProbability):
+    """A lower bound: log-likelihood of the scored pixels minus KL."""
 
     log_likelihood_nats: Tensor | None
     """[B]: log p of the scored pixels given z. None where it was left out because no gradient flows through it."""
     kl_nats: Tensor
     """[B, L]: one column per latent group."""
     image_dims: int
-    """C * H * W."""
     scored_dims: Tensor
-    """[B]: how many of them the likelihood scores."""
     likelihood_weight: float = 1.0
     """Factor on the likelihood in `loss` alone."""
 
@@ -50,22 +75,26 @@ class Bound:
         return self.log_likelihood_nats - self.kl_nats.sum(dim=1)
 
     @property
-    def bits_per_dim(self) -> Tensor:
-        """[B]: -bound in bits over all C * H * W dimensions, known ones included (what public code reports)."""
-        return -self.nats / (self.image_dims * math.log(2))
-
-    @property
-    def bits_per_scored_dim(self) -> Tensor:
-        """[B]: -bound in bits over the scored dimensions alone; infinite or NaN where there are none."""
-        return -self.nats / (self.scored_dims * math.log(2))
-
-    @property
     def loss(self) -> Tensor:
         """What training minimises: -bound in nats per dimension, mean over the batch; without likelihood, its KL."""
         objective = -self.kl_nats.sum(dim=1)
         if self.log_likelihood_nats is not None:
             objective = objective + self.likelihood_weight * self.log_likelihood_nats
         return -objective.mean() / self.image_dims
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportanceWeighted(LogProbability):
+    """A tighter lower bound, from several samples of z."""
+
+    importance_weighted_nats: Tensor
+    image_dims: int
+    scored_dims: Tensor
+
+    @property
+    def nats(self) -> Tensor:
+        """[B]"""
+        return self.importance_weighted_nats
 
 
 def elbo(vae: VDVAE, x: Tensor, *, noise: NoiseSource, kl: KLEstimate = "analytic", check_values: bool = True) -> Bound:
@@ -96,9 +125,11 @@ def forward(
     target: x~ is the unknown pixels, or the whole image; where `observation.known` is None all pixels are unknown.
     likelihood: with a frozen artifact that term is a constant in psi, and a training step can leave it out.
     """
+    if not likelihood and model.trains_artifact:
+        raise ValueError("this model trains its artifact, so the likelihood cannot be left out of the objective")
     vae = model.artifact
     vae.check(x, values=check_values)
-    _check_batch(x, observation)
+    _check_batch(x, observation, values=check_values)
     c = model.posterior(observation)
     # z from q: the states carry no gradient of psi, and with a frozen artifact none at all.
     score = _kl_score(kl, lambda step: c(step.group, step.state, step.prior))
@@ -125,7 +156,9 @@ def reverse(
             "the reverse objective needs p(y | x), known only where y is pixels of x: this observation has none"
         )
     vae = model.artifact
-    vae.check(pixels, name="observation.pixels", values=check_values)
+    vae.check(pixels, name="observation.pixels", values=False)
+    if check_values:
+        observation.check_values()
     score = _kl_score(kl, lambda step: step.prior)
     descent = vae.descend(model.posterior(observation), batch=len(observation), noise=noise, score=score)
     return _bound(vae, descent.state, descent.scores, pixels, known[:, 0], likelihood_weight=likelihood_weight)
@@ -140,8 +173,9 @@ def importance_weighted(
     samples: int,
     noise: NoiseSource,
     target: Target = "unknown",
-) -> Tensor:
-    """A tighter bound, [B] in nats: log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), z_s from q.
+    check_values: bool = True,
+) -> ImportanceWeighted:
+    """A tighter bound: log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), z_s from q.
 
     On log p_cond(x~ | y) for a ConditionalVAE with an observation; on log p(x), with the prior for c, for a VDVAE.
     Its expectation grows with S towards the log-probability (Burda et al. 2016). Takes one sample at a time.
@@ -159,10 +193,10 @@ def importance_weighted(
     else:
         if observation is None:
             raise ValueError("a conditional model needs an observation")
-        _check_batch(x, observation)
+        _check_batch(x, observation, values=check_values)
         vae, c = model.artifact, model.posterior(observation)
         scored = _scored(observation, target)
-    vae.check(x)
+    vae.check(x, values=check_values)
     q = vae.posterior(x)
 
     def log_weight(step: Step) -> Tensor:
@@ -177,7 +211,11 @@ def importance_weighted(
         assert descent.scores is not None
         groups = len(descent.latents)
         log_weights.append(_sum_pixels(vae, descent.state, x, scored) + descent.scores.sum(dim=1))
-    return torch.logsumexp(torch.stack(log_weights), dim=0) - math.log(samples)
+    return ImportanceWeighted(
+        importance_weighted_nats=torch.logsumexp(torch.stack(log_weights), dim=0) - math.log(samples),
+        image_dims=vae.config.image_dims,
+        scored_dims=_scored_dims(vae, scored),
+    )
 
 
 def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> Score:
@@ -209,6 +247,10 @@ def _sum_pixels(vae: VDVAE, state: Tensor, x: Tensor, scored: Tensor) -> Tensor:
     return torch.where(scored, vae.pixel_log_prob(state, x), 0.0).sum(dim=(1, 2))
 
 
+def _scored_dims(vae: VDVAE, scored: Tensor) -> Tensor:
+    return scored.sum(dim=(1, 2)) * vae.config.channels
+
+
 def _bound(
     vae: VDVAE,
     state: Tensor,
@@ -224,11 +266,13 @@ def _bound(
         log_likelihood_nats=_sum_pixels(vae, state, x, scored) if likelihood else None,
         kl_nats=kl_nats,
         image_dims=vae.config.image_dims,
-        scored_dims=scored.sum(dim=(1, 2)) * vae.config.channels,
+        scored_dims=_scored_dims(vae, scored),
         likelihood_weight=likelihood_weight,
     )
 
 
-def _check_batch(x: Tensor, observation: Observation) -> None:
+def _check_batch(x: Tensor, observation: Observation, *, values: bool) -> None:
     if len(x) != len(observation):
         raise ValueError(f"{len(x)} images were given with {len(observation)} observations, expected as many")
+    if values:
+        observation.check_values()

@@ -25,8 +25,8 @@ class PartialConfig:
     the prior's that starts at zero."""
 
     def __post_init__(self) -> None:
-        if self.channels < 1:
-            raise ValueError(f"y has {self.channels} channels, expected at least 1")
+        if not isinstance(self.channels, int) or self.channels < 1:
+            raise ValueError(f"y has {self.channels} channels, expected a whole number from 1")
         if self.form not in ("direct", "relative"):
             raise ValueError(f"the partial encoder's form is {self.form!r}, expected 'direct' or 'relative'")
 
@@ -44,11 +44,14 @@ class ConditionalVAE(nn.Module):
     - IPA: `ConditionalVAE(artifact, partial)` freezes the artifact; only the partial encoder (psi) learns.
     - from scratch: `ConditionalVAE(VDVAE(config), partial, train_artifact=True)` leaves everything free.
     - psi started from phi, as IPA-R wants: either of them, then `start_from_encoder()`.
+
+    The artifact is taken over, not copied: give every model its own.
     """
 
     def __init__(self, artifact: VDVAE, partial: PartialConfig, *, train_artifact: bool = False) -> None:
         super().__init__()
         self.partial_config = partial
+        self.trains_artifact = train_artifact
         self.artifact = artifact.requires_grad_(True) if train_artifact else frozen(artifact)
         self.partial = Encoder(artifact.config, partial.channels, relative=partial.form == "relative")
 

@@ -6,8 +6,9 @@ from torch import Tensor
 
 def from_uint8(levels: Tensor) -> Tensor:
     """Grey levels 0..255 as float32 in [-1, 1]."""
-    if levels.dtype != torch.uint8:
-        raise ValueError(f"expected uint8 grey levels, got {levels.dtype}")
+    if not isinstance(levels, Tensor) or levels.dtype != torch.uint8:
+        kind = levels.dtype if isinstance(levels, Tensor) else type(levels).__name__
+        raise ValueError(f"expected a uint8 tensor of grey levels, got {kind}")
     return levels.float() / 127.5 - 1
 
 
@@ -27,17 +28,21 @@ def check_images(x: Tensor, *, channels: int, size: int, name: str = "x", values
     values: look at every pixel, which waits for the device.
     """
     expected = f"expected [batch, {channels}, {size}, {size}]"
+    if not isinstance(x, Tensor):
+        raise ValueError(f"{name} is a {type(x).__name__}, expected a torch tensor: torch.from_numpy converts arrays")
     if x.ndim != 4:
         raise ValueError(f"{name} has {x.ndim} dimensions, {expected}")
+    if x.shape[0] == 0:
+        raise ValueError(f"{name} is an empty batch, expected at least one image")
     if x.shape[1] != channels:
         raise ValueError(f"{name} has {x.shape[1]} channels, {expected}")
     if x.shape[2] != x.shape[3]:
         raise ValueError(f"{name} is {x.shape[2]} x {x.shape[3]} pixels, which is not square, {expected}")
     if x.shape[2] != size:
         raise ValueError(f"{name} is {x.shape[2]} x {x.shape[3]} pixels, {expected}: resize it, or use another model")
-    if not x.is_floating_point():
+    if x.dtype not in (torch.float32, torch.float64):  # half precision has not the digits for 256 grey levels
         raise ValueError(
-            f"{name} is {x.dtype}, expected float values in [-1, 1]: pixels.from_uint8 converts grey levels"
+            f"{name} is {x.dtype}, expected float32 values in [-1, 1]: pixels.from_uint8 converts grey levels"
         )
     if values:
         check_values(x, name=name)

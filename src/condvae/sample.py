@@ -1,8 +1,10 @@
 """Drawing images: from the prior, from q(z | x) (reconstructions), and from p_cond(x | y)."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +22,7 @@ class Samples(NamedTuple):
     """Images and the latents that they were made from."""
 
     images: Tensor
-    """[N, C, H, W] in [-1, 1]; `likelihood.to_uint8` makes grey levels of them."""
+    """[N, C, H, W] in [-1, 1]; `pixels.to_uint8` makes grey levels of them."""
     latents: list[Tensor]
     """z_1, ..., z_L: `given=` takes them back, all or the first few."""
 
@@ -68,16 +70,23 @@ def sample_conditional(
     y is encoded once for all n. These are samples of p_cond(x | y): `observation.paste` puts the known pixels back
     where a completion is wanted.
     """
+    observation.check_values()
     with torch.no_grad():
         c = model.posterior(observation).repeat(n)
         return _draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
 
 
-def seeds_from(seed: int, n: int, *, first: int = 0) -> SeededNoise:
-    """Noise for samples first, ..., first + n - 1 of a call with one seed: sample i does not depend on n."""
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"the seed is {seed}, expected a whole number from 0 to 2**32 - 1")
-    return SeededNoise([(seed << 32) + i for i in range(first, first + n)])
+def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: int = 0) -> SeededNoise:
+    """Noise for n samples of each observation from one seed, in the order of `sample_conditional`.
+
+    Sample k of observation b depends on (seed, b, k) alone, not on how many others are drawn. `observations` names the
+    b's, range(B) for a whole batch; `first` is the first k.
+    """
+    seed, n, first = operator.index(seed), operator.index(n), operator.index(first)
+    if min(seed, first) < 0:
+        raise ValueError(f"the seed is {seed} and the first sample {first}, expected whole numbers from 0")
+    keys = [(seed, b, k) for b in observations for k in range(first, first + n)]
+    return SeededNoise([int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]) for key in keys])
 
 
 @torch.no_grad()

@@ -33,6 +33,13 @@ def test_pasting_brings_known_pixels_back_exactly_and_touches_no_other() -> None
     assert whole.paste(samples, n=3) is samples
 
 
+def test_images_that_do_not_fit_cannot_be_pasted_into() -> None:
+    observation = observe_pixels(images(2), some_known(2), lambda x: x)
+    for wrong in (images(1), images(6), images(2, channels=1), images(2)[0]):
+        with pytest.raises(ValueError, match="images have shape"):
+            observation.paste(wrong)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -23,7 +23,7 @@ def test_blocks_at_resolutions_up_to_2_look_at_single_pixels() -> None:
 def test_residual_sum_comes_before_pooling() -> None:
     x = torch.randn(1, 3, 8, 8)
     plain = Block(3, 5, 3, resolution=8)
-    both = Block(3, 5, 3, resolution=8, residual=True, pool=2)
+    both = Block(3, 5, 3, resolution=8, adds_input=True, pool=2)
     both.load_state_dict(plain.state_dict())
     torch.testing.assert_close(both(x), F.avg_pool2d(x + plain(x), 2))
 

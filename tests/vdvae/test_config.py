@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -71,8 +72,9 @@ def test_a_missing_key_is_named() -> None:
         ((stage(8, decoder=0), stage(4)), "cannot reach the image"),
         ((stage(8, latent=2), stage(4)), "2 latent blocks of 1"),
         ((stage(8, latent=0), stage(4, latent=0)), "no stage has latents"),
-        ((stage(8, width=0),), "width 0"),
-        ((stage(8, decoder=-1),), "negative"),
+        ((stage(8, width=0),), "width of stage 8 is 0, expected a whole number from 1"),
+        ((stage(8, width=2.5),), "width of stage 8 is 2.5"),  # type: ignore[arg-type]
+        ((stage(8, decoder=-1),), "decoder blocks of stage 8 is -1, expected a whole number from 0"),
     ],
 )
 def test_impossible_networks_are_refused(stages: tuple[Stage, ...], message: str) -> None:
@@ -85,8 +87,12 @@ def test_other_impossible_values_are_refused() -> None:
         preset("tiny", scales="exp")
     with pytest.raises(ValueError, match="latent_channels is 0"):
         preset("tiny", latent_channels=0)
-    with pytest.raises(ValueError, match="positive number"):
-        replace(preset("tiny").normalisation, scale=0.0)
+    wrong: list[Any] = [0.0, float("inf"), float("nan"), "1"]
+    for scale in wrong:
+        with pytest.raises(ValueError, match="expected numbers, the scale positive"):
+            replace(preset("tiny").normalisation, scale=scale)
+    with pytest.raises(ValueError, match="largest_bias is nan"):
+        preset("tiny", largest_bias=float("nan"))
 
 
 def test_derived_sizes() -> None:

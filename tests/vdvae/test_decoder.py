@@ -3,7 +3,7 @@ import torch.nn.functional as F
 from models import randomise
 
 from condvae.gaussian import Gaussian
-from condvae.vdvae import Stage, VDVAEConfig
+from condvae.vdvae import VDVAE, Stage, Step, VDVAEConfig
 from condvae.vdvae.decoder import Decoder, LatentBlock
 
 CONFIG = VDVAEConfig(
@@ -15,6 +15,19 @@ CONFIG = VDVAEConfig(
     latent_channels=2,
     largest_bias=4,
 )
+
+
+def walked(decoder: Decoder, z: list[torch.Tensor]) -> tuple[torch.Tensor, list[Gaussian]]:
+    """The final state and the priors met on the way, with given latents."""
+    vae = VDVAE(CONFIG)
+    vae.decoder = decoder
+    priors: list[Gaussian] = []
+
+    def remember(step: Step) -> torch.Tensor:
+        priors.append(step.prior)
+        return step.z
+
+    return vae.descend(None, batch=len(z[0]), noise=[], given=z, score=remember).state, priors
 
 
 def test_states_follow_the_written_rule() -> None:
@@ -37,36 +50,20 @@ def test_states_follow_the_written_rule() -> None:
     h16 = latent_block(at_sixteen, F.interpolate(h4, scale_factor=4)[:, :6], z[2])
     expected = plain(h16) * decoder.gain + decoder.bias
     assert sorted(decoder.starts) == ["1", "4"]  # none above largest_bias
-    torch.testing.assert_close(decoder(lambda group, state, prior: z[group], 3), expected)
+    torch.testing.assert_close(walked(decoder, z)[0], expected)
 
 
 def test_priors_start_standard_normal_and_see_only_earlier_groups() -> None:
     decoder = Decoder(CONFIG)
-    priors: list[Gaussian] = []
-
-    def latent(group: int, state: torch.Tensor, prior: Gaussian) -> torch.Tensor:
-        priors.append(prior)
-        return torch.randn_like(prior.mean)
-
-    decoder(latent, 2)
+    z = [torch.randn(1, 2, r, r) for r in (1, 4, 16)]
+    _, priors = walked(decoder, z)
     assert all(not prior.mean.any() and not prior.log_std.any() for prior in priors)
     randomise(decoder, 0)
-
-    def prior_of(group: int, latents: list[torch.Tensor]) -> torch.Tensor:
-        priors.clear()
-
-        def given(index: int, state: torch.Tensor, prior: Gaussian) -> torch.Tensor:
-            priors.append(prior)
-            return latents[index]
-
-        decoder(given, 1)
-        return priors[group].mean
-
-    z = [torch.randn(1, 2, r, r) for r in (1, 4, 16)]
+    _, before = walked(decoder, z)
     for changed in range(3):
-        other = [zl + 1 if i == changed else zl for i, zl in enumerate(z)]
+        _, after = walked(decoder, [zl + 1 if i == changed else zl for i, zl in enumerate(z)])
         for group in range(3):
-            assert torch.equal(prior_of(group, z), prior_of(group, other)) == (group <= changed)
+            assert torch.equal(before[group].mean, after[group].mean) == (group <= changed)
 
 
 def test_residual_branches_start_smaller_in_deeper_networks() -> None:

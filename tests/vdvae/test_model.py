@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from models import generator, images, small_vae
@@ -35,7 +36,7 @@ def test_temperature_zero_takes_every_mean_and_may_differ_by_group() -> None:
     vae.descend(None, batch=1, noise=generator(), temperature=0.0, score=remember)
     assert all(torch.equal(step.z, step.prior.mean) for step in steps)
     steps.clear()
-    vae.descend(None, batch=1, noise=generator(), temperature=[1.0, 0.0, 1.0, 0.0], score=remember)
+    vae.descend(None, batch=1, noise=generator(), temperature=np.array([1.0, 0.0, 1.0, 0.0]), score=remember)  # type: ignore[arg-type]
     assert [torch.equal(step.z, step.prior.mean) for step in steps] == [False, True, False, True]
 
 
@@ -71,8 +72,11 @@ def test_misuse_is_explained() -> None:
     vae = small_vae()
     with pytest.raises(ValueError, match="3 temperatures were given, expected one number or one per group \\(4\\)"):
         vae.descend(None, batch=1, noise=generator(), temperature=[1, 1, 1])
-    with pytest.raises(ValueError, match="negative or not a number"):
-        vae.descend(None, batch=1, noise=generator(), temperature=float("nan"))
+    for wrong in (float("nan"), -1.0, float("inf")):
+        with pytest.raises(ValueError, match="negative, infinite or not a number"):
+            vae.descend(None, batch=1, noise=generator(), temperature=wrong)
+    with pytest.raises(ValueError, match="16 x 16 pixels, expected"):
+        vae.posterior(images(1, size=16))
     with pytest.raises(ValueError, match="5 latents were given, but the model has 4 groups"):
         vae.descend(None, batch=1, noise=generator(), given=[None] * 5)
     with pytest.raises(ValueError, match="group 0 have shape"):

@@ -17,14 +17,17 @@ from condvae import objectives
 from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE, preset
 from condvae.weights import describe, load, save
+from condvae.weights.artifact_file import _digest
 
 
 def rewrite(
     path: Path, *, metadata: dict[str, str] | None = None, weights: dict[str, torch.Tensor] | None = None
 ) -> None:
+    """Change a file and its checksum, as a program with other ideas would."""
     with safe_open(path, framework="pt") as file:
-        old = file.metadata()
-    save_file(weights if weights is not None else load_file(path), path, {**old, **(metadata or {})})
+        changed = {**file.metadata(), **(metadata or {})}
+    weights = weights if weights is not None else load_file(path)
+    save_file(weights, path, {**changed, "sha256": _digest(changed["model"], weights)})
 
 
 @pytest.mark.parametrize("form", ["direct", "relative"])
@@ -40,7 +43,7 @@ def test_a_conditional_model_comes_back_as_it_was(tmp_path: Path, form: str) -> 
     assert torch.equal(before, after)
     assert not any(parameter.requires_grad for parameter in loaded.artifact.parameters())
     assert all(parameter.requires_grad for parameter in loaded.partial.parameters())
-    assert describe(tmp_path / "model.safetensors")["record"] == {"steps": 7}
+    assert describe(tmp_path / "model.safetensors").record == {"steps": 7}
 
 
 def test_half_precision_halves_the_file_and_loads_as_float32(tmp_path: Path) -> None:
@@ -63,6 +66,26 @@ def test_weights_too_large_for_half_precision_are_refused_and_nothing_is_left(tm
     with pytest.raises(ValueError, match=r"decoder\.gain holds weights too large"):
         save(vae, tmp_path / "model.safetensors", half=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_used_is_not_saved(tmp_path: Path) -> None:
+    vae = small_vae()
+    save(vae, tmp_path / "model.safetensors")
+    vae.decoder.gain.data[0, 0] = torch.nan
+    with pytest.raises(ValueError, match=r"decoder\.gain holds NaN"):
+        save(vae, tmp_path / "model.safetensors")
+    assert isinstance(load(tmp_path / "model.safetensors"), VDVAE)
+    with pytest.raises(ValueError, match="cannot save a Conv2d"):
+        save(torch.nn.Conv2d(1, 1, 1), tmp_path / "model.safetensors")  # type: ignore[arg-type]
+
+
+def test_compiled_and_weight_sharing_models_are_saved_too(tmp_path: Path) -> None:
+    vae = small_vae()
+    save(torch.compile(vae, backend="eager"), tmp_path / "compiled.safetensors")  # type: ignore[arg-type]
+    assert isinstance(load(tmp_path / "compiled.safetensors"), VDVAE)
+    vae.decoder.bias.data = vae.decoder.gain.data
+    save(vae, tmp_path / "shared.safetensors")
+    assert isinstance(load(tmp_path / "shared.safetensors"), VDVAE)
 
 
 def test_a_failed_save_leaves_the_file_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +130,12 @@ def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):
             load(path)
+    huge = replace(preset("tiny").stages[0], width=2**31 - 1)
+    config = replace(preset("tiny"), stages=(huge, *preset("tiny").stages[1:]))
+    save(small_vae(), path)
+    rewrite(path, metadata={"model": json.dumps({"config": config.to_dict(), "partial": None, "record": {}})})
+    with pytest.raises(ValueError, match=r"too large to exist|other shapes"):
+        load(path)
     save_file({"a": torch.zeros(1)}, path)
     with pytest.raises(ValueError, match="not one of condvae's"):
         load(path)
@@ -114,6 +143,24 @@ def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
         load(tmp_path / "none.safetensors")
     with pytest.raises(ValueError, match="does not exist"):
         load(tmp_path)
+
+
+def test_any_flipped_byte_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save(small_vae(), path)
+    whole = path.read_bytes()
+    for position in range(0, len(whole), len(whole) // 97):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 16]) + whole[position + 1 :])
+        with pytest.raises(ValueError, match=str(path)):
+            load(path)
+
+
+def test_from_scratch_models_can_go_on_training(tmp_path: Path) -> None:
+    save(small_conditional(), tmp_path / "model.safetensors")
+    model = load(tmp_path / "model.safetensors", train_artifact=True)
+    assert isinstance(model, ConditionalVAE)
+    assert model.trains_artifact
+    assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_descriptions_from_elsewhere_are_refused(tmp_path: Path) -> None:
@@ -126,12 +173,18 @@ def test_descriptions_from_elsewhere_are_refused(tmp_path: Path) -> None:
     rewrite(path, metadata={"format_version": "1", "model": json.dumps(header)})
     with pytest.raises(ValueError, match="unknown key in network config: colour"):
         load(path)
-    rewrite(path, metadata={"model": "{"})
-    with pytest.raises(ValueError, match="damaged description"):
-        load(path)
-    rewrite(path, metadata={"model": "[1]"})
-    with pytest.raises(ValueError, match="does not describe a model"):
-        load(path)
+    for description in (
+        "{",
+        "[1]",
+        "null",
+        "{}",
+        "[" * 100_000,
+        '{"config": {"stages": [1]}, "partial": null, "record": {}}',
+    ):
+        rewrite(path, metadata={"model": description})
+        for read in (load, describe):
+            with pytest.raises(ValueError, match="does not describe a model"):
+                read(path)
 
 
 def test_missing_surplus_misshapen_and_broken_weights_are_named(tmp_path: Path) -> None:
@@ -144,6 +197,7 @@ def test_missing_surplus_misshapen_and_broken_weights_are_named(tmp_path: Path) 
         ({"decoder.extra": gain.clone()}, "does not have: decoder.extra"),
         ({"decoder.gain": gain[:, :3].clone()}, r"decoder.gain is \(1, 3, 1, 1\), expected \(1, 16, 1, 1\)"),
         ({"decoder.gain": gain * torch.nan}, "NaN or infinite weights: decoder.gain"),
+        ({"decoder.gain": gain.int()}, "not real numbers: decoder.gain"),
     ):
         changed = {name: tensor for name, tensor in {**weights, **change}.items() if tensor is not None}
         rewrite(path, weights=changed)

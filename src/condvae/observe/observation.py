@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from condvae.pixels import check_values
+
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
@@ -19,6 +21,8 @@ class Observation:
     """[B, C, H, W] in [-1, 1]: the known pixels' values; what stands elsewhere is never used."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.y, Tensor):
+            raise ValueError(f"y is a {type(self.y).__name__}, expected a torch tensor")
         if self.y.ndim != 4:
             raise ValueError(f"y has {self.y.ndim} dimensions, expected [B, channels, H, W]")
         batch, _, height, width = self.y.shape
@@ -35,10 +39,20 @@ class Observation:
     def __len__(self) -> int:
         return self.y.shape[0]
 
+    def check_values(self) -> None:
+        """Raise a ValueError unless y is finite and the known pixels are in [-1, 1]; looks at every number."""
+        if not torch.isfinite(self.y).all():
+            raise ValueError("the observation holds NaN or infinite values where it is known, expected finite numbers")
+        if self.pixels is not None and self.known is not None:
+            check_values(torch.where(self.known, self.pixels, 0.0), name="an observed pixel")
+
     def paste(self, images: Tensor, *, n: int = 1) -> Tensor:
         """Put the known pixels back into images [B * n, C, H, W], n beside each other for each observation."""
         if self.known is None or self.pixels is None:
             return images
+        expected = (len(self) * n, *self.pixels.shape[1:])
+        if images.shape != expected:
+            raise ValueError(f"images have shape {tuple(images.shape)}, expected {expected} to paste {len(self)} x {n}")
         known, pixels = self.known.repeat_interleave(n, dim=0), self.pixels.repeat_interleave(n, dim=0)
         return torch.where(known, pixels, images)
 
@@ -57,6 +71,8 @@ def observe_pixels(x: Tensor, known: Tensor, normalise: Callable[[Tensor], Tenso
 
 def check_known(known: Tensor, shape: tuple[int, ...]) -> None:
     """Raise a ValueError unless `known` is a bool tensor of that shape."""
+    if not isinstance(known, Tensor):
+        raise ValueError(f"known is a {type(known).__name__}, expected a torch tensor of bool")
     if known.shape != shape:
         raise ValueError(f"known has shape {tuple(known.shape)}, expected {tuple(shape)}")
     if known.dtype != torch.bool:

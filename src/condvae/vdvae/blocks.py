@@ -8,11 +8,11 @@ class Block(nn.Module):
     """Four convolutions 1x1, 3x3, 3x3, 1x1 with GELU before each; at resolutions up to 2 all are 1x1."""
 
     def __init__(
-        self, inputs: int, inner: int, outputs: int, *, resolution: int, residual: bool = False, pool: int = 1
+        self, inputs: int, inner: int, outputs: int, *, resolution: int, adds_input: bool = False, pool: int = 1
     ) -> None:
         super().__init__()
         kernel = 3 if resolution > 2 else 1
-        self.residual = residual
+        self.adds_input = adds_input
         self.pool = pool
         self.c1 = convolution(inputs, inner, 1)
         self.c2 = convolution(inner, inner, kernel)
@@ -24,7 +24,7 @@ class Block(nn.Module):
         y: Tensor = x
         for layer in (self.c1, self.c2, self.c3, self.c4):
             y = layer(F.gelu(y))
-        if self.residual:
+        if self.adds_input:
             y = x + y
         return F.avg_pool2d(y, self.pool) if self.pool > 1 else y
 

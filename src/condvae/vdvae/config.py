@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -42,13 +43,19 @@ class Normalisation:
     scale: float = 1 / 64
 
     def __post_init__(self) -> None:
-        if not self.scale > 0:
-            raise ValueError(f"the normalisation's scale is {self.scale}, expected a positive number")
+        numbers = isinstance(self.shift, int | float) and isinstance(self.scale, int | float)
+        if not numbers or not math.isfinite(self.shift) or not 0 < self.scale < math.inf:
+            raise ValueError(
+                f"the normalisation has shift {self.shift} and scale {self.scale}, expected numbers, the scale positive"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class VDVAEConfig:
-    """A whole network. Defaults are the public architecture's; `presets.preset` gives complete ones by name."""
+    """A whole network. Defaults are the public architecture's, but for the normalisation, which belongs to the data.
+
+    `presets.preset` gives complete ones by name.
+    """
 
     stages: tuple[Stage, ...]
     """From the image's resolution down to the coarsest."""
@@ -62,8 +69,8 @@ class VDVAEConfig:
 
     def __post_init__(self) -> None:
         _check_stages(self.stages)
-        if self.latent_channels < 1:
-            raise ValueError(f"latent_channels is {self.latent_channels}, expected at least 1")
+        _check_whole(self.latent_channels, "latent_channels", least=1)
+        _check_whole(self.largest_bias, "largest_bias")
         if self.scales not in ("log_std", "softplus"):
             raise ValueError(f"scales is {self.scales!r}, expected 'log_std' or 'softplus'")
 
@@ -115,6 +122,8 @@ class VDVAEConfig:
 
 def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
     """cls(**plain) for a dataclass, with unknown and missing keys named in a ValueError."""
+    if not isinstance(plain, Mapping):
+        raise ValueError(f"the {where} is {plain!r}, expected named values")
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     if unknown := sorted(set(plain) - set(fields)):
         raise ValueError(f"unknown key in {where}: {', '.join(unknown)}; known are {', '.join(fields)}")
@@ -129,13 +138,14 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         raise ValueError("a network needs at least one stage")
     for stage in stages:
         r = stage.resolution
-        if r < 1 or r & (r - 1):
+        if not isinstance(r, int) or r < 1 or r & (r - 1):
             raise ValueError(f"a stage has resolution {r}, expected a power of two")
-        if stage.width < 1 or stage.inner < 1:
-            raise ValueError(f"stage {r} has width {stage.width} and inner width {stage.inner}, expected at least 1")
-        if min(stage.encoder_blocks, stage.decoder_blocks) < 0:
-            raise ValueError(f"stage {r} has a negative number of blocks")
-        if not 0 <= stage.groups <= stage.decoder_blocks:
+        _check_whole(stage.width, f"the width of stage {r}", least=1)
+        _check_whole(stage.inner, f"the inner width of stage {r}", least=1)
+        _check_whole(stage.encoder_blocks, f"the number of encoder blocks of stage {r}")
+        _check_whole(stage.decoder_blocks, f"the number of decoder blocks of stage {r}")
+        _check_whole(stage.groups, f"the number of latent blocks of stage {r}")
+        if stage.groups > stage.decoder_blocks:
             raise ValueError(f"stage {r} has {stage.groups} latent blocks of {stage.decoder_blocks} decoder blocks")
     for finer, coarser in itertools.pairwise(stages):
         if coarser.resolution >= finer.resolution:
@@ -148,3 +158,8 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         raise ValueError(f"stage {stages[0].resolution} has no decoder blocks, so the decoder cannot reach the image")
     if not any(stage.groups for stage in stages):
         raise ValueError("no stage has latents")
+
+
+def _check_whole(value: object, name: str, *, least: int = 0) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+        raise ValueError(f"{name} is {value!r}, expected a whole number from {least}")

@@ -1,7 +1,7 @@
 """p(z), and the way from z to pixels: a state h goes from coarse to fine and takes in one group at a time."""
 
-from collections.abc import Callable
-from typing import TypeAlias
+import itertools
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -11,12 +11,9 @@ from condvae.gaussian import Gaussian
 from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import Stage, VDVAEConfig
 
-Latent: TypeAlias = Callable[[int, Tensor, Gaussian], Tensor]
-"""(group l, state h, prior p(z_l | z_<l)) -> z_l"""
-
 
 class LatentBlock(nn.Module):
-    """h <- h + f(h) + projection(z); h <- residual(h), where the prior network gives both p(z | h) and f(h)."""
+    """Takes in one group: h <- h + f(h) + projection(z), h <- residual(h). One network gives both p(z | h) and f(h)."""
 
     def __init__(self, config: VDVAEConfig, stage: Stage) -> None:
         super().__init__()
@@ -27,20 +24,24 @@ class LatentBlock(nn.Module):
         self.residual = residual_block(stage)
         nn.init.zeros_(self.prior.c4.weight)
 
-    def forward(self, state: Tensor, group: int, latent: Latent) -> Tensor:
+    def look(self, state: Tensor) -> tuple[Gaussian, Tensor]:
+        """The prior p(z_l | z_<l), and the feature f(h)."""
         raw, feature = self.prior(state).split(self.split, dim=1)
-        z = latent(group, state, Gaussian.from_network(raw, self.scales))
+        return Gaussian.from_network(raw, self.scales), feature
+
+    def take_in(self, state: Tensor, feature: Tensor, z: Tensor) -> Tensor:
+        """The state that carries z_l too."""
         merged: Tensor = self.residual(state + feature + self.projection(z))
         return merged
 
 
 def residual_block(stage: Stage) -> Block:
     """A block without latents: all there is to a decoder block that carries none."""
-    return Block(stage.width, stage.inner, stage.width, resolution=stage.resolution, residual=True)
+    return Block(stage.width, stage.inner, stage.width, resolution=stage.resolution, adds_input=True)
 
 
 class Decoder(nn.Module):
-    """Stages from coarse to fine. Asks `latent` for z of every group; never sees x or y."""
+    """The parts of the way down, which `VDVAE.descend` walks; none of them sees x or y."""
 
     def __init__(self, config: VDVAEConfig) -> None:
         super().__init__()
@@ -68,30 +69,14 @@ class Decoder(nn.Module):
                 residual = block.residual
             residual.c4.weight.data.mul_(shrink)  # type: ignore[union-attr, operator]
 
-    def forward(self, latent: Latent, batch: int) -> Tensor:
-        """The final state after gain and bias, [B, width, H, W]; `pixel_parameters` reads pixels off it."""
-        state: Tensor | None = None
-        group = 0
+    def levels(self) -> Iterator[tuple[Stage, list[nn.Module]]]:
+        """Every stage with its blocks, coarse to fine."""
         blocks = iter(self.blocks)
         for stage in self.stages:
-            state = self._enter(stage, state, batch)
-            for position in range(stage.decoder_blocks):
-                block = next(blocks)
-                if position < stage.groups:
-                    state = block(state, group, latent)
-                    group += 1
-                else:
-                    state = block(state)
-        assert state is not None  # a config has at least one decoder stage
-        return state * self.gain + self.bias
+            yield stage, list(itertools.islice(blocks, stage.decoder_blocks))
 
-    def pixel_parameters(self, state: Tensor) -> Tensor:
-        """What the likelihood needs of every pixel: [B, P, H, W]."""
-        parameters: Tensor = self.output(state)
-        return parameters
-
-    def _enter(self, stage: Stage, coarser: Tensor | None, batch: int) -> Tensor:
-        """The state at a new resolution: its bias image, plus the state from below, upsampled and cut to width."""
+    def enter(self, stage: Stage, coarser: Tensor | None, batch: int) -> Tensor:
+        """The state at a new resolution: its bias image, plus the state before it, upsampled and cut to width."""
         r = stage.resolution
         if str(r) in self.starts:
             start: Tensor = self.starts[str(r)].expand(batch, -1, -1, -1)
@@ -101,3 +86,12 @@ class Decoder(nn.Module):
             return start
         upsampled = F.interpolate(coarser, scale_factor=r // coarser.shape[-1], mode="nearest")
         return start + fit_channels(upsampled, stage.width)
+
+    def leave(self, state: Tensor) -> Tensor:
+        """The finest state after gain and bias: [B, width, H, W]."""
+        return state * self.gain + self.bias
+
+    def pixel_parameters(self, state: Tensor) -> Tensor:
+        """What the likelihood needs of every pixel, [B, P, H, W], read off what `leave` gave."""
+        parameters: Tensor = self.output(state)
+        return parameters

@@ -37,7 +37,7 @@ class Pyramid(nn.Module):
                         stage.inner,
                         stage.width,
                         resolution=stage.resolution,
-                        residual=True,
+                        adds_input=True,
                         pool=stage.resolution // after.resolution,
                     )
                 )

@@ -1,8 +1,10 @@
 """The artifact: a hierarchical VAE, and the one walk down its decoder that everything else is made of."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +12,7 @@ from condvae.gaussian import Gaussian
 from condvae.noise import NoiseSource, as_noise
 from condvae.pixels import check_images, to_levels
 from condvae.vdvae.config import VDVAEConfig
-from condvae.vdvae.decoder import Decoder
+from condvae.vdvae.decoder import Decoder, LatentBlock
 from condvae.vdvae.encoder import Encoder, Posterior, Source
 
 
@@ -54,6 +56,8 @@ class VDVAE(nn.Module):
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None:
         """Raise a ValueError unless x is a batch of this model's images."""
         check_images(x, channels=self.config.channels, size=self.config.image_size, name=name, values=values)
+        if x.dtype != self.decoder.gain.dtype:
+            raise ValueError(f"{name} is {x.dtype} but the model's weights are {self.decoder.gain.dtype}: convert one")
 
     def normalise(self, x: Tensor) -> Tensor:
         """Images in [-1, 1] as the networks see them."""
@@ -62,6 +66,7 @@ class VDVAE(nn.Module):
 
     def posterior(self, x: Tensor) -> Posterior:
         """q(. | x) for images [B, C, H, W] in [-1, 1]."""
+        self.check(x, values=False)
         posterior: Posterior = self.encoder(self.normalise(x))
         return posterior
 
@@ -89,36 +94,46 @@ class VDVAE(nn.Module):
             raise ValueError(f"{len(given)} latents were given, but the model has {len(temperatures)} groups")
         latents: list[Tensor] = []
         scores: list[Tensor] = []
-
-        def latent(group: int, state: Tensor, prior: Gaussian) -> Tensor:
-            drawn_from = source(group, state, prior) if source else prior
-            z = given[group] if group < len(given) else None
-            shape = drawn_from.mean.shape
-            if z is None:
-                z = drawn_from.sample(noise.normal(first_stream + group, shape, state.device), temperatures[group])
-            elif z.shape != shape:
-                raise ValueError(
-                    f"the latents given for group {group} have shape {tuple(z.shape)}, expected {tuple(shape)}"
-                )
-            latents.append(z)
-            if score:
-                scores.append(score(Step(group, state, prior, drawn_from, z)).flatten(1).sum(dim=1))
-            return z
-
-        state = self.decoder(latent, batch)
-        return Descent(state, latents, torch.stack(scores, dim=1) if score else None)
+        state: Tensor | None = None
+        for stage, blocks in self.decoder.levels():
+            state = self.decoder.enter(stage, state, batch)
+            for block in blocks:
+                if not isinstance(block, LatentBlock):
+                    state = block(state)
+                    continue
+                group = len(latents)
+                prior, feature = block.look(state)
+                drawn_from = source(group, state, prior) if source else prior
+                z = given[group] if group < len(given) else None
+                if z is None:
+                    numbers = noise.normal(first_stream + group, drawn_from.mean.shape, state.device)
+                    z = drawn_from.sample(numbers, temperatures[group])
+                _check_latents(z, drawn_from, group)
+                latents.append(z)
+                if score:
+                    scores.append(score(Step(group, state, prior, drawn_from, z)).flatten(1).sum(dim=1))
+                state = block.take_in(state, feature, z)
+        assert state is not None  # a config has at least one decoder stage
+        return Descent(self.decoder.leave(state), latents, torch.stack(scores, dim=1) if score else None)
 
     def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
         """log p(pixel | z) of each pixel in nats, [B, H, W], for a descent's state and images in [-1, 1]."""
-        return self.likelihood.log_prob(self.decoder.pixel_parameters(state), self.likelihood.quantise(x))
+        return self.likelihood.log_prob(self.decoder.pixel_parameters(state), x)
 
     def _per_group(self, temperature: float | Sequence[float]) -> list[float]:
         groups = len(self.config.group_stages)
-        temperatures = [float(temperature)] * groups if isinstance(temperature, int | float) else list(temperature)
+        values = np.asarray(temperature, dtype=np.float64)
+        temperatures = [float(value) for value in (np.full(groups, values) if values.ndim == 0 else values)]
         if len(temperatures) != groups:
             raise ValueError(
                 f"{len(temperatures)} temperatures were given, expected one number or one per group ({groups})"
             )
-        if any(not t >= 0 for t in temperatures):
-            raise ValueError("a temperature is negative or not a number, expected 0 or more")
+        if any(not 0 <= t < math.inf for t in temperatures):
+            raise ValueError("a temperature is negative, infinite or not a number, expected 0 or more")
         return temperatures
+
+
+def _check_latents(z: Tensor, drawn_from: Gaussian, group: int) -> None:
+    if z.shape != drawn_from.mean.shape:
+        expected = tuple(drawn_from.mean.shape)
+        raise ValueError(f"the latents given for group {group} have shape {tuple(z.shape)}, expected {expected}")

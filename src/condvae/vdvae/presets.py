@@ -118,10 +118,10 @@ def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAECo
     fields = ("resolution", "width", "inner", "encoder_blocks", "decoder_blocks", "latent_blocks")
     stages = tuple(Stage(**dict(zip(fields, row, strict=False))) for row in _TABLES[name])
     config = VDVAEConfig(stages=stages, **_PUBLIC.get(name, _OURS))
-    known = {f.name for f in dataclasses.fields(config)}
-    if unknown := sorted(set(changes) - known):
+    field_names = {f.name for f in dataclasses.fields(config)}
+    if unknown := sorted(set(changes) - field_names):
         raise ValueError(
-            f"unknown key for preset {name}: {', '.join(unknown)}; known are channels, {', '.join(sorted(known))}"
+            f"unknown key for preset {name}: {', '.join(unknown)}; known are channels, {', '.join(sorted(field_names))}"
         )
     config = dataclasses.replace(config, **changes)
     if channels is not None:

@@ -1,6 +1,7 @@
 """One `.safetensors` file per model: its weights, and in the metadata all else it needs. Reading executes no code."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import tempfile
@@ -21,6 +22,18 @@ FORMAT = "condvae"
 FORMAT_VERSION = 1
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a file says of its model."""
+
+    config: VDVAEConfig
+    partial: PartialConfig | None
+    record: dict[str, Any]
+    """How it came to be: data, steps, bits per dimension, whatever its maker stored."""
+    parameters: int
+    """Number of weights."""
+
+
 def save(
     model: VDVAE | ConditionalVAE,
     path: str | Path,
@@ -33,14 +46,23 @@ def save(
     Atomic: the file appears whole under its name or not at all, and an older one stays until then.
     """
     path = Path(path)
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if not isinstance(model, VDVAE | ConditionalVAE):
+        raise ValueError(f"cannot save a {type(model).__name__}, expected a VDVAE or a ConditionalVAE")
     vae = model.artifact if isinstance(model, ConditionalVAE) else model
-    header = {
+    plain = {
         "config": vae.config.to_dict(),
         "partial": dataclasses.asdict(model.partial_config) if isinstance(model, ConditionalVAE) else None,
         "record": dict(record or {}),
     }
-    metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "model": json.dumps(header)}
+    description = json.dumps(plain)
     weights = {name: _stored(name, tensor, half=half) for name, tensor in model.state_dict().items()}
+    metadata = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "model": description,
+        "sha256": _digest(description, weights),
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
@@ -50,33 +72,34 @@ def save(
             os.fsync(written.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, SafetensorError):
+            raise OSError(f"{path} could not be written: {error}") from error
         raise
 
 
-def load(path: str | Path) -> VDVAE | ConditionalVAE:
-    """The model in a file that `save` wrote, in float32 on the CPU; a conditional one has its artifact frozen."""
+def load(path: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
+    """The model in a file that `save` wrote, in float32 on the CPU.
+
+    A conditional one has its artifact frozen, unless `train_artifact` is set to go on training all of it.
+    """
     path = Path(path)
     header, weights = _read(path)
     try:
-        config = VDVAEConfig.from_dict(header["config"])
-        partial = header["partial"]
         with torch.device("meta"):
-            model: VDVAE | ConditionalVAE = VDVAE(config)
-            if partial is not None:
-                model = ConditionalVAE(VDVAE(config), strict(PartialConfig, partial, where="partial encoder"))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not describe a model that this version of condvae knows: {error}") from error
-    assign(model, {name: tensor.float() for name, tensor in weights.items()}, origin=str(path))
+            model: VDVAE | ConditionalVAE = VDVAE(header.config)
+            if header.partial:
+                model = ConditionalVAE(VDVAE(header.config), header.partial, train_artifact=train_artifact)
+    except RuntimeError as error:
+        raise ValueError(f"{path} describes a network too large to exist") from error
+    assign(model, weights, origin=str(path))
     return model.eval()
 
 
-def describe(path: str | Path) -> dict[str, Any]:
-    """What a file says of itself: config, partial encoder, training record, number of weights."""
-    path = Path(path)
-    header, weights = _read(path)
-    return {**header, "parameters": sum(tensor.numel() for tensor in weights.values())}
+def describe(path: str | Path) -> Header:
+    """What a file says of its model."""
+    return _read(Path(path))[0]
 
 
 def assign(model: nn.Module, weights: Mapping[str, Tensor], *, origin: str) -> None:
@@ -89,15 +112,17 @@ def assign(model: nn.Module, weights: Mapping[str, Tensor], *, origin: str) -> N
     misfits = [f"{n} is {tuple(weights[n].shape)}, expected {s}" for n, s in wanted.items() if weights[n].shape != s]
     if misfits:
         raise ValueError(f"{origin} holds weights of other shapes: {_some(misfits)}")
+    if strange := [name for name, tensor in weights.items() if not tensor.is_floating_point()]:
+        raise ValueError(f"{origin} holds weights that are not real numbers: {_some(strange)}")
     if broken := [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]:
         raise ValueError(f"{origin} holds NaN or infinite weights: {_some(broken)}")
     wants_gradient = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    model.load_state_dict(dict(weights), strict=True, assign=True)
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=True, assign=True)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(wants_gradient[name])
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
     if not path.is_file():
         raise ValueError(f"{path} does not exist: give the path of a condvae .safetensors file")
     try:
@@ -113,20 +138,37 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     version = metadata.get("format_version")
     if version != str(FORMAT_VERSION):
         raise ValueError(f"{path} has format version {version}, this condvae reads {FORMAT_VERSION}: update condvae")
+    description = metadata.get("model", "")
+    if metadata.get("sha256") != _digest(description, weights):
+        raise ValueError(f"{path} is damaged: its content does not match its checksum; get or write it again")
     try:
-        header: dict[str, Any] = json.loads(metadata["model"])
-    except (KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} has a damaged description of its model") from error
+        plain = json.loads(description)
+        partial = plain["partial"]
+        header = Header(
+            config=VDVAEConfig.from_dict(plain["config"]),
+            partial=None if partial is None else strict(PartialConfig, partial, where="partial encoder"),
+            record=dict(plain["record"]),
+            parameters=sum(tensor.numel() for tensor in weights.values()),
+        )
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} does not describe a model that this version of condvae knows: {error}") from error
     return header, weights
 
 
+def _digest(description: str, weights: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(description.encode())
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(weights[name].numpy().tobytes())
+    return digest.hexdigest()
+
+
 def _stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
-    tensor = tensor.detach().cpu().contiguous()
-    if not half:
-        return tensor.float()
-    stored = tensor.half()
-    if torch.isfinite(tensor).all() and not torch.isfinite(stored).all():
-        raise ValueError(f"{name} holds weights too large for half precision: save in full precision")
+    if not torch.isfinite(tensor).all():
+        raise ValueError(f"{name} holds NaN or infinite weights: a file of them would be of no use, so none is written")
+    stored = tensor.detach().to("cpu", torch.float16 if half else torch.float32, copy=True).contiguous()
+    if not torch.isfinite(stored).all():
+        raise ValueError(f"{name} holds weights too large for {'half' if half else 'single'} precision")
     return stored
 
 

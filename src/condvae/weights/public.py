@@ -5,7 +5,6 @@ release leaves partial blocks (`part_enc`) in unconditional checkpoints too: wit
 and are left out.
 """
 
-import pickle
 import re
 import warnings
 from collections.abc import Mapping
@@ -25,20 +24,20 @@ from condvae.weights.artifact_file import assign
 # The public names on the left, ours on the right; decoder bias images are named by position there, by resolution here.
 _ARTIFACT_NAMES = (
     (r"encoder\.in_conv\.(weight|bias)", r"encoder.pyramid.input.\1"),
-    (r"encoder\.enc_blocks\.(\d+)\.(c[1-4]\.(?:weight|bias))", r"encoder.pyramid.blocks.\1.\2"),
-    (r"decoder\.dec_blocks\.(\d+)\.enc\.(c[1-4]\.(?:weight|bias))", r"encoder.heads.\1.\2"),
-    (r"decoder\.dec_blocks\.(\d+)\.prior\.(c[1-4]\.(?:weight|bias))", r"decoder.blocks.\1.prior.\2"),
-    (r"decoder\.dec_blocks\.(\d+)\.resnet\.(c[1-4]\.(?:weight|bias))", r"decoder.blocks.\1.residual.\2"),
-    (r"decoder\.dec_blocks\.(\d+)\.z_proj\.(weight|bias)", r"decoder.blocks.\1.projection.\2"),
+    (r"encoder\.enc_blocks\.(0|[1-9]\d*)\.(c[1-4]\.(?:weight|bias))", r"encoder.pyramid.blocks.\1.\2"),
+    (r"decoder\.dec_blocks\.(0|[1-9]\d*)\.enc\.(c[1-4]\.(?:weight|bias))", r"encoder.heads.\1.\2"),
+    (r"decoder\.dec_blocks\.(0|[1-9]\d*)\.prior\.(c[1-4]\.(?:weight|bias))", r"decoder.blocks.\1.prior.\2"),
+    (r"decoder\.dec_blocks\.(0|[1-9]\d*)\.resnet\.(c[1-4]\.(?:weight|bias))", r"decoder.blocks.\1.residual.\2"),
+    (r"decoder\.dec_blocks\.(0|[1-9]\d*)\.z_proj\.(weight|bias)", r"decoder.blocks.\1.projection.\2"),
     (r"decoder\.out_net\.out_conv\.(weight|bias)", r"decoder.output.\1"),
     (r"decoder\.(gain|bias)", r"decoder.\1"),
 )
 _PARTIAL_NAMES = (
     (r"part_encoder\.in_conv\.(weight|bias)", r"pyramid.input.\1"),
-    (r"part_encoder\.enc_blocks\.(\d+)\.(c[1-4]\.(?:weight|bias))", r"pyramid.blocks.\1.\2"),
-    (r"decoder\.dec_blocks\.(\d+)\.part_enc\.(c[1-4]\.(?:weight|bias))", r"heads.\1.\2"),
+    (r"part_encoder\.enc_blocks\.(0|[1-9]\d*)\.(c[1-4]\.(?:weight|bias))", r"pyramid.blocks.\1.\2"),
+    (r"decoder\.dec_blocks\.(0|[1-9]\d*)\.part_enc\.(c[1-4]\.(?:weight|bias))", r"heads.\1.\2"),
 )
-_START = r"decoder\.bias_xs\.(\d+)"
+_START = r"decoder\.bias_xs\.(0|[1-9]\d*)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +51,14 @@ class Layers:
     decoder: str
     bits: int
     normalisation: Normalisation
+    largest_bias: int = 64
+    """The public code's no_bias_above: decoder states start as a learnt image up to this resolution."""
 
 
-def import_public(path: str | Path, layers: VDVAEConfig | Layers | None = None) -> VDVAE | ConditionalVAE:
+def import_public(path: str | Path, layers: str | VDVAEConfig | Layers | None = None) -> VDVAE | ConditionalVAE:
     """The model in a public checkpoint: conditional if it has a partial encoder, else the artifact alone.
 
-    layers: a preset's or another config; or layer strings, and the checkpoint's shapes tell the rest; or None where one
+    layers: a preset's name or a config; or layer strings, and the checkpoint's shapes tell the rest; or None where one
     preset has exactly these shapes.
     """
     path = Path(path)
@@ -66,6 +67,8 @@ def import_public(path: str | Path, layers: VDVAEConfig | Layers | None = None) 
         config = _recognise(state, origin=str(path))
     elif isinstance(layers, Layers):
         config = public_config(state, layers, origin=str(path))
+    elif isinstance(layers, str):
+        config = preset(layers)
     else:
         config = layers
     artifact_weights, partial_weights = _rename(state, config, origin=str(path))
@@ -90,8 +93,8 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's doubts about pickles of other programs: the error below says it
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        # torch's own message would advise to run what the file holds.
+    except Exception as error:
+        # A damaged pickle can raise anything, and torch's own message would advise to run what the file holds.
         raise ValueError(
             f"{path} is not a checkpoint of plain tensors: it is damaged, cut short, of another kind, or holds code, "
             "which is never run"
@@ -102,11 +105,16 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
         str(name) for name, value in content.items() if not isinstance(name, str) or not isinstance(value, Tensor)
     ]:
         raise ValueError(f"{path} holds more than tensors: {', '.join(strangers[:5])}")
-    return {name.removeprefix("module."): tensor.float() for name, tensor in content.items()}
+    if unusual := [name for name, tensor in content.items() if tensor.layout != torch.strided or tensor.is_meta]:
+        raise ValueError(f"{path} holds tensors without plain numbers: {', '.join(unusual[:5])}")
+    state = {name.removeprefix("module."): tensor for name, tensor in content.items()}
+    if len(state) < len(content):
+        raise ValueError(f"{path} holds weights twice, with and without the prefix module.")
+    return state
 
 
 def public_config(state: Mapping[str, Tensor], layers: Layers, *, origin: str = "the checkpoint") -> VDVAEConfig:
-    """Widths, inner widths, latent channels, mixture components and bias images from shapes; the rest from `layers`."""
+    """Widths, inner widths, channels, latent channels and mixture components from shapes; the rest from `layers`."""
     encoder = _parse_encoder(layers.encoder)
     decoder = _parse_decoder(layers.decoder)
     if missing := sorted(set(decoder) - set(encoder)):
@@ -132,11 +140,10 @@ def public_config(state: Mapping[str, Tensor], layers: Layers, *, origin: str = 
         encoder_block += count
     outputs = _shape(state, "decoder.out_net.out_conv.weight", origin)[0]
     channels = _shape(state, "encoder.in_conv.weight", origin)[1]
-    starts = [tensor.shape[-1] for name, tensor in state.items() if re.fullmatch(_START, name)]
     return VDVAEConfig(
         stages=tuple(stages),
         latent_channels=_shape(state, "decoder.dec_blocks.0.z_proj.weight", origin)[1],
-        largest_bias=max(starts, default=0),
+        largest_bias=layers.largest_bias,
         likelihood=LogisticMixture(
             channels=channels, components=max(1, outputs // (10 if channels == 3 else 3)), bits=layers.bits
         ),
@@ -250,4 +257,7 @@ def _shape(state: Mapping[str, Tensor], name: str, origin: str) -> tuple[int, ..
         raise ValueError(
             f"{origin} lacks {name}: it is not a checkpoint of VD-VAE's or the paper's release, or of another network"
         )
-    return tuple(state[name].shape)
+    shape = tuple(state[name].shape)
+    if len(shape) != 4:
+        raise ValueError(f"{origin} holds {name} with shape {shape}, expected the four dimensions of a convolution")
+    return shape
