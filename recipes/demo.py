@@ -52,11 +52,11 @@ class Options:
     """Zip of 32 x 32 RGB images under train/ and test/."""
     out: Path = Path("out/demo")
     """Folder for model.safetensors and completions.png."""
-    vae_steps: int = 300
+    vae_steps: int = 450
     """Training steps of the VAE."""
-    partial_steps: int = 150
+    partial_steps: int = 220
     """Training steps of the partial encoder."""
-    batch: int = 32
+    batch: int = 16
     """Images a step."""
     seed: int = 0
 
@@ -109,7 +109,7 @@ def main(options: Options) -> None:
 def train(what: str, parameters: Iterable[nn.Parameter], loss_of: Callable[[], Tensor], steps: int) -> None:
     """AdamW with a short warm-up and a cosine decay."""
     parameters = list(parameters)
-    optimiser = torch.optim.AdamW(parameters, lr=3e-3, betas=(0.9, 0.95), weight_decay=0.01)
+    optimiser = torch.optim.AdamW(parameters, lr=5e-3, betas=(0.9, 0.95), weight_decay=0.01)
     warm_up = 30
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda i: min(1.0, (i + 1) / warm_up) * (0.51 + 0.49 * math.cos(math.pi * i / steps))

@@ -94,13 +94,17 @@ def test_likelihood_weight_changes_the_loss_alone() -> None:
 def test_reverse_uses_the_known_pixels_alone_and_reaches_psi_through_the_decoder() -> None:
     model = small_conditional()
     x, known = images(2), some_known(2)
-    poisoned = torch.where(known, x, torch.nan)
-    clean = objectives.reverse(model, model.observe(x, known), noise=generator())
-    other = objectives.reverse(model, model.observe(poisoned, known), noise=generator())
+    observation = model.observe(x, known)
+    poisoned = Observation(y=observation.y, known=known, pixels=torch.where(known, x, torch.nan))
+    clean, other = (objectives.reverse(model, o, noise=generator()) for o in (observation, poisoned))
     torch.testing.assert_close(clean.nats, other.nats)
     assert clean.log_likelihood_nats is not None
-    gradients = torch.autograd.grad(clean.log_likelihood_nats.sum(), list(model.partial.parameters()))
+    assert other.log_likelihood_nats is not None
+    weights = list(model.partial.parameters())
+    gradients = torch.autograd.grad(clean.log_likelihood_nats.sum(), weights)
     assert all(gradient.abs().max() > 0 for gradient in gradients)
+    for a, b in zip(gradients, torch.autograd.grad(other.log_likelihood_nats.sum(), weights), strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_importance_weighting_tightens_the_elbo_and_does_not_reuse_a_seeds_numbers() -> None:

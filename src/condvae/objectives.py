@@ -22,7 +22,7 @@ from condvae.noise import NoiseSource, as_noise
 from condvae.observe.observation import Observation
 from condvae.partial import ConditionalVAE
 from condvae.vdvae.encoder import Source
-from condvae.vdvae.model import VDVAE, Score, Step
+from condvae.vdvae.model import VDVAE, Descent, Score, Step
 
 KLEstimate: TypeAlias = Literal["analytic", "sampled"]
 Target: TypeAlias = Literal["unknown", "whole"]
@@ -105,8 +105,7 @@ def elbo(vae: VDVAE, x: Tensor, *, noise: NoiseSource, kl: KLEstimate = "analyti
     vae.check(x, values=check_values)
     score = _kl_score(kl, lambda step: step.prior)
     descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
-    everywhere = torch.ones(len(x), *x.shape[2:], dtype=torch.bool, device=x.device)
-    return _bound(vae, descent.state, descent.scores, x, everywhere)
+    return _bound(vae, descent, x, _everywhere(x))
 
 
 def forward(
@@ -134,7 +133,7 @@ def forward(
     # z from q: the states carry no gradient of psi, and with a frozen artifact none at all.
     score = _kl_score(kl, lambda step: c(step.group, step.state, step.prior))
     descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
-    return _bound(vae, descent.state, descent.scores, x, _scored(observation, target), likelihood=likelihood)
+    return _bound(vae, descent, x, _scored(observation, target), likelihood=likelihood)
 
 
 def reverse(
@@ -161,7 +160,7 @@ def reverse(
         observation.check_values()
     score = _kl_score(kl, lambda step: step.prior)
     descent = vae.descend(model.posterior(observation), batch=len(observation), noise=noise, score=score)
-    return _bound(vae, descent.state, descent.scores, pixels, known[:, 0], likelihood_weight=likelihood_weight)
+    return _bound(vae, descent, pixels, known[:, 0], likelihood_weight=likelihood_weight)
 
 
 @torch.no_grad()
@@ -189,7 +188,7 @@ def importance_weighted(
         if observation is not None:
             raise ValueError("an unconditional model takes no observation")
         vae, c = model, None
-        scored = torch.ones(len(x), *x.shape[2:], dtype=torch.bool, device=x.device)
+        scored = _everywhere(x)
     else:
         if observation is None:
             raise ValueError("a conditional model needs an observation")
@@ -208,7 +207,6 @@ def importance_weighted(
     for sample in range(samples):
         # Streams of its own for every sample: with per-image seeds they would otherwise all be the same.
         descent = vae.descend(q, batch=len(x), noise=noise, score=log_weight, first_stream=sample * groups)
-        assert descent.scores is not None
         groups = len(descent.latents)
         log_weights.append(_sum_pixels(vae, descent.state, x, scored) + descent.scores.sum(dim=1))
     return ImportanceWeighted(
@@ -236,14 +234,18 @@ def _scored(observation: Observation, target: Target) -> Tensor:
     """[B, H, W] bool: the pixels of x~."""
     if target not in ("unknown", "whole"):
         raise ValueError(f"the target is {target!r}, expected 'unknown' or 'whole'")
-    y = observation.y
     if target == "whole" or observation.known is None:
-        return torch.ones(len(y), *y.shape[2:], dtype=torch.bool, device=y.device)
+        return _everywhere(observation.y)
     return ~observation.known[:, 0]
 
 
+def _everywhere(images: Tensor) -> Tensor:
+    return torch.ones(len(images), *images.shape[2:], dtype=torch.bool, device=images.device)
+
+
 def _sum_pixels(vae: VDVAE, state: Tensor, x: Tensor, scored: Tensor) -> Tensor:
-    # where(), not a product: a pixel that is not scored may hold anything.
+    # A pixel that is not scored may hold anything, NaN included: it must reach neither the sum nor its gradient.
+    x = torch.where(scored.unsqueeze(1), x, 0.0)
     return torch.where(scored, vae.pixel_log_prob(state, x), 0.0).sum(dim=(1, 2))
 
 
@@ -253,18 +255,16 @@ def _scored_dims(vae: VDVAE, scored: Tensor) -> Tensor:
 
 def _bound(
     vae: VDVAE,
-    state: Tensor,
-    kl_nats: Tensor | None,
+    descent: Descent,
     x: Tensor,
     scored: Tensor,
     *,
     likelihood: bool = True,
     likelihood_weight: float = 1.0,
 ) -> Bound:
-    assert kl_nats is not None  # every caller of descend above passes a score
     return Bound(
-        log_likelihood_nats=_sum_pixels(vae, state, x, scored) if likelihood else None,
-        kl_nats=kl_nats,
+        log_likelihood_nats=_sum_pixels(vae, descent.state, x, scored) if likelihood else None,
+        kl_nats=descent.scores,
         image_dims=vae.config.image_dims,
         scored_dims=_scored_dims(vae, scored),
         likelihood_weight=likelihood_weight,

@@ -39,8 +39,8 @@ class Descent(NamedTuple):
     """[B, width, H, W], after gain and bias."""
     latents: list[Tensor]
     """z_1, ..., z_L."""
-    scores: Tensor | None
-    """[B, L]: the score of every step, summed over the group's latents."""
+    scores: Tensor
+    """[B, L]: the score of every step, summed over the group's latents; [B, 0] if none was asked for."""
 
 
 class VDVAE(nn.Module):
@@ -114,7 +114,8 @@ class VDVAE(nn.Module):
                     scores.append(score(Step(group, state, prior, drawn_from, z)).flatten(1).sum(dim=1))
                 state = block.take_in(state, feature, z)
         assert state is not None  # a config has at least one decoder stage
-        return Descent(self.decoder.leave(state), latents, torch.stack(scores, dim=1) if score else None)
+        by_group = torch.stack(scores, dim=1) if score else state.new_zeros(batch, 0)
+        return Descent(self.decoder.leave(state), latents, by_group)
 
     def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
         """log p(pixel | z) of each pixel in nats, [B, H, W], for a descent's state and images in [-1, 1]."""
