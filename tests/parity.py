@@ -5,6 +5,7 @@ Prints the largest relative error of every quantity and exits 1 if one passes 1e
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from condvae import objectives, pixels
+from condvae.likelihood import LogisticMixture
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
 from condvae.sample import sample_conditional, sample_prior
@@ -26,8 +28,12 @@ TOLERANCE = 1e-4
 def errors(folder: Path, device: str = "cpu") -> dict[str, float]:
     """The largest relative error of each expected quantity; infinite for one that nothing here computes."""
     expected = load_file(folder / "expected.safetensors")
+    inputs = load_file(folder / "inputs.safetensors")
+    expected |= {
+        f"inputs.{name}": inputs[name] for name in ("x", "target", "y") if name in inputs
+    }  # ours start from grey levels
     found: dict[str, float] = {}
-    for name, value in computed(folder, device):
+    for name, value in computed(folder, device, list(expected)):
         key = name.removeprefix("(artifact of the conditional checkpoint) ")
         if key in expected:
             found[name] = relative_error(value.cpu(), expected[key])
@@ -48,7 +54,7 @@ def relative_error(value: Tensor, reference: Tensor) -> float:
 
 
 @torch.no_grad()
-def computed(folder: Path, device: str) -> Iterator[tuple[str, Tensor]]:
+def computed(folder: Path, device: str, wanted: list[str]) -> Iterator[tuple[str, Tensor]]:
     """Every quantity of the fixtures, by its name there."""
     config = json.loads((folder / "config.json").read_text())
     layers = Layers(
@@ -65,36 +71,45 @@ def computed(folder: Path, device: str) -> Iterator[tuple[str, Tensor]]:
     x = pixels.from_uint8(channels_first(inputs["image_uint8"]))
     noise = [inputs[name] for name in sorted(inputs) if name.startswith("noise.")]
 
-    yield from unconditional(vae, x, noise)
-    for name, value in unconditional(model.artifact, x, noise):
+    yield from unconditional(vae, x, noise, wanted)
+    for name, value in unconditional(model.artifact, x, noise, wanted):
         yield f"(artifact of the conditional checkpoint) {name}", value
-    yield from conditional(model, x, noise, inputs)
+    yield from conditional(model, x, noise, inputs, wanted)
 
 
-def unconditional(vae: VDVAE, x: Tensor, noise: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
+def temperatures(wanted: list[str], kind: str) -> list[tuple[str, float]]:
+    """The temperatures at which a case has samples, from names such as prior_sample_t0.7.px_z."""
+    matches = [re.fullmatch(rf"{kind}_sample_t([\d.]+)\.px_z", name) for name in wanted]
+    return [(match[0], float(match[1])) for match in matches if match]
+
+
+def unconditional(vae: VDVAE, x: Tensor, noise: list[Tensor], wanted: list[str]) -> Iterator[tuple[str, Tensor]]:
+    yield "inputs.x", channels_last(vae.normalise(x))
+    assert isinstance(vae.likelihood, LogisticMixture)
+    yield "inputs.target", channels_last(vae.likelihood.quantise(x))
     posterior = vae.posterior(x)
     for resolution, activation in posterior.activations.items():
         yield f"encoder.activations.{resolution}", activation
     bound = objectives.elbo(vae, x, noise=noise)
     state = vae.descend(posterior, batch=len(x), noise=noise).state
     yield "elbo.px_z", state
-    yield "elbo.logits", vae.decoder.pixel_parameters(state).permute(0, 2, 3, 1)
+    yield "elbo.logits", channels_last(vae.decoder.pixel_parameters(state))
     yield "elbo.kl_per_group", bound.kl_nats
     yield "elbo.nll_per_dim", nll_per_dim(bound)
     yield "elbo.total_per_dim", -bound.nats / bound.image_dims
-    latents = sample_prior(vae, len(x), noise=noise, temperature=0.7, pixels="mean").latents
-    yield "prior_sample_t0.7.px_z", vae.descend(None, batch=len(x), noise=[], given=latents).state
+    for name, temperature in temperatures(wanted, "prior"):
+        latents = sample_prior(vae, len(x), noise=noise, temperature=temperature, pixels="mean").latents
+        yield name, vae.descend(None, batch=len(x), noise=[], given=latents).state
 
 
 def conditional(
-    model: ConditionalVAE, x: Tensor, noise: list[Tensor], inputs: dict[str, Tensor]
+    model: ConditionalVAE, x: Tensor, noise: list[Tensor], inputs: dict[str, Tensor], wanted: list[str]
 ) -> Iterator[tuple[str, Tensor]]:
     if "mask_observed" in inputs:
         observation = model.observe(x, channels_first(inputs["mask_observed"]) > 0.5)
-        if not torch.allclose(observation.y, channels_first(inputs["y"]), atol=1e-5):
-            raise ValueError("our y differs from the case's y")
     else:
         observation = Observation(y=channels_first(inputs["y"]))
+    yield "inputs.y", channels_last(observation.y)
     bound = objectives.forward(model, x, observation, noise=noise)
     yield "forward.kl_per_group", bound.kl_nats
     yield "forward.nll_unobserved_per_dim", nll_per_dim(bound)
@@ -103,9 +118,9 @@ def conditional(
         bound = objectives.reverse(model, observation, noise=noise)
         yield "reverse.kl_per_group", bound.kl_nats
         yield "reverse.nll_observed_per_dim", nll_per_dim(bound)
-    samples = sample_conditional(model, observation, noise=noise, temperature=0.85, pixels="mean")
-    state = model.artifact.descend(None, batch=len(x), noise=[], given=samples.latents).state
-    yield "conditional_sample_t0.85.px_z", state
+    for name, temperature in temperatures(wanted, "conditional"):
+        samples = sample_conditional(model, observation, noise=noise, temperature=temperature, pixels="mean")
+        yield name, model.artifact.descend(None, batch=len(x), noise=[], given=samples.latents).state
 
 
 def nll_per_dim(bound: objectives.Bound) -> Tensor:
@@ -115,6 +130,10 @@ def nll_per_dim(bound: objectives.Bound) -> Tensor:
 
 def channels_first(images: Tensor) -> Tensor:
     return images.permute(0, 3, 1, 2).contiguous()
+
+
+def channels_last(images: Tensor) -> Tensor:
+    return images.permute(0, 2, 3, 1)
 
 
 def main() -> int:
