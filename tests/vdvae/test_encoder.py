@@ -50,3 +50,13 @@ def test_repeating_a_posterior_is_repeating_its_input() -> None:
 def test_wrong_channels_are_refused() -> None:
     with pytest.raises(ValueError, match=r"expected \[B, 4, H, W\]"):
         Encoder(CONFIG, 4)(torch.zeros(1, 3, 8, 8))
+
+
+def test_residual_branches_start_smaller_in_deeper_networks() -> None:
+    torch.manual_seed(0)
+    blocks = Encoder(CONFIG, 3).pyramid.blocks
+    # torch's default is uniform within 1 / sqrt(fan_in); the sum over n blocks keeps its variance.
+    limit = CONFIG.stages[0].inner ** -0.5 * len(blocks) ** -0.5
+    for block in blocks:
+        largest = float(block.c4.weight.detach().abs().max())  # type: ignore[union-attr, operator]
+        assert 0.8 * limit < largest <= limit
