@@ -146,7 +146,6 @@ class LinearConditional(ConditionalVAE):
     def __init__(self, artifact: LinearVAE, seed: int = 1) -> None:
         nn.Module.__init__(self)
         self.artifact = artifact.requires_grad_(False)
-        self.trains_artifact = False
         self.c = LinearSource(artifact.groups, int(KNOWN.sum()), torch.Generator().manual_seed(seed))
 
     def posterior(self, observation: Observation) -> Any:

@@ -9,16 +9,17 @@ SOURCE = Path(condvae.__file__).parent
 
 # Each part and the parts it may import; the list is ordered from the bottom up.
 MAY_IMPORT: dict[str, set[str]] = {
+    "checks": set(),
     "pixels": set(),
     "noise": set(),
     "gaussian": set(),
-    "likelihood": {"gaussian", "noise", "pixels"},
-    "vdvae": {"gaussian", "likelihood", "noise", "pixels"},
+    "likelihood": {"checks", "gaussian", "noise", "pixels"},
+    "vdvae": {"checks", "gaussian", "likelihood", "noise", "pixels"},
     "observe": {"pixels"},
-    "partial": {"observe", "vdvae"},
-    "objectives": {"gaussian", "noise", "observe", "partial", "vdvae"},
-    "sample": {"noise", "observe", "partial", "vdvae"},
-    "weights": {"likelihood", "partial", "vdvae"},
+    "partial": {"checks", "observe", "vdvae"},
+    "objectives": {"checks", "gaussian", "noise", "observe", "partial", "vdvae"},
+    "sample": {"checks", "noise", "observe", "partial", "vdvae"},
+    "weights": {"checks", "likelihood", "partial", "vdvae"},
     "pictures": set(),
     "cli": {"vdvae", "weights"},
     "__main__": {"cli"},

@@ -258,7 +258,7 @@ def test_gaussian_samples_have_its_mean_and_std() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LogisticMixture(channels=2), "2 channels, expected 1 or 3"),
+        (lambda: LogisticMixture(channels=2), "channels is 2, expected 1 or 3"),
         (lambda: LogisticMixture(bits=7), "expected 5 or 8"),
         (lambda: LogisticMixture(bins=cast("Any", "wide")), "expected 'public' or 'exact'"),
         (lambda: LogisticMixture(components=0), "whole number from 1"),

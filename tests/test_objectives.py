@@ -203,7 +203,7 @@ def test_misuse_is_explained() -> None:
     free = small_conditional(train_artifact=True)
     with pytest.raises(ValueError, match="trains its artifact"):
         objectives.forward(free, x, observation, noise=generator(), likelihood=False)
-    with pytest.raises(ValueError, match="samples is 0"):
+    with pytest.raises(ValueError, match="samples is 0, expected a whole number from 1"):
         objectives.importance_weighted(model, x, observation, samples=0, noise=generator())
     with pytest.raises(ValueError, match="needs an observation"):
         objectives.importance_weighted(model, x, samples=1, noise=generator())

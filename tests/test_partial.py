@@ -122,6 +122,13 @@ def test_any_number_of_input_channels() -> None:
         assert torch.isfinite(bound.nats).all()
 
 
+def test_thawing_the_artifact_later_is_noticed() -> None:
+    model = small_conditional()
+    assert not model.trains_artifact
+    model.artifact.requires_grad_(True)
+    assert model.trains_artifact
+
+
 def test_frozen_returns_its_module() -> None:
     with torch.device("meta"):
         vae = VDVAE(preset("tiny"))

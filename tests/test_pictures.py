@@ -5,12 +5,12 @@ from condvae.pictures import contact_sheet, heat_map, to_pil
 
 
 def test_every_image_stands_whole_in_its_place() -> None:
-    colours = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 0)], [(0, 0, 0), (9, 9, 9)]]
+    colours = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 0)], [(0, 255, 255), (255, 0, 255)]]
     tiles = [[torch.tensor(c, dtype=torch.uint8).view(3, 1, 1).expand(3, 8, 8) for c in row] for row in colours]
     sheet = contact_sheet(tiles, ["left", "right"], tile=16)
     counts = {colour: count for count, colour in sheet.getcolors(maxcolors=100_000) or []}
     for row in colours:
-        for colour in row[: 2 if row != colours[2] else 0]:
+        for colour in row:
             assert counts[colour] == 16 * 16
     width, height = sheet.size
     assert sheet.getpixel((width // 4, height // 3)) == (255, 0, 0)

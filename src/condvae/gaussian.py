@@ -22,9 +22,7 @@ class Gaussian(NamedTuple):
     @classmethod
     def from_network(cls, raw: Tensor, scales: Scales = "log_std") -> "Gaussian":
         """Read [B, 2 C, H, W] network outputs as means and scales, in float32 whatever autocast made of them."""
-        if raw.dtype in (torch.bfloat16, torch.float16):
-            raw = raw.float()
-        mean, scale = raw.chunk(2, dim=1)
+        mean, scale = full_precision(raw).chunk(2, dim=1)
         return cls(mean, scale if scales == "log_std" else _log_softplus(scale))
 
     def sample(self, noise: Tensor, temperature: float = 1.0) -> Tensor:
@@ -49,6 +47,11 @@ class Gaussian(NamedTuple):
     def shifted_by(self, difference: "Gaussian") -> "Gaussian":
         """The Gaussian whose mean and log-std differ from these by the given amounts."""
         return Gaussian(self.mean + difference.mean, self.log_std + difference.log_std)
+
+
+def full_precision(raw: Tensor) -> Tensor:
+    """What autocast computed in half precision as float32, in which distributions are computed; else as it is."""
+    return raw.float() if raw.dtype in (torch.bfloat16, torch.float16) else raw
 
 
 def _log_softplus(raw: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from condvae.gaussian import Gaussian
+from condvae.checks import check_choice, check_whole
+from condvae.gaussian import Gaussian, full_precision
 from condvae.noise import PIXEL_COMPONENT_STREAM, PIXEL_VALUE_STREAM, NoiseSource, as_noise
 from condvae.pixels import to_levels
 
@@ -42,13 +43,10 @@ class LogisticMixture:
     bins: Literal["public", "exact"] = "public"
 
     def __post_init__(self) -> None:
-        _check_channels(self.channels)
-        if self.bits not in (5, 8):
-            raise ValueError(f"the likelihood has {self.bits} bits, expected 5 or 8")
-        if self.bins not in ("public", "exact"):
-            raise ValueError(f"the likelihood's bins are {self.bins!r}, expected 'public' or 'exact'")
-        if not isinstance(self.components, int) or self.components < 1:
-            raise ValueError(f"the likelihood has {self.components} components, expected a whole number from 1")
+        check_choice(self.channels, "the number of image channels", (1, 3))
+        check_choice(self.bits, "the likelihood's number of bits", (5, 8))
+        check_choice(self.bins, "the likelihood's kind of bins", ("public", "exact"))
+        check_whole(self.components, "the likelihood's number of components", least=1)
 
     @property
     def parameters_per_pixel(self) -> int:
@@ -177,7 +175,7 @@ class LogisticMixture:
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """log-weights [B, K, H, W]; means, log-scales and coefficients [B, C, K, H, W] (grey: no coefficients)."""
-        parameters = _full_precision(parameters, self.parameters_per_pixel)
+        parameters = _checked(parameters, self.parameters_per_pixel)
         batch, _, height, width = parameters.shape
         k = self.components
         per_channel = parameters[:, k:].reshape(batch, self.channels, -1, k, height, width)
@@ -199,7 +197,7 @@ class GaussianPixels:
     noise_floor: float = 0.03
 
     def __post_init__(self) -> None:
-        _check_channels(self.channels)
+        check_choice(self.channels, "the number of image channels", (1, 3))
         if not 0 < self.noise_floor < 1:
             raise ValueError(
                 f"the noise floor is {self.noise_floor}, expected a number between 0 and 1 (images are in [-1, 1])"
@@ -223,7 +221,7 @@ class GaussianPixels:
         return self._gaussian(parameters).mean.clamp(-1, 1)
 
     def _gaussian(self, parameters: Tensor) -> Gaussian:
-        mean, raw = _full_precision(parameters, self.parameters_per_pixel).chunk(2, dim=1)
+        mean, raw = _checked(parameters, self.parameters_per_pixel).chunk(2, dim=1)
         floor = math.log(self.noise_floor)
         return Gaussian(mean, floor + F.softplus(raw - floor))  # a smooth maximum of raw and the floor
 
@@ -231,12 +229,8 @@ class GaussianPixels:
 Likelihood: TypeAlias = LogisticMixture | GaussianPixels
 
 
-def _check_channels(channels: int) -> None:
-    if channels not in (1, 3):
-        raise ValueError(f"images have {channels} channels, expected 1 or 3")
-
-
-def _full_precision(parameters: Tensor, expected: int) -> Tensor:
+def _checked(parameters: Tensor, expected: int) -> Tensor:
+    """The parameters in full precision, if there are as many per pixel as expected."""
     if parameters.shape[1] != expected:
         raise ValueError(f"{parameters.shape[1]} parameters per pixel were given, this likelihood has {expected}")
-    return parameters.float() if parameters.dtype in (torch.bfloat16, torch.float16) else parameters
+    return full_precision(parameters)

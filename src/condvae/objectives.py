@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from condvae.checks import check_choice, check_whole
 from condvae.gaussian import Gaussian
 from condvae.noise import NoiseSource, as_noise
 from condvae.observe.observation import Observation
@@ -179,8 +180,7 @@ def importance_weighted(
     On log p_cond(x~ | y) for a ConditionalVAE with an observation; on log p(x), with the prior for c, for a VDVAE.
     Its expectation grows with S towards the log-probability (Burda et al. 2016). Takes one sample at a time.
     """
-    if samples < 1:
-        raise ValueError(f"samples is {samples}, expected at least 1")
+    check_whole(samples, "samples", least=1)
     noise = as_noise(noise)
     vae: VDVAE
     c: Source | None
@@ -218,8 +218,7 @@ def importance_weighted(
 
 def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> Score:
     """KL(what z was drawn from || other) at one step."""
-    if estimate not in ("analytic", "sampled"):
-        raise ValueError(f"the KL estimate is {estimate!r}, expected 'analytic' or 'sampled'")
+    check_choice(estimate, "the KL estimate", ("analytic", "sampled"))
 
     def analytic(step: Step) -> Tensor:
         return step.drawn_from.kl_to(other(step))
@@ -232,8 +231,7 @@ def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> Score:
 
 def _scored(observation: Observation, target: Target) -> Tensor:
     """[B, H, W] bool: the pixels of x~."""
-    if target not in ("unknown", "whole"):
-        raise ValueError(f"the target is {target!r}, expected 'unknown' or 'whole'")
+    check_choice(target, "the target", ("unknown", "whole"))
     if target == "whole" or observation.known is None:
         return _everywhere(observation.y)
     return ~observation.known[:, 0]

@@ -6,6 +6,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from condvae.checks import check_choice, check_whole
 from condvae.observe.observation import Observation, observe_pixels
 from condvae.vdvae.blocks import Block
 from condvae.vdvae.encoder import Encoder, Posterior
@@ -25,10 +26,8 @@ class PartialConfig:
     the prior's that starts at zero."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.channels, int) or self.channels < 1:
-            raise ValueError(f"y has {self.channels} channels, expected a whole number from 1")
-        if self.form not in ("direct", "relative"):
-            raise ValueError(f"the partial encoder's form is {self.form!r}, expected 'direct' or 'relative'")
+        check_whole(self.channels, "the number of channels of y", least=1)
+        check_choice(self.form, "the partial encoder's form", ("direct", "relative"))
 
 
 def frozen(module: M) -> M:
@@ -51,9 +50,12 @@ class ConditionalVAE(nn.Module):
     def __init__(self, artifact: VDVAE, partial: PartialConfig, *, train_artifact: bool = False) -> None:
         super().__init__()
         self.partial_config = partial
-        self.trains_artifact = train_artifact
         self.artifact = artifact.requires_grad_(True) if train_artifact else frozen(artifact)
         self.partial = Encoder(artifact.config, partial.channels, relative=partial.form == "relative")
+
+    @property
+    def trains_artifact(self) -> bool:
+        return any(parameter.requires_grad for parameter in self.artifact.parameters())
 
     def posterior(self, observation: Observation) -> Posterior:
         """c(. | y)"""

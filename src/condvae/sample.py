@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condvae.checks import check_choice, check_whole
 from condvae.noise import NoiseSource, SeededNoise, as_noise
 from condvae.observe.observation import Observation
 from condvae.partial import ConditionalVAE
@@ -27,6 +28,7 @@ class Samples(NamedTuple):
     """z_1, ..., z_L: `given=` takes them back, all or the first few."""
 
 
+@torch.no_grad()
 def sample_prior(
     vae: VDVAE,
     n: int,
@@ -40,6 +42,7 @@ def sample_prior(
     return _draw(vae, None, n, noise, temperature, pixels, given)
 
 
+@torch.no_grad()
 def reconstruct(
     vae: VDVAE,
     x: Tensor,
@@ -51,10 +54,10 @@ def reconstruct(
 ) -> Samples:
     """Images [B, C, H, W] in [-1, 1] through the model and back, z from q(z | x)."""
     vae.check(x)
-    with torch.no_grad():
-        return _draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
+    return _draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
 
 
+@torch.no_grad()
 def sample_conditional(
     model: ConditionalVAE,
     observation: Observation,
@@ -71,9 +74,8 @@ def sample_conditional(
     where a completion is wanted.
     """
     observation.check_values()
-    with torch.no_grad():
-        c = model.posterior(observation).repeat(n)
-        return _draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
+    c = model.posterior(observation).repeat(n)
+    return _draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
 
 
 def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: int = 0) -> SeededNoise:
@@ -89,7 +91,6 @@ def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: 
     return SeededNoise([int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]) for key in keys])
 
 
-@torch.no_grad()
 def _draw(
     vae: VDVAE,
     source: Source | None,
@@ -99,10 +100,8 @@ def _draw(
     pixels: Pixels,
     given: Sequence[Tensor | None],
 ) -> Samples:
-    if pixels not in ("sample", "mean"):
-        raise ValueError(f"pixels is {pixels!r}, expected 'sample' or 'mean'")
-    if n < 1:
-        raise ValueError(f"{n} samples were asked for, expected at least 1")
+    check_choice(pixels, "pixels", ("sample", "mean"))
+    check_whole(n, "the number of samples", least=1)
     noise = as_noise(noise)
     descent = vae.descend(source, batch=n, noise=noise, temperature=temperature, given=given)
     parameters = vae.decoder.pixel_parameters(descent.state)

@@ -41,6 +41,12 @@ def test_parameter_counts_are_the_papers(name: str, vae: int, partial: tuple[int
     assert partial[0] <= round(count(model.partial)) <= partial[1]
 
 
+@pytest.mark.parametrize(("name", "groups"), [("cifar10", 43), ("imagenet64", 75), ("ffhq256", 66), ("ffhq1024", 70)])
+def test_latent_groups_are_those_of_the_public_layers(name: str, groups: int) -> None:
+    """The paper counts 45, 75 and 62 for the first three."""
+    assert len(preset(name).group_stages) == groups
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_public_presets_have_the_public_layers(name: str) -> None:
     encoder, decoder = LAYERS[name]

@@ -52,6 +52,14 @@ def test_prefix_and_container_do_not_matter(tmp_path: Path, prefix: str, zipped:
     assert torch.equal(model.partial.pyramid.input.weight, state["part_encoder.in_conv.weight"])
 
 
+def test_half_precision_checkpoints_become_float32(tmp_path: Path) -> None:
+    state = torch.load(TINY / "official_ipa.th", weights_only=True)
+    torch.save({name: tensor.half() for name, tensor in state.items()}, tmp_path / "model.th")
+    model = import_public(tmp_path / "model.th", LAYERS)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert {str(parameter.device) for parameter in model.parameters()} == {"cpu"}
+
+
 def test_partial_blocks_without_a_partial_encoder_are_left_out_and_never_needed(tmp_path: Path) -> None:
     assert isinstance(import_public(TINY / "official_vdvae.th", LAYERS), VDVAE)
     state = torch.load(TINY / "official_vdvae.th", weights_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from condvae.checks import check_choice, check_whole
 from condvae.gaussian import Scales
 from condvae.likelihood import GaussianPixels, Likelihood, LogisticMixture
 
@@ -69,10 +70,9 @@ class VDVAEConfig:
 
     def __post_init__(self) -> None:
         _check_stages(self.stages)
-        _check_whole(self.latent_channels, "latent_channels", least=1)
-        _check_whole(self.largest_bias, "largest_bias")
-        if self.scales not in ("log_std", "softplus"):
-            raise ValueError(f"scales is {self.scales!r}, expected 'log_std' or 'softplus'")
+        check_whole(self.latent_channels, "latent_channels", least=1)
+        check_whole(self.largest_bias, "largest_bias")
+        check_choice(self.scales, "scales", ("log_std", "softplus"))
 
     @property
     def image_size(self) -> int:
@@ -140,11 +140,11 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         r = stage.resolution
         if not isinstance(r, int) or r < 1 or r & (r - 1):
             raise ValueError(f"a stage has resolution {r}, expected a power of two")
-        _check_whole(stage.width, f"the width of stage {r}", least=1)
-        _check_whole(stage.inner, f"the inner width of stage {r}", least=1)
-        _check_whole(stage.encoder_blocks, f"the number of encoder blocks of stage {r}")
-        _check_whole(stage.decoder_blocks, f"the number of decoder blocks of stage {r}")
-        _check_whole(stage.groups, f"the number of latent blocks of stage {r}")
+        check_whole(stage.width, f"the width of stage {r}", least=1)
+        check_whole(stage.inner, f"the inner width of stage {r}", least=1)
+        check_whole(stage.encoder_blocks, f"the number of encoder blocks of stage {r}")
+        check_whole(stage.decoder_blocks, f"the number of decoder blocks of stage {r}")
+        check_whole(stage.groups, f"the number of latent blocks of stage {r}")
         if stage.groups > stage.decoder_blocks:
             raise ValueError(f"stage {r} has {stage.groups} latent blocks of {stage.decoder_blocks} decoder blocks")
     for finer, coarser in itertools.pairwise(stages):
@@ -158,8 +158,3 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         raise ValueError(f"stage {stages[0].resolution} has no decoder blocks, so the decoder cannot reach the image")
     if not any(stage.groups for stage in stages):
         raise ValueError("no stage has latents")
-
-
-def _check_whole(value: object, name: str, *, least: int = 0) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
-        raise ValueError(f"{name} is {value!r}, expected a whole number from {least}")

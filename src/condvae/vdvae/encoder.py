@@ -10,6 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from condvae.checks import check_whole
 from condvae.gaussian import Gaussian, Scales
 from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import VDVAEConfig
@@ -105,6 +106,5 @@ class Posterior:
 
     def repeat(self, n: int) -> "Posterior":
         """The same input n times over ([B] -> [B * n], copies beside each other) for the price of one encoding."""
-        if n < 1:
-            raise ValueError(f"{n} samples were asked for, expected at least 1")
+        check_whole(n, "the number of samples", least=1)
         return Posterior(self.encoder, {r: a.repeat_interleave(n, dim=0) for r, a in self.activations.items()})

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from condvae.checks import first_few
 from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.vdvae.config import VDVAEConfig, strict
 from condvae.vdvae.model import VDVAE
@@ -86,15 +87,7 @@ def load(path: str | Path, *, train_artifact: bool = False) -> VDVAE | Condition
     """
     path = Path(path)
     header, weights = _read(path)
-    try:
-        with torch.device("meta"):
-            model: VDVAE | ConditionalVAE = VDVAE(header.config)
-            if header.partial:
-                model = ConditionalVAE(VDVAE(header.config), header.partial, train_artifact=train_artifact)
-    except RuntimeError as error:
-        raise ValueError(f"{path} describes a network too large to exist") from error
-    assign(model, weights, origin=str(path))
-    return model.eval()
+    return assemble(header.config, header.partial, weights, origin=str(path), train_artifact=train_artifact)
 
 
 def describe(path: str | Path) -> Header:
@@ -102,20 +95,39 @@ def describe(path: str | Path) -> Header:
     return _read(Path(path))[0]
 
 
-def assign(model: nn.Module, weights: Mapping[str, Tensor], *, origin: str) -> None:
+def assemble(
+    config: VDVAEConfig,
+    partial: PartialConfig | None,
+    weights: Mapping[str, Tensor],
+    *,
+    origin: str,
+    train_artifact: bool = False,
+) -> VDVAE | ConditionalVAE:
+    """The model of these configs with these weights; nothing is allocated or drawn at random on the way."""
+    try:
+        with torch.device("meta"):
+            vae = VDVAE(config)
+            model = ConditionalVAE(vae, partial, train_artifact=train_artifact) if partial else vae
+    except RuntimeError as error:
+        raise ValueError(f"{origin} describes a network too large to exist") from error
+    _assign(model, weights, origin)
+    return model.eval()
+
+
+def _assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None:
     """Put weights into a model made on the meta device; every name and shape must fit."""
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     if missing := sorted(set(wanted) - set(weights)):
-        raise ValueError(f"{origin} lacks {_some(missing)}")
+        raise ValueError(f"{origin} lacks {first_few(missing)}")
     if surplus := sorted(set(weights) - set(wanted)):
-        raise ValueError(f"{origin} holds weights that this model does not have: {_some(surplus)}")
+        raise ValueError(f"{origin} holds weights that this model does not have: {first_few(surplus)}")
     misfits = [f"{n} is {tuple(weights[n].shape)}, expected {s}" for n, s in wanted.items() if weights[n].shape != s]
     if misfits:
-        raise ValueError(f"{origin} holds weights of other shapes: {_some(misfits)}")
+        raise ValueError(f"{origin} holds weights of other shapes: {first_few(misfits)}")
     if strange := [name for name, tensor in weights.items() if not tensor.is_floating_point()]:
-        raise ValueError(f"{origin} holds weights that are not real numbers: {_some(strange)}")
+        raise ValueError(f"{origin} holds weights that are not real numbers: {first_few(strange)}")
     if broken := [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]:
-        raise ValueError(f"{origin} holds NaN or infinite weights: {_some(broken)}")
+        raise ValueError(f"{origin} holds NaN or infinite weights: {first_few(broken)}")
     wants_gradient = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=True, assign=True)
     for name, parameter in model.named_parameters():
@@ -176,7 +188,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

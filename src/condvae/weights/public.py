@@ -14,12 +14,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from condvae.checks import first_few
 from condvae.likelihood import LogisticMixture
 from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.presets import PUBLIC_PRESETS, preset
-from condvae.weights.artifact_file import assign
+from condvae.weights.artifact_file import assemble
 
 # The public names on the left, ours on the right; decoder bias images are named by position there, by resolution here.
 _ARTIFACT_NAMES = (
@@ -72,17 +73,12 @@ def import_public(path: str | Path, layers: str | VDVAEConfig | Layers | None = 
     else:
         config = layers
     artifact_weights, partial_weights = _rename(state, config, origin=str(path))
-    with torch.device("meta"):
-        vae = VDVAE(config)
-        if not partial_weights:
-            assign(vae, artifact_weights, origin=str(path))
-            return vae.eval()
-        channels = _shape(state, "part_encoder.in_conv.weight", str(path))[1]
-        model = ConditionalVAE(vae, PartialConfig(channels=channels))
-    named = {f"artifact.{name}": tensor for name, tensor in artifact_weights.items()}
-    named |= {f"partial.{name}": tensor for name, tensor in partial_weights.items()}
-    assign(model, named, origin=str(path))
-    return model.eval()
+    if not partial_weights:
+        return assemble(config, None, artifact_weights, origin=str(path))
+    partial = PartialConfig(channels=_shape(state, "part_encoder.in_conv.weight", str(path))[1])
+    weights = {f"artifact.{name}": tensor for name, tensor in artifact_weights.items()}
+    weights |= {f"partial.{name}": tensor for name, tensor in partial_weights.items()}
+    return assemble(config, partial, weights, origin=str(path))
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
@@ -104,9 +100,9 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     if strangers := [
         str(name) for name, value in content.items() if not isinstance(name, str) or not isinstance(value, Tensor)
     ]:
-        raise ValueError(f"{path} holds more than tensors: {', '.join(strangers[:5])}")
+        raise ValueError(f"{path} holds more than tensors: {first_few(strangers)}")
     if unusual := [name for name, tensor in content.items() if tensor.layout != torch.strided or tensor.is_meta]:
-        raise ValueError(f"{path} holds tensors without plain numbers: {', '.join(unusual[:5])}")
+        raise ValueError(f"{path} holds tensors without plain numbers: {first_few(unusual)}")
     state = {name.removeprefix("module."): tensor for name, tensor in content.items()}
     if len(state) < len(content):
         raise ValueError(f"{path} holds weights twice, with and without the prefix module.")
@@ -195,8 +191,7 @@ def _rename(
         else:
             strangers.append(name)
     if strangers:
-        more = f" and {len(strangers) - 5} more" if len(strangers) > 5 else ""
-        raise ValueError(f"{origin} holds weights of unknown meaning: {', '.join(strangers[:5])}{more}")
+        raise ValueError(f"{origin} holds weights of unknown meaning: {first_few(strangers)}")
     has_partial_encoder = any(name.startswith("pyramid.") for name in partial)
     return artifact, partial if has_partial_encoder else {}
 
