@@ -1,6 +1,10 @@
 """What every config and option checks of its values, and the words of the refusal."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def check_whole(value: object, name: str, *, least: int = 0) -> None:
@@ -18,3 +22,16 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
 def first_few(names: Sequence[str]) -> str:
     """Up to five names, and how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
+    """cls(**plain) for a dataclass, with unknown and missing keys named in a ValueError."""
+    if not isinstance(plain, Mapping):
+        raise ValueError(f"the {where} is {plain!r}, expected named values")
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
+    if unknown := sorted(set(plain) - set(fields)):
+        raise ValueError(f"unknown key in {where}: {', '.join(unknown)}; known are {', '.join(fields)}")
+    required = {n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING}
+    if missing := sorted(required - set(plain)):
+        raise ValueError(f"missing key in {where}: {', '.join(missing)}")
+    return cls(**plain)

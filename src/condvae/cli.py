@@ -6,11 +6,13 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, Literal
 
 import tyro
 
 import condvae
+from condvae.train.options import ConditionOptions, PretrainOptions
+from condvae.train.presets import options_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,23 +64,49 @@ class Import:
 
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """Print what a condvae file holds."""
+    """Print what a condvae file or a run folder holds."""
 
-    model: Annotated[Path, tyro.conf.Positional]
-    """A .safetensors file."""
+    path: Annotated[Path, tyro.conf.Positional]
+    """A .safetensors file, or the --out folder of a training."""
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
     """Print everything as JSON."""
 
     def run(self) -> None:
-        from condvae import weights
+        if self.path.is_dir():
+            self._print_run()
+        else:
+            self._print_model()
 
-        header = weights.describe(self.model)
+    def _print_run(self) -> None:
+        from condvae.train import describe_run
+
+        run = describe_run(self.path)
         if self.as_json:
-            plain = {**dataclasses.asdict(header), "config": header.config.to_dict()}
+            print(json.dumps(run, indent=1))
+            return
+        state = "finished" if run["finished"] else "not finished: the same command with --resume goes on"
+        print(f"{self.path}: step {run['step']:,} after {run['seconds'] / 60:.1f} minutes, {state}")
+        for step, condition in run["checkpoints"].items():
+            print(f"checkpoint    step {step:,}, {condition}{', the best' if step == run['best_step'] else ''}")
+        if run["rollbacks"]:
+            print(f"roll-backs    {run['rollbacks']}")
+        for event, record in run["last"].items():
+            figures = {key: value for key, value in record.items() if key != "event" and value is not None}
+            print(f"{event:13} {_in_words(figures)}")
+        print(f"options       {_in_words(run['options'])}")
+
+    def _print_model(self) -> None:
+        from condvae import observe, weights
+
+        header = weights.describe(self.path)
+        if self.as_json:
+            process = header.process.to_dict() if header.process else None
+            bare = dataclasses.replace(header, process=None)
+            plain = {**dataclasses.asdict(bare), "config": header.config.to_dict(), "process": process}
             print(json.dumps(plain, indent=1))
             return
         config, partial = header.config, header.partial
-        print(f"{self.model}: {'conditional' if partial else 'unconditional'} VAE, {header.parameters:,} weights")
+        print(f"{self.path}: {'conditional' if partial else 'unconditional'} VAE, {header.parameters:,} weights")
         print(f"images        {config.channels} x {config.image_size} x {config.image_size}")
         groups = {stage.resolution: stage.groups for stage in config.decoder_stages if stage.groups}
         by_resolution = ", ".join(f"{count} at {resolution}" for resolution, count in groups.items())
@@ -86,24 +114,147 @@ class Info:
         print(f"likelihood    {config.likelihood}")
         if partial:
             print(f"partial       {partial.channels} input channels, {partial.form}")
+        if header.process:
+            print(f"observes      {observe.describe(header.process)}")
         for key, value in header.record.items():
-            print(f"{key:13} {value}")
+            print(f"{key:13} {_in_words(value) if isinstance(value, dict) else value}")
 
 
-Verb: TypeAlias = (
-    Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
-    | Annotated[Info, tyro.conf.subcommand("info", prefix_name=False)]
-)
+@dataclass(frozen=True, kw_only=True)
+class Pretrain(PretrainOptions):
+    """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
+
+    def run(self) -> None:
+        from condvae.train import pretrain
+
+        pretrain(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(ConditionOptions):
+    """Train a partial encoder for a pretrained VAE, or a whole conditional VAE from scratch."""
+
+    def run(self) -> None:
+        from condvae.train import condition
+
+        condition(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Complete:
+    """Complete images with a trained model: K answers for each, and a contact sheet."""
+
+    images: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Image files; they are cropped to a square and resized to the model's size."""
+    model: Path
+    """A conditional model: model.safetensors of a `condvae train` run."""
+    out: Path = Path("completions")
+    """Folder for the completions and sheet.png."""
+    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 5
+    """Completions of each image."""
+    box: Annotated[str | None, tyro.conf.arg(metavar="X,Y,W,H")] = None
+    """Hide this box, in pixels of the model's images."""
+    half: Literal["left", "right", "top", "bottom"] | None = None
+    """Hide this half. Without a box or a half, what the model was trained to observe is drawn at random."""
+    temperature: float = 1.0
+    """Factor on the spread of the latents: less than 1 is calmer."""
+    seed: int = 0
+
+    def run(self) -> None:
+        from condvae import weights
+        from condvae.completion import complete_files
+        from condvae.partial import ConditionalVAE
+
+        box = None if self.box is None else _box(self.box)
+        if box is not None and self.half is not None:
+            raise ValueError("give --box or --half, not both")
+        model = weights.load(self.model)
+        if not isinstance(model, ConditionalVAE):
+            raise ValueError(f"{self.model} is an unconditional VAE: condition it first with condvae train")
+        sheet = complete_files(
+            model,
+            self.images,
+            self.out,
+            n=self.n,
+            seed=self.seed,
+            temperature=self.temperature,
+            box=box,
+            half=self.half,
+        )
+        print(f"wrote {sheet}")
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb; bad input is one sentence on stderr and exit code 2."""
-    verb: Import | Info = tyro.cli(Verb, prog="condvae", description=condvae.__doc__, args=arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
         verb.run()
     except (ValueError, OSError) as error:
-        print(f"condvae: {error}", file=sys.stderr)
-        sys.exit(2)
+        _leave(error, 2)
+    except RuntimeError as error:
+        from condvae.train import Diverged
+
+        if not isinstance(error, Diverged):
+            raise
+        _leave(error, 1)
+    except Exception as error:
+        from condvae.train import Stopped
+
+        if not isinstance(error, Stopped):
+            raise
+        _leave(error, 130)
+
+
+def _verbs(arguments: list[str]) -> Any:
+    """The verbs; a preset on the command line becomes the defaults of its verb, in `--help` too."""
+    name = _preset_in(arguments)
+    training: dict[str, Any] = {}
+    for word, kind in (("pretrain", Pretrain), ("train", Train)):
+        chosen = name if arguments[:1] == [word] else None
+        training[word] = options_for(kind, chosen, data=tyro.MISSING, out=tyro.MISSING)
+    return (
+        Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=training["pretrain"], prefix_name=False)]
+        | Annotated[Train, tyro.conf.subcommand("train", default=training["train"], prefix_name=False)]
+        | Annotated[Complete, tyro.conf.subcommand("complete", prefix_name=False)]
+        | Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
+        | Annotated[Info, tyro.conf.subcommand("info", prefix_name=False)]
+    )
+
+
+def _preset_in(arguments: list[str]) -> str | None:
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == "--preset" and after:
+            return after
+        if word.startswith("--preset="):
+            return word.removeprefix("--preset=")
+    return None
+
+
+def _box(text: str) -> tuple[int, int, int, int]:
+    try:
+        x, y, width, height = (int(number) for number in text.split(","))
+    except ValueError:
+        raise ValueError(f"--box {text} was given, expected four whole numbers x,y,width,height") from None
+    return x, y, width, height
+
+
+def _in_words(values: dict[str, Any]) -> str:
+    def word(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:.5g}"
+        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    return "; ".join(
+        f"{key} {_in_words(value) if isinstance(value, dict) else word(value)}"
+        for key, value in values.items()
+        if value is not None
+    )
+
+
+def _leave(error: Exception, code: int) -> None:
+    print(f"condvae: {error}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from condvae.checks import check_choice, check_whole
 from condvae.observe.observation import Observation, observe_pixels
+from condvae.observe.process import Process
 from condvae.vdvae.blocks import Block
 from condvae.vdvae.encoder import Encoder, Posterior
 from condvae.vdvae.model import VDVAE
@@ -47,9 +48,18 @@ class ConditionalVAE(nn.Module):
     The artifact is taken over, not copied: give every model its own.
     """
 
-    def __init__(self, artifact: VDVAE, partial: PartialConfig, *, train_artifact: bool = False) -> None:
+    def __init__(
+        self,
+        artifact: VDVAE,
+        partial: PartialConfig,
+        *,
+        train_artifact: bool = False,
+        process: Process | None = None,
+    ) -> None:
         super().__init__()
         self.partial_config = partial
+        self.process = process
+        """What y is drawn from in training, stored with the model; None: nobody has said."""
         self.artifact = artifact.requires_grad_(True) if train_artifact else frozen(artifact)
         self.partial = Encoder(artifact.config, partial.channels, relative=partial.form == "relative")
 

@@ -1,7 +1,8 @@
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from condvae.vdvae.blocks import Block, fit_channels
+from condvae.vdvae.blocks import Block, fit_channels, recompute_activations
 
 
 def test_block_is_four_convolutions_with_gelu_before_each() -> None:
@@ -33,3 +34,27 @@ def test_channels_are_cut_or_filled_with_zeros() -> None:
     assert torch.equal(fit_channels(x, 2), x[:, :2])
     assert torch.equal(fit_channels(x, 3), x)
     assert torch.equal(fit_channels(x, 5), torch.cat((x, torch.zeros(1, 2, 2, 2)), 1))
+
+
+def test_recomputed_activations_give_the_same_gradients_from_less_memory() -> None:
+    torch.manual_seed(0)
+    block = Block(4, 6, 4, resolution=8, adds_input=True, pool=2)
+    x = torch.randn(2, 4, 8, 8, requires_grad=True)
+    results = []
+    for on in (False, True):
+        recompute_activations(nn.Sequential(block), on)
+        kept: list[int] = []
+
+        def pack(tensor: torch.Tensor, kept: list[int] = kept) -> torch.Tensor:
+            kept.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            y = block(x)
+        gradients = torch.autograd.grad(y.square().sum(), [x, *block.parameters()])
+        results.append((y, gradients, sum(kept)))
+    (y, plain, much), (same, again, little) = results
+    assert torch.equal(y, same)
+    for one, other in zip(plain, again, strict=True):
+        torch.testing.assert_close(one, other)
+    assert little < much / 2

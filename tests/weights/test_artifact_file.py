@@ -17,7 +17,7 @@ from condvae import objectives
 from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE, preset
 from condvae.weights import describe, load, save
-from condvae.weights.artifact_file import _digest
+from condvae.weights.sealed_file import _digest
 
 
 def rewrite(

@@ -1,7 +1,9 @@
-"""The one building block of VD-VAE (Child 2020), and two small helpers."""
+"""The one building block of VD-VAE (Child 2020), and three small helpers."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):
@@ -14,6 +16,7 @@ class Block(nn.Module):
         kernel = 3 if resolution > 2 else 1
         self.adds_input = adds_input
         self.pool = pool
+        self.recompute = False
         self.c1 = convolution(inputs, inner, 1)
         self.c2 = convolution(inner, inner, kernel)
         self.c3 = convolution(inner, inner, kernel)
@@ -21,12 +24,26 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, inputs, R, R] -> [B, outputs, R / pool, R / pool]"""
-        y: Tensor = x
-        for layer in (self.c1, self.c2, self.c3, self.c4):
-            y = layer(F.gelu(y))
+        if self.recompute and torch.is_grad_enabled():
+            y: Tensor = checkpoint(self._branch, x, use_reentrant=False, preserve_rng_state=False)
+        else:
+            y = self._branch(x)
         if self.adds_input:
             y = x + y
         return F.avg_pool2d(y, self.pool) if self.pool > 1 else y
+
+    def _branch(self, x: Tensor) -> Tensor:
+        y = x
+        for layer in (self.c1, self.c2, self.c3, self.c4):
+            y = layer(F.gelu(y))
+        return y
+
+
+def recompute_activations(module: nn.Module, on: bool = True) -> None:
+    """Keep only the input of every block for the backward pass and compute what is inside again: slower, smaller."""
+    for block in module.modules():
+        if isinstance(block, Block):
+            block.recompute = on
 
 
 def convolution(inputs: int, outputs: int, kernel: int) -> nn.Conv2d:

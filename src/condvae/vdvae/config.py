@@ -5,13 +5,11 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from condvae.checks import check_choice, check_whole
+from condvae.checks import check_choice, check_whole, strict
 from condvae.gaussian import Scales
 from condvae.likelihood import GaussianPixels, Likelihood, LogisticMixture
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,19 +116,6 @@ class VDVAEConfig:
                 raise ValueError(f"unknown likelihood {kind!r}, expected one of {', '.join(kinds)}")
             values["likelihood"] = strict(kinds[kind], likelihood, where="likelihood")
         return strict(cls, values, where="network config")
-
-
-def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
-    """cls(**plain) for a dataclass, with unknown and missing keys named in a ValueError."""
-    if not isinstance(plain, Mapping):
-        raise ValueError(f"the {where} is {plain!r}, expected named values")
-    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
-    if unknown := sorted(set(plain) - set(fields)):
-        raise ValueError(f"unknown key in {where}: {', '.join(unknown)}; known are {', '.join(fields)}")
-    required = {n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING}
-    if missing := sorted(required - set(plain)):
-        raise ValueError(f"missing key in {where}: {', '.join(missing)}")
-    return cls(**plain)
 
 
 def _check_stages(stages: tuple[Stage, ...]) -> None:

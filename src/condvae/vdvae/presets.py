@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from condvae.likelihood import LogisticMixture
+from condvae.likelihood import GaussianPixels, LogisticMixture
 from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
 
 # Rows: resolution, width, inner width, encoder blocks, decoder blocks, and latent blocks where they are not all.
@@ -58,6 +58,13 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 16, 8, 2, 2),
         (1, 16, 8, 1, 1),
     ],
+    "demo32": [
+        (32, 16, 16, 1, 1, 0),
+        (16, 32, 16, 1, 1, 0),
+        (8, 64, 32, 1, 1),
+        (4, 128, 48, 2, 4),
+        (1, 128, 48, 1, 2),
+    ],
     "small32": [
         (32, 64, 32, 2, 2, 0),
         (16, 96, 32, 4, 8),
@@ -103,6 +110,10 @@ _PUBLIC: dict[str, dict[str, Any]] = {
     "ffhq1024": {"normalisation": _from_unit(-0.4387, 0.2743), "likelihood": LogisticMixture(components=2)},
 }
 _OURS: dict[str, Any] = {"scales": "softplus", "likelihood": LogisticMixture(components=5, bins="exact")}
+# A minute of training buys no detail: latents only where structure is decided, above a coarse noise floor.
+_OURS_BY_NAME: dict[str, dict[str, Any]] = {
+    "demo32": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1), "latent_channels": 8}
+}
 
 PRESETS = tuple(sorted(_TABLES))
 PUBLIC_PRESETS = tuple(sorted(_PUBLIC))
@@ -117,7 +128,7 @@ def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAECo
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(PRESETS)}")
     fields = ("resolution", "width", "inner", "encoder_blocks", "decoder_blocks", "latent_blocks")
     stages = tuple(Stage(**dict(zip(fields, row, strict=False))) for row in _TABLES[name])
-    config = VDVAEConfig(stages=stages, **_PUBLIC.get(name, _OURS))
+    config = VDVAEConfig(stages=stages, **_PUBLIC.get(name, _OURS_BY_NAME.get(name, _OURS)))
     field_names = {f.name for f in dataclasses.fields(config)}
     if unknown := sorted(set(changes) - field_names):
         raise ValueError(

@@ -1,26 +1,22 @@
 """One `.safetensors` file per model: its weights, and in the metadata all else it needs. Reading executes no code."""
 
 import dataclasses
-import hashlib
-import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from condvae.checks import first_few
+from condvae import observe
+from condvae.checks import first_few, strict
+from condvae.observe import Process
 from condvae.partial import ConditionalVAE, PartialConfig
-from condvae.vdvae.config import VDVAEConfig, strict
+from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
+from condvae.weights import sealed_file
 
-FORMAT = "condvae"
-FORMAT_VERSION = 1
+KIND = "condvae"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +25,8 @@ class Header:
 
     config: VDVAEConfig
     partial: PartialConfig | None
+    process: Process | None
+    """What the partial encoder was trained on, where its maker said so."""
     record: dict[str, Any]
     """How it came to be: data, steps, bits per dimension, whatever its maker stored."""
     parameters: int
@@ -54,30 +52,11 @@ def save(
     plain = {
         "config": vae.config.to_dict(),
         "partial": dataclasses.asdict(model.partial_config) if isinstance(model, ConditionalVAE) else None,
+        "process": model.process.to_dict() if isinstance(model, ConditionalVAE) and model.process else None,
         "record": dict(record or {}),
     }
-    description = json.dumps(plain)
     weights = {name: _stored(name, tensor, half=half) for name, tensor in model.state_dict().items()}
-    metadata = {
-        "format": FORMAT,
-        "format_version": str(FORMAT_VERSION),
-        "model": description,
-        "sha256": _digest(description, weights),
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    try:
-        save_file(weights, temporary, metadata)
-        with open(temporary, "rb+") as written:
-            os.fsync(written.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, SafetensorError):
-            raise OSError(f"{path} could not be written: {error}") from error
-        raise
+    sealed_file.write(path, kind=KIND, description=plain, tensors=weights)
 
 
 def load(path: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
@@ -87,7 +66,10 @@ def load(path: str | Path, *, train_artifact: bool = False) -> VDVAE | Condition
     """
     path = Path(path)
     header, weights = _read(path)
-    return assemble(header.config, header.partial, weights, origin=str(path), train_artifact=train_artifact)
+    model = assemble(header.config, header.partial, weights, origin=str(path), train_artifact=train_artifact)
+    if isinstance(model, ConditionalVAE):
+        model.process = header.process
+    return model
 
 
 def describe(path: str | Path) -> Header:
@@ -135,44 +117,19 @@ def _assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> Non
 
 
 def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist: give the path of a condvae .safetensors file")
+    plain, weights = sealed_file.read(path, kind=KIND)
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(
-            f"{path} is not a whole .safetensors file ({error}): damaged, cut short or of another kind"
-        ) from error
-    if metadata.get("format") != FORMAT:
-        raise ValueError(f"{path} is a .safetensors file, but not one of condvae's")
-    version = metadata.get("format_version")
-    if version != str(FORMAT_VERSION):
-        raise ValueError(f"{path} has format version {version}, this condvae reads {FORMAT_VERSION}: update condvae")
-    description = metadata.get("model", "")
-    if metadata.get("sha256") != _digest(description, weights):
-        raise ValueError(f"{path} is damaged: its content does not match its checksum; get or write it again")
-    try:
-        plain = json.loads(description)
-        partial = plain["partial"]
+        partial, process = plain["partial"], plain.get("process")
         header = Header(
             config=VDVAEConfig.from_dict(plain["config"]),
             partial=None if partial is None else strict(PartialConfig, partial, where="partial encoder"),
+            process=None if process is None else observe.from_dict(process),
             record=dict(plain["record"]),
             parameters=sum(tensor.numel() for tensor in weights.values()),
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{path} does not describe a model that this version of condvae knows: {error}") from error
     return header, weights
-
-
-def _digest(description: str, weights: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(description.encode())
-    for name in sorted(weights):
-        digest.update(name.encode())
-        digest.update(weights[name].numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
@@ -182,9 +139,3 @@ def _stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
     if not torch.isfinite(stored).all():
         raise ValueError(f"{name} holds weights too large for {'half' if half else 'single'} precision")
     return stored
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

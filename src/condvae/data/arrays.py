@@ -1,0 +1,201 @@
+"""Images that are arrays already: .npz and .npy files, and what every layout of arrays goes through."""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from condvae.data.decode import fit
+from condvae.data.files import stat_identity
+from condvae.data.images import ImageSet, Labels, Pixels
+from condvae.data.splits import Found
+from condvae.data.store import Reading, store
+
+_HELD_NAMES = {"validation": ("validation", "valid", "val"), "test": ("test",)}
+
+
+class Part(NamedTuple):
+    """One array with its labels, and the files it came from."""
+
+    images: NDArray[Any]
+    labels: Labels | None
+    paths: Sequence[Path]
+
+
+def read_npz_folder(folder: Path, reading: Reading) -> Found:
+    """`train-*.npz`, `test.npz` and perhaps `validation.npz`, each with `images` [N, H, W, C] uint8 and `labels`."""
+    parts: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
+    for path in sorted(folder.glob("*.npz"), key=_natural):
+        word = re.split(r"[^a-z]", path.stem.lower(), maxsplit=1)[0]
+        for split, words in {"train": ("train",), **_HELD_NAMES}.items():
+            if word in words:
+                parts[split].append(path)
+    if not parts["train"]:
+        raise ValueError(f"{folder} holds .npz files but no train*.npz: name the training images train.npz")
+    train, validation, test = (
+        joined_parts([_npz(path) for path in paths]) if paths else None for paths in parts.values()
+    )
+    assert train is not None
+    return found_in("npz", folder, reading, train, validation=validation, test=test)
+
+
+def read_npz(path: Path, reading: Reading) -> Found:
+    """One .npz with `images` and perhaps `labels`."""
+    return found_in("npz", path, reading, _npz(path))
+
+
+def read_npy(path: Path, reading: Reading) -> Found:
+    """One array, memory-mapped; beside `*train*.npy` its twins `*valid*.npy` and `*test*.npy` are found too."""
+    held: dict[str, Part] = {}
+    if "train" in path.stem:
+        before, after = path.stem.rsplit("train", 1)
+        for split, words in _HELD_NAMES.items():
+            twins = [path.with_name(f"{before}{word}{after}{path.suffix}") for word in words]
+            there = [twin for twin in twins if twin.is_file()]
+            if there:
+                held[split] = _npy(there[0])
+    if "test" not in held and "validation" in held:  # ImageNet's validation images are what everybody tests on
+        held["test"] = held.pop("validation")
+    return found_in("npy", path, reading, _npy(path), validation=held.get("validation"), test=held.get("test"))
+
+
+def found_in(
+    kind: str,
+    path: Path,
+    reading: Reading,
+    train: Part,
+    *,
+    validation: Part | None = None,
+    test: Part | None = None,
+    flips: bool = True,
+    names: tuple[str, ...] | None = None,
+) -> Found:
+    parts = [part for part in (train, validation, test) if part is not None]
+    sets = {id(part): _image_set(part, path, reading) for part in parts}
+    if len({(one.size, one.channels) for one in sets.values()}) > 1:
+        shapes = " and ".join(f"{one.size} x {one.size} x {one.channels}" for one in sets.values())
+        raise ValueError(
+            f"{path} has training and test images of {shapes}: give --size and --channels to make them alike"
+        )
+    if any(one.labels is None for one in sets.values()):
+        sets = {key: ImageSet(images=one.images, rows=one.rows) for key, one in sets.items()}
+    return Found(
+        kind=kind,
+        name=str(path),
+        identity=stat_identity([file for part in parts for file in part.paths]),
+        train=sets[id(train)],
+        validation=None if validation is None else sets[id(validation)],
+        test=None if test is None else sets[id(test)],
+        label_names=names,
+        flips=flips,
+    )
+
+
+def _image_set(part: Part, path: Path, reading: Reading) -> ImageSet:
+    """The array as [N, H, W, C] of the size and channels that were asked for; untouched where it has them."""
+    source = part.paths[0].name if len(part.paths) == 1 else str(path)
+    images = _channels_last(part.images, source)
+    n, height, width, channels = images.shape
+    if n == 0:
+        raise ValueError(f"{source} holds no images: give an array with at least one")
+    if height != width and reading.size is None:
+        raise ValueError(
+            f"{source} holds images of {width} x {height}, expected square ones: "
+            f"give --size {min(width, height)} to crop and resize them"
+        )
+    wanted = (reading.channels or channels, reading.size or height)
+    if wanted != (channels, height) or height != width:
+        images = _refitted(images, *wanted, source=source, part=part, reading=reading)
+    labels = part.labels
+    if labels is not None and len(labels) != n:
+        raise ValueError(f"{source} has {n:,} images and {len(labels):,} labels, expected one label each")
+    return ImageSet(images=images, labels=labels, rows=np.arange(n, dtype=np.int64))
+
+
+def _refitted(images: Pixels, channels: int, size: int, *, source: str, part: Part, reading: Reading) -> Pixels:
+    def one(i: int) -> Pixels:
+        picture = images[i, :, :, 0] if images.shape[3] == 1 else images[i]
+        return fit(Image.fromarray(np.ascontiguousarray(picture)), channels=channels, size=size)
+
+    key = reading.key(stat_identity(part.paths), "array")
+    result = store((len(images), size, size, channels), one, key=key, name=source, reading=reading)
+    if result.broken:
+        raise ValueError(f"{source} cannot be resized: {next(iter(result.broken.values()))}")
+    return result.images
+
+
+def _channels_last(images: NDArray[Any], source: str) -> Pixels:
+    """[N, H, W, C], [N, C, H, W] or [N, H, W] as [N, H, W, C], without copying."""
+    expected = "expected uint8 [N, height, width, 3], [N, 3, height, width] or [N, height, width]"
+    if images.dtype != np.uint8:
+        raise ValueError(f"{source} holds {images.dtype} values, {expected}: store grey levels 0 to 255")
+    if images.ndim == 3:
+        return images[..., None]
+    if images.ndim == 4 and images.shape[3] in (1, 3):
+        return images
+    if images.ndim == 4 and images.shape[1] in (1, 3):
+        return images.transpose(0, 2, 3, 1)
+    raise ValueError(f"{source} has the shape {list(images.shape)}, {expected}")
+
+
+def joined_parts(parts: Sequence[Part]) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    shapes = {part.images.shape[1:]: part.paths[0].name for part in parts}
+    if len(shapes) > 1:
+        odd = " and ".join(f"{list(shape)} in {name}" for shape, name in shapes.items())
+        raise ValueError(f"the training files hold images of different shapes ({odd}), expected one shape")
+    labels = [part.labels for part in parts if part.labels is not None]
+    return Part(
+        np.concatenate([part.images for part in parts]),
+        np.concatenate(labels) if len(labels) == len(parts) else None,
+        [path for part in parts for path in part.paths],
+    )
+
+
+def checked_labels(values: NDArray[Any], path: Path) -> Labels:
+    """[N] class numbers or [N, K] zeros and ones."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim == 1 and values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    if values.ndim == 2 and values.dtype.kind in "iub" and values.size and values.min() >= 0 and values.max() <= 1:
+        return values.astype(np.uint8)
+    raise ValueError(
+        f"the labels of {path} are {values.dtype} {list(values.shape)}, "
+        f"expected whole numbers [N], or zeros and ones [N, K]"
+    )
+
+
+def _npz(path: Path) -> Part:
+    try:
+        with open(path, "rb") as file:  # NumPy itself leaves files open that it cannot read
+            arrays = np.load(file, allow_pickle=False)
+            if not isinstance(arrays, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one array without a name")
+            held = {name: arrays[name] for name in ("images", "labels") if name in arrays.files}
+            names = ", ".join(arrays.files)
+    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is not a whole .npz file ({error}): copy or write it again") from error
+    if "images" not in held:
+        raise ValueError(f"{path} holds the arrays {names or 'none'}, expected one called images")
+    return Part(held["images"], checked_labels(held["labels"], path) if "labels" in held else None, [path])
+
+
+def _npy(path: Path) -> Part:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a whole .npy file of numbers ({error}): copy or write it again") from error
+    return Part(array, None, [path])
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """train-2 before train-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]

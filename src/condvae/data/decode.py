@@ -1,0 +1,107 @@
+"""One image file as an array of grey levels, whatever its format, mode and orientation."""
+
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from condvae.data.images import Pixels
+
+# Modes that cannot hold a colour. A file of another mode may still be grey: WebP knows no grey, for one.
+_GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "I;16N"})
+_ALPHA_MODES = frozenset({"LA", "PA", "RGBA", "RGBa"})
+_ORIENTATION = 0x0112
+# EXIF orientation -> what brings the image upright
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_SIDEWAYS = (5, 6, 7, 8)
+
+
+class Look(NamedTuple):
+    """What the head of an image file says."""
+
+    width: int
+    height: int
+    grey: bool  # certainly grey; where False, the pixels decide
+
+
+def look(file: BinaryIO) -> Look:
+    """Size, upright, and mode of an image, without decoding it where that can be avoided."""
+    with Image.open(file) as image:
+        width, height = image.size
+        if width != height:  # a square stays one when turned, so most files are spared the search
+            if image.format == "TIFF":  # which Pillow turns by itself, and counts as turned before or after by version
+                image.load()
+            width, height = image.size
+            if image.getexif().get(_ORIENTATION) in _SIDEWAYS:
+                width, height = height, width
+        return Look(width, height, image.mode in _GREY_MODES)
+
+
+def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = False) -> Pixels:
+    """The first picture in the file, [H, W, channels]: upright, and fitted to `size` if one is given.
+
+    pair: the file holds two pictures side by side, and [H, 2 H, channels] comes back; they are fitted one by one.
+    """
+    with Image.open(file) as opened:
+        image = _plain(opened)
+        turn = _UPRIGHT.get(opened.getexif().get(_ORIENTATION, 1))
+    if turn is not None:
+        image = image.transpose(turn)
+    if not pair:
+        return fit(image, channels=channels, size=size)
+    side = image.height
+    halves = (image.crop((left, 0, left + side, side)) for left in (0, side))
+    return np.concatenate([fit(half, channels=channels, size=size) for half in halves], axis=1)
+
+
+def is_grey(file: BinaryIO) -> bool:
+    """Whether the three colours of every pixel agree."""
+    pixels = decode(file, channels=3, size=None)
+    return bool((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all())
+
+
+def fit(image: Image.Image, *, channels: int, size: int | None) -> Pixels:
+    """The largest square in the centre, resized by Lanczos, which in Pillow averages over the area when it shrinks.
+
+    An L or RGB image; channels=1 takes its luminance, channels=3 repeats a grey one.
+    """
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode != mode:
+        image = image.convert(mode)
+    if size is not None and image.size != (size, size):
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        image = image.crop((left, top, left + side, top + side))
+        if side != size:
+            image = image.resize((size, size), Image.Resampling.LANCZOS)
+    return np.asarray(image, dtype=np.uint8).reshape(image.height, image.width, channels)
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """As mode L or RGB; what is transparent shows a white page behind it."""
+    mode = image.mode
+    if mode == "F":
+        raise ValueError("floating-point pixels, whose white is unknown: convert it to 8 or 16 bits")
+    if mode.startswith("I"):
+        return _sixteen_bits(image)
+    grey = mode in _GREY_MODES
+    if mode in _ALPHA_MODES or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("L" if grey else "RGB")
+
+
+def _sixteen_bits(image: Image.Image) -> Image.Image:
+    """0..65535 scaled to 0..255; Pillow's own conversion would clip."""
+    levels = np.asarray(image).astype(np.int64)
+    if levels.min() < 0 or levels.max() > 65535:
+        raise ValueError("32-bit pixels, whose white is unknown: convert it to 8 or 16 bits")
+    return Image.fromarray(((levels + 128) // 257).astype(np.uint8))

@@ -1,0 +1,153 @@
+"""Batches on their device: gathered there from the whole set, or read ahead from disk by threads."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from condvae.checks import check_choice, check_whole
+from condvae.data.images import ImageSet, Indices, Levels, channels_first
+
+Residency = Literal["auto", "device", "stream"]
+
+_SHARE = 3  # of the free memory, one part in so many may be taken by a data set: the model wants the rest
+_MOVED_AT_ONCE = 2**26  # bytes of a set that go to the device in one piece, so that the host never holds it twice
+
+
+def deliver(
+    images: ImageSet,
+    positions: Iterable[Indices],
+    *,
+    device: torch.device,
+    residency: Residency = "auto",
+    workers: int = 2,
+) -> Iterator[Levels]:
+    """One batch on the device for each array of positions, which may be endless; the same bits whatever the residency.
+
+    device: the set is moved there once. On a CPU it stays where it is, also when that is a memory-mapped file.
+    stream: threads read ahead, into pinned memory where the device is a GPU.
+    auto: device if the set takes less than a third of the memory that is free there, else stream.
+    """
+    check_choice(residency, "residency", ("auto", "device", "stream"))
+    check_whole(workers, "workers", least=1)
+    device = torch.device(device)
+    if device == torch.device("cuda"):  # threads have a current GPU of their own, so it is named
+        device = torch.device("cuda", torch.cuda.current_device())
+    if residency == "auto":
+        residency = "device" if _fits(images, device) else "stream"
+    checked = (_checked(wanted, len(images)) for wanted in positions)
+    if residency == "stream":
+        return _streamed(images, checked, device, workers)
+    if device.type == "cpu":
+        return (images.take(wanted) for wanted in checked)
+    return _resident(images, checked, device)
+
+
+def _checked(positions: Indices, n: int) -> Indices:
+    """Positions within the set: a GPU would report others late and for ever."""
+    positions = np.asarray(positions, dtype=np.int64)
+    if positions.size and not 0 <= positions.min() <= positions.max() < n:
+        raise ValueError(
+            f"positions from {positions.min()} to {positions.max()} were asked of a set of {n:,} images, "
+            f"expected 0 to {n - 1}"
+        )
+    return positions
+
+
+def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.device) -> Iterator[Levels]:
+    """Gather from a copy of the set on the device; only indices travel, and the host never waits."""
+    whole = _moved(images, device)
+    pin = device.type == "cuda"
+
+    def rows(part: Tensor | None, index: Tensor) -> Tensor | None:
+        return None if part is None else part.index_select(0, index)
+
+    for wanted in positions:
+        index = torch.from_numpy(wanted)
+        index = (index.pin_memory() if pin else index).to(device, non_blocking=True)
+        batch = whole.images.index_select(0, index)
+        yield channels_first(Levels(batch, rows(whole.labels, index), rows(whole.paired, index)))
+
+
+def _moved(images: ImageSet, device: torch.device) -> Levels:
+    """All images of the set on the device, [N, H, W, C]."""
+    step = max(1, _MOVED_AT_ONCE * len(images) // max(1, images.nbytes))
+    everything = np.arange(len(images))
+    whole: list[Tensor | None] = []
+    first = images.gather(everything[:1])
+    for part in first:
+        whole.append(
+            None if part is None else torch.empty((len(images), *part.shape[1:]), dtype=part.dtype, device=device)
+        )
+    for start in range(0, len(images), step):
+        for target, piece in zip(whole, images.gather(everything[start : start + step]), strict=True):
+            if target is not None and piece is not None:
+                target[start : start + step].copy_(piece)
+    pixels, labels, paired = whole
+    assert pixels is not None
+    return Levels(pixels, labels, paired)
+
+
+def _streamed(images: ImageSet, positions: Iterable[Indices], device: torch.device, workers: int) -> Iterator[Levels]:
+    """Read ahead in threads: NumPy gathers without the interpreter's lock, and nothing is copied between processes."""
+    pin = device.type == "cuda"
+
+    def read(wanted: Indices) -> Levels:
+        levels = images.gather(wanted)
+        return levels.pinned() if pin else levels
+
+    ahead: deque[Future[Levels]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="condvae-data", initializer=_settle, initargs=(device,))
+    try:
+        for wanted in positions:
+            ahead.append(pool.submit(read, wanted))
+            if len(ahead) > 2 * workers:
+                yield channels_first(ahead.popleft().result().to(device, non_blocking=pin))
+        while ahead:
+            yield channels_first(ahead.popleft().result().to(device, non_blocking=pin))
+    finally:  # also where the caller stops early, is interrupted, or lets go of the iterator
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _settle(device: torch.device) -> None:
+    """A new thread would pin through a context on GPU 0, whatever GPU this process trains on."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+
+def _fits(images: ImageSet, device: torch.device) -> bool:
+    if device.type == "cpu":
+        mapped = any(is_mapped(part) for part in (images.images, images.paired) if part is not None)
+        return not mapped or images.nbytes < _free_host_bytes() / _SHARE
+    if device.type == "cuda":
+        return images.nbytes < torch.cuda.mem_get_info(device)[0] / _SHARE
+    return False  # other devices do not tell what is free, and streaming always works
+
+
+def is_mapped(array: object) -> bool:
+    """Whether an array, or what it is a view of, is a memory-mapped file."""
+    while array is not None:
+        if isinstance(array, np.memmap):
+            return True
+        array = getattr(array, "base", None)
+    return False
+
+
+def _free_host_bytes() -> int:
+    """Memory that can be had without swapping; Linux counts its file cache in, elsewhere half of all is assumed."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):
+        return 4 * 2**30

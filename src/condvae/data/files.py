@@ -1,0 +1,95 @@
+"""The image files of a folder or a zip, by name."""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Files:
+    """What a folder or a zip holds; hidden files are not seen."""
+
+    path: Path
+    names: tuple[str, ...]
+    """Of all files, sorted, with / between folders."""
+    identity: str
+    """Changes when a file is added, taken away, renamed or written."""
+    archive: zipfile.ZipFile | None = None
+
+    def open(self, name: str) -> BinaryIO:
+        """One file; safe in threads."""
+        if self.archive is None:
+            return open(self.path / name, "rb")
+        return BytesIO(self.archive.read(name))
+
+    def images(self) -> tuple[str, ...]:
+        """The names of image files."""
+        return tuple(name for name in self.names if name.lower().endswith(SUFFIXES))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Files]:
+    """The files of a folder or a zip, for reading inside a with block."""
+    if path.is_dir():
+        stats = sorted(_walk(path))
+        yield Files(path=path, names=tuple(name for name, *_ in stats), identity=digest([str(path.resolve()), stats]))
+        return
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
+    with archive:
+        names = sorted(i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/")))
+        yield Files(path=path, names=tuple(names), identity=stat_identity([path]), archive=archive)
+
+
+def stat_identity(paths: Iterable[Path]) -> str:
+    """A digest that changes when one of the files is replaced or written."""
+    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    return digest(stats)
+
+
+def digest(plain: object) -> str:
+    """A short name for a JSON-able value."""
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:32]
+
+
+def common_top(names: Iterable[str]) -> str:
+    """'photos/' where every name starts with that one folder, else ''."""
+    tops = {name.split("/", 1)[0] if "/" in name else "" for name in names}
+    top = tops.pop() if len(tops) == 1 else ""
+    return f"{top}/" if top else ""
+
+
+def _visible(parts: Iterable[str]) -> bool:
+    return not any(part.startswith(".") or part == "__MACOSX" for part in parts)
+
+
+def _walk(root: Path) -> Iterator[tuple[str, int, int]]:
+    """(name, size, time of change) of each visible file; links to folders are followed, each folder once."""
+    seen: set[str] = set()
+    todo = [("", str(root))]
+    while todo:
+        prefix, folder = todo.pop()
+        real = os.path.realpath(folder)
+        if real in seen:
+            continue
+        seen.add(real)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not _visible([entry.name]):
+                    continue
+                if entry.is_dir():
+                    todo.append((f"{prefix}{entry.name}/", entry.path))
+                elif entry.is_file():  # not so for a link that leads nowhere
+                    stat = entry.stat()
+                    yield f"{prefix}{entry.name}", stat.st_size, stat.st_mtime_ns

@@ -1,0 +1,271 @@
+"""Layouts that are image files: any folder or zip, pix2pix pairs, packs with dataset.json, Chest X-ray 14."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condvae.checks import first_few
+from condvae.data.decode import Look, decode, is_grey, look
+from condvae.data.files import SUFFIXES, Files, common_top, digest, opened
+from condvae.data.images import ImageSet, Indices, Labels, Pixels
+from condvae.data.splits import Found, folder_splits
+from condvae.data.store import Reading, Stored, in_threads, reason_of, store, stored
+
+# fmt: off
+FINDINGS = (
+    "Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Effusion", "Emphysema", "Fibrosis",
+    "Hernia", "Infiltration", "Mass", "Nodule", "Pleural_Thickening", "Pneumonia", "Pneumothorax",
+)
+# fmt: on
+# Too many threads slow each other down: Pillow lets go of the interpreter's lock only while it decodes. With 16 cores,
+# JPEGs of 64 and 128 pixels were read fastest by one thread, of 256 by two (1.5 times), of 512 by four (2.4 times).
+_SIDE_PER_THREAD = 128
+_LOOKING_THREADS = 2  # reading heads is all Python, but disks may be slow
+_NO_FINDING = "No Finding"
+# Lists in dataset.json that say who is on an image.
+_GROUP_KEYS = ("patient_id", "patient", "subject_id", "subject", "person_id", "person", "group_id", "group")
+
+
+def read_folder(path: Path, reading: Reading) -> Found:
+    """A folder or a zip of images, with or without a dataset.json."""
+    with opened(path) as files:
+        names = files.images()
+        if not names:
+            kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
+            raise ValueError(f"{path} holds no images: expected files of the kinds {kinds}, in it or below")
+        for top in ("", common_top(files.names)):
+            if f"{top}dataset.json" in files.names:
+                return _read_pack(files, top, reading)
+        return _found(files, names, reading, splits=folder_splits(names))
+
+
+def read_chest_xray14(path: Path, reading: Reading) -> Found:
+    """`Data_Entry_2017*.csv`, `train_val_list.txt`, `test_list.txt`, and the images anywhere below."""
+    table = min(path.glob("Data_Entry_2017*.csv"))
+    findings: dict[str, list[str]] = {}
+    patients: dict[str, int] = {}
+    with open(table, newline="", encoding="utf-8-sig") as file:
+        try:
+            for row in csv.DictReader(file):
+                stem = Path(row["Image Index"]).stem
+                findings[stem] = [name for name in row["Finding Labels"].split("|") if name != _NO_FINDING]
+                patients[stem] = int(row["Patient ID"])
+        except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
+            raise ValueError(
+                f"{table} cannot be read ({reason_of(error)}): expected the columns Image Index, Finding Labels and "
+                f"Patient ID, as NIH publishes it"
+            ) from error
+    unknown = sorted({name for names in findings.values() for name in names} - set(FINDINGS))
+    if unknown:
+        raise ValueError(f"{table} has unknown findings ({first_few(unknown)}), expected {', '.join(FINDINGS)}")
+    lists = {
+        split: _listed(path / file) for split, file in (("train", "train_val_list.txt"), ("test", "test_list.txt"))
+    }
+    with opened(path) as files:
+        by_stem = {Path(name).stem: name for name in files.images()}
+        stems = [stem for stem in findings if stem in by_stem]
+        if not stems:
+            raise ValueError(f"{path} holds none of the images that {table.name} lists: unpack images_*.tar.gz there")
+        labels = np.zeros((len(stems), len(FINDINGS)), dtype=np.uint8)
+        for i, stem in enumerate(stems):
+            labels[i, [FINDINGS.index(name) for name in findings[stem]]] = 1
+        found = _found(
+            files,
+            [by_stem[stem] for stem in stems],
+            replace(reading, channels=reading.channels or 1),
+            labels=labels,
+            groups=np.array([patients[stem] for stem in stems], dtype=np.int64),
+            splits=[_list_of(stem, lists) for stem in stems] if any(lists.values()) else None,
+        )
+    skipped = _absent(table.name, len(findings) - len(stems))
+    return replace(found, kind="chest-xray14", label_names=FINDINGS, flips=False, skipped=(*skipped, *found.skipped))
+
+
+def _listed(path: Path) -> set[str]:
+    return {Path(line.strip()).stem for line in path.read_text().splitlines()} if path.is_file() else set()
+
+
+def _list_of(stem: str, lists: dict[str, set[str]]) -> str | None:
+    """An image is where its list says; where only one list is there, the other images are of the other kind."""
+    for split, other in (("test", "train"), ("train", "test")):
+        if stem in lists[split] or (not lists[split] and stem not in lists[other]):
+            return split
+    return None
+
+
+def _absent(table: str, count: int) -> tuple[str, ...]:
+    return (f"{table}: {count:,} of its images are not there",) if count else ()
+
+
+def _read_pack(files: Files, top: str, reading: Reading) -> Found:
+    """The layout of StyleGAN: dataset.json with labels [[name, label], ...] and lists in the same order."""
+    place = files.path / f"{top}dataset.json"
+    try:
+        with files.open(f"{top}dataset.json") as file:
+            table: dict[str, Any] = dict(json.loads(file.read()))
+        entries = [(str(name), label) for name, label in table.get("labels") or []]
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f'{place} cannot be read ({reason_of(error)}): expected {{"labels": [[name, label], ...]}}'
+        ) from error
+    if not entries:  # StyleGAN writes null where there are no labels
+        names = files.images()
+        return replace(_found(files, names, reading, splits=folder_splits(names)), kind="pack")
+    present = set(files.names)
+    here = [i for i, (name, _) in enumerate(entries) if f"{top}{name}" in present]
+    if not here:
+        raise ValueError(
+            f"{place} lists {entries[0][0]} and others, none of which is there: expected names relative to it"
+        )
+    names = tuple(f"{top}{entries[i][0]}" for i in here)
+    groups = None
+    for key in _GROUP_KEYS:
+        who = table.get(key)
+        if isinstance(who, list) and len(who) == len(entries):
+            groups = np.unique([str(who[i]) for i in here], return_inverse=True)[1].astype(np.int64)
+            break
+    labels = _pack_labels([entries[i][1] for i in here], place)
+    found = _found(files, names, reading, labels=labels, groups=groups, splits=folder_splits(names))
+    label_names = table.get("label_names")
+    unlisted = len(set(files.images()) - set(names))
+    return replace(
+        found,
+        kind="pack",
+        label_names=tuple(map(str, label_names)) if isinstance(label_names, list) and labels is not None else None,
+        flips=not (isinstance(label_names, list) and set(map(str, label_names)) == set(FINDINGS)),  # the heart is left
+        skipped=(
+            *_absent("dataset.json", len(entries) - len(here)),
+            *((f"dataset.json: {unlisted:,} images are not in it",) if unlisted else ()),
+            *found.skipped,
+        ),
+    )
+
+
+def _pack_labels(values: Sequence[Any], place: Path) -> Labels | None:
+    if all(value is None for value in values):
+        return None
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, dtype=np.int64)
+    if all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
+        labels = np.array(values)
+        if labels.ndim == 2 and np.isin(labels, (0, 1)).all():
+            return labels.astype(np.uint8)
+    raise ValueError(f"{place} has labels of mixed kinds, expected a whole number each, or lists of zeros and ones")
+
+
+def _found(
+    files: Files,
+    names: Sequence[str],
+    reading: Reading,
+    *,
+    labels: Labels | None = None,
+    groups: Indices | None = None,
+    splits: Sequence[str | None] | None = None,
+) -> Found:
+    """Decode the named files and sort them into their splits."""
+    pixels, broken = _decoded(files, names, reading)
+    if len(broken) == len(names):
+        raise _all_broken(files.path, len(names), names[0], broken[0])
+    side, pairs = pixels.shape[1], pixels.shape[2] != pixels.shape[1]
+    whole = ImageSet(
+        images=pixels[:, :, side:] if pairs else pixels,
+        paired=pixels[:, :, :side] if pairs else None,
+        labels=labels,
+        rows=np.arange(len(names), dtype=np.int64),
+    )
+    good = np.ones(len(names), dtype=bool)
+    good[list(broken)] = False
+    split = np.array(["train"] * len(names) if splits is None else [name or "" for name in splits])
+    parts = {name: whole.subset(np.flatnonzero(good & (split == name))) for name in ("train", "validation", "test")}
+    held = {name: part for name, part in parts.items() if name != "train" and len(part)}
+    if pairs and "test" not in held and "validation" in held:  # pix2pix publishes train/ and val/, and tests on val/
+        held["test"] = held.pop("validation")
+    elsewhere = int((split == "").sum())
+    return Found(
+        kind="pairs" if pairs else "images",
+        name=str(files.path),
+        identity=files.identity,
+        train=parts["train"],
+        validation=held.get("validation"),
+        test=held.get("test"),
+        groups=groups,
+        skipped=(
+            *((f"{files.path}: {elsewhere:,} images are in no split",) if elsewhere else ()),
+            *(f"{names[row]}: {reason}" for row, reason in sorted(broken.items())),
+        ),
+    )
+
+
+def _decoded(files: Files, names: Sequence[str], reading: Reading) -> Stored:
+    """The images as [N, size, size, C], or [N, size, 2 size, C] where every one of them is a pair."""
+    key = reading.key(files.identity, digest(list(names)))
+    ready = stored(key, reading)
+    if ready is not None and len(ready.images) == len(names):
+        return ready
+    looks = _looks(files, names, reading)
+    pairs = all(one.width == 2 * one.height for _, one in looks)
+    size = reading.size or _common_size(files.path, [one for _, one in looks], pairs=pairs)
+    channels = reading.channels or _channels(files, looks, reading)
+
+    def one(i: int) -> Pixels:
+        with files.open(names[i]) as file:
+            return decode(file, channels=channels, size=reading.size, pair=pairs)
+
+    side = int(np.median([one.width * one.height for _, one in looks]) ** 0.5)
+    reading = replace(reading, workers=min(reading.workers, max(1, side // _SIDE_PER_THREAD)))
+    shape = (len(names), size, 2 * size if pairs else size, channels)
+    return store(shape, one, key=key, name=str(files.path), reading=reading)
+
+
+def _looks(files: Files, names: Sequence[str], reading: Reading) -> list[tuple[str, Look]]:
+    """The heads of all files that have one."""
+
+    def one(i: int) -> Look | str:
+        try:
+            with files.open(names[i]) as file:
+                return look(file)
+        except Exception as error:  # decoders raise whatever they like on broken files
+            return reason_of(error)
+
+    threads = min(reading.workers, _LOOKING_THREADS)
+    looks = list(in_threads(one, len(names), workers=threads, label=f"looking at {files.path}"))
+    if isinstance(looks[0], str) and all(isinstance(one, str) for one in looks):
+        raise _all_broken(files.path, len(names), names[0], looks[0])
+    return [(name, one) for name, one in zip(names, looks, strict=True) if not isinstance(one, str)]
+
+
+def _channels(files: Files, looks: Sequence[tuple[str, Look]], reading: Reading) -> int:
+    """1 if all images are grey: by their mode, or where that leaves it open by their pixels, up to the first colour."""
+    unsure = [name for name, one in looks if not one.grey]
+
+    def grey(i: int) -> bool:
+        try:
+            with files.open(unsure[i]) as file:
+                return is_grey(file)
+        except Exception:  # broken, so it will be skipped
+            return True
+
+    return 1 if all(in_threads(grey, len(unsure), workers=reading.workers, label="looking for colours")) else 3
+
+
+def _common_size(path: Path, looks: Sequence[Look], *, pairs: bool) -> int:
+    """The side of all images, or the sentence that says why there is none."""
+    sizes = Counter((one.width, one.height) for one in looks).most_common()
+    (width, height), _ = sizes[0]
+    if len(sizes) == 1 and (pairs or width == height):
+        return height
+    counts = ", ".join(f"{count:,} of {w} x {h}" for (w, h), count in sizes[:3]) + (", ..." if len(sizes) > 3 else "")
+    trouble = "images of mixed sizes" if len(sizes) > 1 else "images that are not square"
+    raise ValueError(f"{path} holds {trouble} ({counts}): give --size {min(width, height)} to crop and resize them")
+
+
+def _all_broken(path: Path, count: int, name: str, reason: str) -> ValueError:
+    return ValueError(
+        f"{path} holds {count:,} images and none can be read ({name}: {reason}): copy or download them again"
+    )

@@ -1,0 +1,199 @@
+"""`open_data`: a path to images, whatever their layout, as training, validation and test sets."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from condvae.checks import check_whole
+from condvae.data.arrays import read_npy, read_npz, read_npz_folder
+from condvae.data.benchmarks import idx_images, read_cifar10, read_idx, read_svhn
+from condvae.data.files import SUFFIXES, digest
+from condvae.data.folders import read_chest_xray14, read_folder
+from condvae.data.images import Dataset, ImageSet, Labels, Pixels
+from condvae.data.splits import Found, finish, with_test
+from condvae.data.store import Reading, store
+
+_KINDS = (
+    "a folder or zip of images, .npy, .npz, SVHN's .mat, MNIST's idx files, or the folder of CIFAR-10's python batches"
+)
+_PACKED = (".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".rar")
+
+
+def open_data(
+    path: str | Path | Sequence[str | Path],
+    *,
+    size: int | None = None,
+    channels: int | None = None,
+    validation: int | None = None,
+    seed: int = 5,
+    cache: Path | None = None,
+    workers: int | None = None,
+    memory_limit: int = 2 * 2**30,
+) -> Dataset:
+    """Read a data set; its kind is recognised. Several paths are joined to one set.
+
+    size: crop the centre square of every image and resize it by Lanczos to so many pixels; None takes them as they are.
+    channels: 1 for luminance, 3 for RGB; None for 1 if all images are grey and 3 if not.
+    validation: images to hold out of the training images where the layout has no validation set; 0 for none,
+        None for a tenth up to 5,000.
+    seed: of what is held out.
+    cache: folder for decoded images that exceed `memory_limit` bytes; None for condvae in the user's cache folder.
+    workers: most threads that decode, fewer where images are small; None for one per processor, up to 8.
+    """
+    if validation is not None:
+        check_whole(validation, "validation")
+    check_whole(seed, "seed")
+    reading = Reading(
+        size=size,
+        channels=channels,
+        cache=_default_cache() if cache is None else Path(cache),
+        workers=_processors() if workers is None else workers,
+        memory_limit=memory_limit,
+    )
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    if not paths:
+        raise ValueError("no path to a data set was given, expected at least one")
+    found = [with_test(_recognised(Path(one).expanduser(), reading), seed) for one in paths]
+    return finish(found[0] if len(found) == 1 else _joined(found, reading), validation=validation, seed=seed)
+
+
+def _recognised(path: Path, reading: Reading) -> Found:
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: check the path to the data")
+    return _read_folder(path, reading) if path.is_dir() else _read_file(path, reading)
+
+
+def _read_file(path: Path, reading: Reading) -> Found:
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty: copy or download it again")
+    readers = {".zip": read_folder, ".npz": read_npz, ".npy": read_npy, ".mat": read_svhn}
+    suffix = path.suffix.lower()
+    if suffix in readers:
+        return readers[suffix](path, reading)
+    if "idx3" in path.name:
+        return read_idx(path, reading)
+    if suffix in _PACKED:
+        raise ValueError(f"{path} is packed: unpack it and give the folder")
+    raise ValueError(f"{path} is not a data set of a known kind: expected {_KINDS}")
+
+
+def _read_folder(path: Path, reading: Reading) -> Found:
+    for folder in (path, path / "cifar-10-batches-py"):
+        if (folder / "data_batch_1").is_file() or (folder / "test_batch").is_file():
+            return read_cifar10(folder, reading)
+    if any(path.glob("Data_Entry_2017*.csv")):
+        return read_chest_xray14(path, reading)
+    if any(path.glob("train*.npz")):
+        return read_npz_folder(path, reading)
+    if any(path.glob("*_32x32.mat")):
+        return read_svhn(path, reading)
+    if idx_images(path):
+        return read_idx(path, reading)
+    arrays = sorted(path.glob("*.npy"))
+    # An array among images or folders is somebody's notes on them.
+    if arrays and not any(entry.is_dir() or entry.suffix.lower() in SUFFIXES for entry in path.iterdir()):
+        return read_npy(_training_array(path, arrays), reading)
+    return read_folder(path, reading)
+
+
+def _training_array(folder: Path, arrays: Sequence[Path]) -> Path:
+    train = [array for array in arrays if "train" in array.stem] if len(arrays) > 1 else list(arrays)
+    if len(train) != 1:
+        raise ValueError(
+            f"{folder} holds {len(arrays)} .npy files, {len(train)} of them called train: give one of them"
+        )
+    return train[0]
+
+
+def _joined(found: Sequence[Found], reading: Reading) -> Found:
+    """All training images of several sets as one, and so for the others; labels stay if all have them and agree."""
+    first = found[0]
+    for other in found[1:]:
+        if (other.train.size, other.train.channels) != (first.train.size, first.train.channels):
+            raise ValueError(
+                f"{first.name} has images of {_shape(first.train)} and {other.name} of {_shape(other.train)}: "
+                f"give --size and --channels to make them alike"
+            )
+    labelled = len({one.label_names for one in found}) == 1 and _alike([one.train.labels for one in found])
+    identity = digest([one.identity for one in found])
+
+    def join(split: str) -> ImageSet | None:
+        sets = [getattr(one, split) for one in found if getattr(one, split) is not None]
+        # Which rows they are depends on what was held out, hence on the seed.
+        rows = [hashlib.sha256(one.rows.tobytes()).hexdigest() for one in sets]
+        return _joined_sets(sets, labelled, reading.key(identity, digest(rows)), reading) if sets else None
+
+    train = join("train")
+    assert train is not None
+    return replace(
+        first,
+        kind=" + ".join(dict.fromkeys(one.kind for one in found)),
+        name=" and ".join(one.name for one in found),
+        identity=identity,
+        train=train,
+        validation=join("validation"),
+        test=join("test"),
+        groups=_joined_groups(found),
+        label_names=first.label_names if labelled else None,
+        flips=all(one.flips for one in found),
+        skipped=tuple(line for one in found for line in one.skipped),
+    )
+
+
+def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: Reading) -> ImageSet:
+    starts = np.cumsum([0] + [len(one) for one in sets])
+    total = int(starts[-1])
+    labels = [one.labels[one.rows] for one in sets if one.labels is not None]
+    partners = [one.paired for one in sets if one.paired is not None]
+
+    def copied(arrays: Sequence[Pixels], what: str) -> Pixels:
+        def one(i: int) -> Pixels:
+            which = int(np.searchsorted(starts, i, side="right")) - 1
+            image: Pixels = arrays[which][sets[which].rows[i - starts[which]]]
+            return image
+
+        shape = (total, *arrays[0].shape[1:])
+        return store(shape, one, key=f"{key}-{what}", name="the joined set", reading=reading).images
+
+    return ImageSet(
+        images=copied([one.images for one in sets], "images"),
+        labels=np.concatenate(labels) if labelled and len(labels) == len(sets) else None,
+        paired=copied(partners, "paired") if _alike(partners) and len(partners) == len(sets) else None,
+        rows=np.arange(total, dtype=np.int64),
+    )
+
+
+def _joined_groups(found: Sequence[Found]) -> np.ndarray | None:
+    """Groups of different sets are different ones; in a set without any, each image is its own."""
+    if all(one.groups is None for one in found):
+        return None
+    parts: list[Labels] = []
+    start = 0
+    for one in found:
+        members = np.arange(len(one.train)) if one.groups is None else one.groups[one.train.rows]
+        part = np.unique(members, return_inverse=True)[1].astype(np.int64) + start
+        start += len(part)
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def _alike(arrays: Sequence[np.ndarray | None]) -> bool:
+    """Whether all are there, with rows of one shape."""
+    shapes = {None if array is None else array.shape[1:] for array in arrays}
+    return len(shapes) == 1 and None not in shapes
+
+
+def _shape(images: ImageSet) -> str:
+    return f"{images.size} x {images.size} x {images.channels}"
+
+
+def _default_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "condvae"
+
+
+def _processors() -> int:
+    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

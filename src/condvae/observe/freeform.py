@@ -1,0 +1,202 @@
+"""Freeform holes: boxes and thick strokes at random, the public benchmark of image completion."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from condvae.checks import check_whole
+from condvae.observe.process import KnownPixels, check_number
+from condvae.observe.strokes import WIDEST, Strokes, covered
+
+SEGMENTS = (4, 18)
+"""A stroke has randint(4, 18) segments."""
+WIDTHS = (12.0, float(WIDEST))
+"""Strokes are int(uniform(12, 48)) pixels wide, whatever the image's size."""
+TURN, TURN_SPREAD = 2 * math.pi / 5, 2 * math.pi / 15
+"""A stroke's segments lie at angles in [TURN - U(0, TURN_SPREAD), TURN + U(0, TURN_SPREAD)], up and down in turn."""
+
+_PIXELS_AT_ONCE = 2**24
+"""Bounds the candidates of one round, and so the memory."""
+_TRIES, _RAREST = 30_000, 1e-4
+"""After so many candidates, a range that fewer than this share of them meet is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freeform(KnownPixels):
+    """All is known but for boxes and strokes, drawn again until their share of the image lies inside (low, high)."""
+
+    name: ClassVar[str] = "freeform"
+
+    low: float = 0.0
+    """The hidden share of the pixels is more than this."""
+    high: float = 1.0
+    """The hidden share of the pixels is less than this."""
+
+    def __post_init__(self) -> None:
+        check_number(self.low, "low", least=0, most=1)
+        check_number(self.high, "high", least=0, most=1)
+        if not self.low < self.high:
+            raise ValueError(f"the hidden share is to lie between {self.low} and {self.high}, expected low below high")
+
+    def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
+        """The first n of a stream of candidates whose hidden share fits; waits for the device once a round."""
+        check_whole(n, "n")
+        check_whole(size, "size", least=1)
+        # Strictly inside, in whole pixels.
+        least, most = math.floor(self.low * size**2) + 1, math.ceil(self.high * size**2) - 1
+        if least > most:
+            raise ValueError(
+                f"no whole number of {size} x {size} pixels is a share between {self.low} and {self.high}, "
+                "expected a wider range of hidden shares"
+            )
+        largest_round = max(1, _PIXELS_AT_ONCE // size**2)
+        kept: list[Tensor] = []
+        drawn, accepted = 0, 0
+        while accepted < n:
+            if drawn >= _TRIES and accepted < _RAREST * drawn:
+                raise ValueError(
+                    f"only {accepted} of {drawn} freeform holes at {size} x {size} hid a share between {self.low} "
+                    f"and {self.high}, expected a wider range of hidden shares"
+                )
+            # As many as are missing, then a tenth more than the acceptance so far asks for.
+            tries = math.ceil(1.1 * (n - accepted) * (drawn + 1) / (accepted + 1)) + 8 if drawn else n
+            tries = min(largest_round, tries)
+            known = self._fitting(tries, size, (least, most), generator, in_turn=size <= 64 or 10 * accepted < drawn)
+            kept.append(known[: n - accepted])
+            drawn, accepted = drawn + tries, accepted + len(known)
+        return torch.cat(kept) if kept else torch.ones(0, 1, size, size, dtype=torch.bool, device=generator.device)
+
+    def draw_candidates(self, n: int, size: int, generator: torch.Generator) -> Tensor:
+        """[n, 1, size, size] bool, whatever share is hidden; shapes do not depend on the draw, nothing waits."""
+        plan = self._plan(n, size, generator)
+        return ~(plan.boxes | plan.under_strokes(0, plan.strokes.x.shape[1]))[:, None]
+
+    def _fitting(
+        self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator, *, in_turn: bool
+    ) -> Tensor:
+        """Those of n candidates that hide from pixels[0] to pixels[1], in order; in_turn: a few strokes at a time."""
+        plan = self._plan(n, size, generator)
+        hidden, count = plan.boxes, plan.strokes.x.shape[1]
+        # Strokes only add to what is hidden. Where waiting is free, the first of them rule candidates out before the
+        # others are drawn: that changes nothing of what is accepted, and pays where few are or images are small.
+        in_turn = in_turn and hidden.device.type == "cpu"
+        first, at_once = 0, 2 if in_turn else max(count, 1)
+        while first < count:
+            if in_turn:
+                may_fit = _count(hidden) <= pixels[1]
+                plan, hidden = plan.of(may_fit), hidden[may_fit]
+            hidden = hidden | plan.under_strokes(first, first + at_once)
+            first, at_once = first + at_once, 2 * at_once
+        total = _count(hidden)
+        return ~hidden[(total >= pixels[0]) & (total <= pixels[1])][:, None]
+
+    def _plan(self, n: int, size: int, generator: torch.Generator) -> "_Plan":
+        few, fewer, strokes = self._most
+        return _Plan(
+            boxes=under_boxes(
+                (draw_boxes(n, size, few, size // 2, generator), draw_boxes(n, size, fewer, size, generator))
+            ),
+            strokes=draw_strokes(n, size, strokes, generator),
+            flips=torch.rand(n, 2, device=generator.device, generator=generator) < 0.5,
+        )
+
+    @property
+    def _most(self) -> tuple[int, int, int]:
+        """Bounds, not included, on how many small boxes, large boxes and strokes there are."""
+        c = min(self.low + self.high, 1)
+        return int(10 * c), int(5 * c), int(20 * c)
+
+
+class _Plan(NamedTuple):
+    """What is cut out of n candidates."""
+
+    boxes: Tensor
+    """[n, size, size] bool"""
+    strokes: Strokes
+    flips: Tensor
+    """[n, 2] bool: whether the strokes are turned upside down, and left to right."""
+
+    def of(self, which: Tensor) -> "_Plan":
+        """The candidates where `which` ([n] bool) holds."""
+        return _Plan(self.boxes[which], Strokes(*(part[which] for part in self.strokes)), self.flips[which])
+
+    def under_strokes(self, first: int, last: int) -> Tensor:
+        """[n, size, size] bool: what strokes first..last - 1 of each hide."""
+        size = self.boxes.shape[-1]
+        strokes = Strokes(*(part[:, first:last] for part in self.strokes))
+        hidden = covered(strokes, size, longest=_longest(size))
+        return _flipped(hidden, *self.flips.unbind(1))
+
+
+def _flipped(hidden: Tensor, upside_down: Tensor, left_to_right: Tensor) -> Tensor:
+    """hidden [n, size, size], turned over where [n] bool say so."""
+    n, size, _ = hidden.shape
+    row, image = torch.arange(size, device=hidden.device), torch.arange(n, device=hidden.device)
+    # Whole rows from the images and their mirror images: much faster than to choose between them pixel by pixel.
+    source = torch.where(upside_down[:, None], size - 1 - row, row) + size * (image + n * left_to_right)[:, None]
+    both = torch.cat((hidden, hidden.flip(2))).view(-1, size)
+    return both.index_select(0, source.view(-1)).view(n, size, size)
+
+
+def _longest(size: int) -> float:
+    """Segments are normal around sqrt(2 size^2) / 8 and at most twice as long; vertices are rounded, one pixel more."""
+    return 2 * math.sqrt(2 * size**2) / 8 + 1
+
+
+def _count(hidden: Tensor) -> Tensor:
+    """[n]: how many pixels of each image."""
+    return hidden.sum(2, dtype=torch.int32).sum(1)  # several times faster than both sums at once
+
+
+def _below(bound: Tensor | int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """randint(bound) in float32: whole numbers from 0 to bound - 1, and 0 where the bound is 0."""
+    # rand() is at most 1 - 2^-24, whose product with a bound below 2^24 is not rounded up to the bound.
+    return (torch.rand(shape, device=generator.device, generator=generator) * bound).floor_()
+
+
+def draw_boxes(n: int, size: int, most: int, side: int, generator: torch.Generator) -> Tensor:
+    """randint(most) boxes of sides randint(side), which may reach out of the image.
+
+    [n, most - 1, 2, size] bool: which columns, and which rows, each of them takes up.
+    """
+    shape = (n, max(most - 1, 0), 2)
+    drawn = torch.arange(shape[1], device=generator.device) < _below(most, (n, 1), generator)
+    sides = _below(side, shape, generator)
+    half = (sides / 2).floor()
+    corner = _below(size - sides + 2 * half, shape, generator) - half  # randint(-(w // 2), size - w + w // 2)
+    at = torch.arange(size, device=generator.device)
+    return (at >= corner[..., None]) & (at < (corner + sides)[..., None]) & drawn[:, :, None, None]
+
+
+def under_boxes(boxes: tuple[Tensor, ...]) -> Tensor:
+    """[n, size, size] bool"""
+    columns, rows = torch.cat(boxes, dim=1).float().unbind(2)
+    # How many boxes lie over each pixel: sums of zeros and ones, exact in any precision.
+    return torch.bmm(rows.transpose(1, 2), columns) > 0
+
+
+def draw_strokes(n: int, size: int, most: int, generator: torch.Generator) -> Strokes:
+    """randint(most) strokes in each image."""
+    count, vertices = max(most - 1, 0), SEGMENTS[1]
+    device = generator.device
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(shape, device=device, generator=generator)
+
+    drawn = torch.arange(count, device=device) < _below(most, (n, 1), generator)
+    segments = SEGMENTS[0] + _below(SEGMENTS[1] - SEGMENTS[0], (n, count), generator)
+    width = (WIDTHS[0] + (WIDTHS[1] - WIDTHS[0]) * uniform(n, count)).floor()
+    lowest, highest = TURN - TURN_SPREAD * uniform(n, count, 1), TURN + TURN_SPREAD * uniform(n, count, 1)
+    angle = lowest + (highest - lowest) * uniform(n, count, vertices - 1)
+    mean = math.sqrt(2 * size**2) / 8
+    length = torch.randn(n, count, vertices - 1, device=device, generator=generator)
+    length = (mean + mean // 2 * length).clamp_(0, 2 * mean)
+    step_x, step_y = (length * angle.cos()).unbind(2), (length * angle.sin()).unbind(2)
+    x, y = [_below(size, (n, count), generator)], [_below(size, (n, count), generator)]
+    for i in range(vertices - 1):
+        x.append((x[-1] + step_x[i]).clamp_(0, size).floor_())
+        y.append((y[-1] - step_y[i] if i % 2 == 0 else y[-1] + step_y[i]).clamp_(0, size).floor_())
+    return Strokes(x=torch.stack(x, 2), y=torch.stack(y, 2), segments=torch.where(drawn, segments, 0), width=width)

@@ -1,0 +1,155 @@
+"""Observations that are another image, or a label: the whole of x is unknown."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from condvae.batch import Batch
+from condvae.checks import check_whole
+from condvae.observe.canny import canny
+from condvae.observe.observation import Observation
+from condvae.observe.process import Normalise, Process, check_number
+
+_REC_601 = (0.299, 0.587, 0.114)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edges(Process):
+    """Edges to photos: dark lines on white, in as many channels as the image has."""
+
+    name: ClassVar[str] = "edges"
+
+    sigma: float = 1.0
+    """Standard deviation of the smoothing, in pixels."""
+    low: float = 0.05
+    """Edges go on where grey, from 0 to 1, changes by more than this over two pixels ..."""
+    high: float = 0.15
+    """... from where it changes by more than this."""
+
+    def __post_init__(self) -> None:
+        check_number(self.sigma, "sigma", least=0)
+        check_number(self.low, "low", least=0)
+        check_number(self.high, "high", least=0)
+        if self.low > self.high:
+            raise ValueError(f"edges have thresholds low {self.low} and high {self.high}, expected low up to high")
+
+    def channels(self, image_channels: int) -> int:
+        return image_channels
+
+    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+        edges = canny((luminance(batch.x) + 1) / 2, sigma=self.sigma, low=self.low, high=self.high)
+        lines = 1 - 2 * edges.to(batch.x.dtype)
+        return Observation(y=normalise(lines.expand_as(batch.x)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grey(Process):
+    """Colourisation: the luminance is seen."""
+
+    name: ClassVar[str] = "grey"
+
+    def channels(self, image_channels: int) -> int:
+        return 1
+
+    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+        return Observation(y=normalise(luminance(batch.x)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowResolution(Process):
+    """Super-resolution: averages over squares are seen."""
+
+    name: ClassVar[str] = "low-resolution"
+
+    factor: int = 4
+    """The side of the squares, in pixels; divides the image's."""
+
+    def __post_init__(self) -> None:
+        check_whole(self.factor, "factor", least=1)
+
+    def channels(self, image_channels: int) -> int:
+        return image_channels
+
+    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+        height, width = batch.x.shape[2:]
+        if height % self.factor or width % self.factor:
+            raise ValueError(
+                f"images are {height} x {width} pixels, expected sides that the factor {self.factor} divides"
+            )
+        means = F.avg_pool2d(batch.x, self.factor)
+        return Observation(y=normalise(means.repeat_interleave(self.factor, 2).repeat_interleave(self.factor, 3)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label(Process):
+    """The class is known, or which findings hold: one plane of ones or zeros for each."""
+
+    name: ClassVar[str] = "label"
+
+    classes: int = 10
+    """How many classes or findings the data set has."""
+
+    def __post_init__(self) -> None:
+        check_whole(self.classes, "classes", least=1)
+
+    def channels(self, image_channels: int) -> int:
+        return self.classes
+
+    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+        """Looks at every label, which waits for the device."""
+        planes = self._holds(batch).to(batch.x.dtype)[:, :, None, None]
+        return Observation(y=planes.expand(-1, -1, *batch.x.shape[2:]).contiguous())
+
+    def _holds(self, batch: Batch) -> Tensor:
+        """[B, classes]: which classes or findings hold."""
+        labels = batch.labels
+        if labels is None:
+            raise ValueError("the images have no labels, expected a data set with labels to observe them")
+        if labels.ndim == 1:
+            if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+                raise ValueError(
+                    f"labels run from {int(labels.min())} to {int(labels.max())}, "
+                    f"expected 0 to {self.classes - 1} for {self.classes} classes"
+                )
+            return labels[:, None] == torch.arange(self.classes, device=labels.device)
+        if labels.ndim != 2 or labels.shape[1] != self.classes:
+            raise ValueError(f"labels have shape {tuple(labels.shape)}, expected [B] or [B, {self.classes}]")
+        if ((labels != 0) & (labels != 1)).any():
+            raise ValueError("findings hold other values than 0 and 1, expected 1 where one holds")
+        return labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paired(Process):
+    """The data set's other picture of the same thing is seen."""
+
+    name: ClassVar[str] = "paired"
+
+    channels_of_pair: int = 3
+    """Channels of that picture."""
+
+    def __post_init__(self) -> None:
+        check_whole(self.channels_of_pair, "channels_of_pair", least=1)
+
+    def channels(self, image_channels: int) -> int:
+        return self.channels_of_pair
+
+    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+        if batch.paired is None:
+            raise ValueError("the images have no partners, expected a data set of pairs to observe them")
+        expected = (len(batch), self.channels_of_pair, *batch.x.shape[2:])
+        if batch.paired.shape != expected:
+            raise ValueError(f"the partners have shape {tuple(batch.paired.shape)}, expected {expected}")
+        return Observation(y=normalise(batch.paired))
+
+
+def luminance(x: Tensor) -> Tensor:
+    """[B, 1, H, W] of images [B, 3, H, W] (Rec. 601) or [B, 1, H, W]."""
+    if x.shape[1] == 1:
+        return x
+    if x.shape[1] != 3:
+        raise ValueError(f"images have {x.shape[1]} channels, expected 3 (red, green, blue) or 1 (grey)")
+    return (x * x.new_tensor(_REC_601).view(3, 1, 1)).sum(dim=1, keepdim=True)

@@ -1,0 +1,285 @@
+"""The loop around the step: data in, reports, evaluations, checkpoints, roll-backs, and an end on time."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from condvae.data import ImageSet, Order, deliver
+from condvae.train.checkpoint import Checkpoints, Position
+from condvae.train.evaluation import Evaluation, by_resolution, evaluate, spread
+from condvae.train.logs import RunLog, duration
+from condvae.train.options import TrainingOptions
+from condvae.train.recovery import Recovery
+from condvae.train.run_folder import RunFolder
+from condvae.train.schedule import Budget, Stopwatch
+from condvae.train.seeds import Seeds
+from condvae.train.signals import Stopped, StopSignals
+from condvae.train.step import MicroBatch, Progress, TrainingStep
+
+
+class Loop:
+    """One run, from its first or its last checkpoint to its end."""
+
+    def __init__(
+        self,
+        options: TrainingOptions,
+        step: TrainingStep,
+        *,
+        train: ImageSet,
+        held_out: ImageSet,
+        folder: RunFolder,
+        log: RunLog,
+        stopwatch: Stopwatch,
+        draw_sheet: Callable[[], Image.Image],
+        save_model: Callable[[Path, dict[str, Any]], None],
+    ) -> None:
+        self.options, self.step, self.world = options, step, step.world
+        self.train, self.folder, self.log, self.stopwatch = train, folder, log, stopwatch
+        # Evenly over the set: its images may lie ordered by class.
+        self.held_out = held_out.subset(spread(len(held_out), options.evaluate_on))
+        self.draw_sheet, self.save_model = draw_sheet, save_model
+        self.micro, self.passes = options.micro_batches(self.world.size)
+        self.shards = self.passes * self.world.size
+        self.budget = Budget(steps=options.steps, minutes=options.minutes)
+        self.schedule = options.learning_schedule
+        self.lr = torch.zeros((), device=self.world.device)
+        checkpoints = Checkpoints(folder.checkpoints, keep=options.keep, options=options.to_dict())
+        self.recovery = Recovery(step, checkpoints, log, stopwatch)
+        self.evaluation: Evaluation | None = None
+        self._reported = (0, 0.0)
+
+    @property
+    def position(self) -> Position:
+        return self.recovery.position
+
+    def run(self, *, resume: bool) -> None:
+        """Train until the budget is used up. The model is then in the run folder."""
+        with StopSignals() as signals:
+            self._begin(resume=resume)
+            batches = self._batches()
+            while not self.budget.over(self.position.step):
+                self._one_step(next(batches))
+                if self._after_step(signals):
+                    batches = self._batches()  # rolled back: the data of an earlier step comes next
+            self._finish()
+
+    def _begin(self, *, resume: bool) -> None:
+        recovery = self.recovery
+        if resume and recovery.load():
+            self.log.keep_until(self.position.step)
+            self.stopwatch.add(self.position.elapsed)
+            self.log.say(f"going on from step {self.position.step:,}")
+        else:
+            recovery.share()
+        if self.position.step == 0 and self.position.rollbacks == 0:
+            self.log.keep_until(-1)
+            recovery.move(best_loss=None, best_step=None)  # of a start that was cut short
+            self.log.record("start", 0, weights=len(self.step.flat), ranks=self.world.size)
+            # The end will do each of these again, the evaluation twice; so now is known how long that takes.
+            closing = 2 * self._timed(self._evaluate)
+            closing += self._timed(lambda: recovery.save(must=True))  # can checkpoints be written here at all?
+            closing += self._timed(self._sheet)
+            recovery.move(closing=closing)
+        self._look_at_clock()
+        self._reported = (self.position.step, self.stopwatch())
+
+    def _one_step(self, micro_batches: list[MicroBatch]) -> None:
+        done = self.position.step
+        self.step.task.prepare(done)
+        factor = self.schedule.factor(done, self.budget.progress(done)) * self.position.lr_scale
+        self.lr.fill_(self.options.lr * factor)
+        self.step(micro_batches, self.lr, shards=self.shards)
+        self.recovery.move(step=done + 1)
+
+    def _after_step(self, signals: StopSignals) -> bool:
+        """Whatever is due now; True if the run has rolled back."""
+        done, options = self.position.step, self.options
+        if done % options.log_every == 0:
+            progress = self.step.report()
+            self._look_at_clock()
+            self._report(progress)
+            if progress.longest_streak >= options.patience:
+                self.recovery.roll_back(progress, skip_above=options.skip_above)
+                self._reported = (self.position.step, self.stopwatch())
+                return True
+        elif self.budget.seconds is not None and done < options.log_every and done & (done - 1) == 0:
+            self._wait_for_device()
+            self._look_at_clock()  # early and often while the pace is not known
+        if self.budget.over(done):
+            return False  # the end evaluates and saves anyway
+        if done % options.evaluate_every == 0:
+            self._evaluate()
+        if done % options.checkpoint_every == 0:
+            self.recovery.save()
+        if options.sheet_every and done % options.sheet_every == 0:
+            self._sheet()
+        self._heed(signals)
+        return False
+
+    def _finish(self) -> None:
+        if self.step.tally[0].item():
+            self._report(self.step.report())
+        raw = evaluate(self.step, self.held_out, seed=self.options.seed)
+        self._evaluate(raw)
+        self.recovery.save()
+        self._sheet()
+        if self.world.leads:
+            with self.step.flat.replaced_by(self.step.optimiser.average):
+                self.save_model(self.folder.model, self.record())
+        took = self.stopwatch()
+        self.log.record("end", self.position.step, elapsed=took)
+        self.log.say(f"finished after {self.position.step:,} steps and {duration(took)}: {self.folder.model}")
+
+    def _batches(self) -> Iterator[list[MicroBatch]]:
+        """The micro-batches of this rank from the present step on: functions of the seed and the step alone."""
+        options, first = self.options, self.position.step
+        order = Order(len(self.train), options.seed)
+        seeds = Seeds(options.seed, f"training, {self.position.rollbacks} roll-backs")
+        mine = range(self.world.rank * self.passes, (self.world.rank + 1) * self.passes)
+        generators = [torch.Generator(self.world.device) for _ in mine]
+        places = ((step, shard) for step in itertools.count(first) for shard in mine)
+        levels = deliver(
+            self.train,
+            (order(step * options.batch + shard * self.micro, self.micro) for step, shard in places),
+            device=self.world.device,
+            residency=options.residency,
+            workers=options.workers,
+        )
+        for step in itertools.count(first):
+            for shard, generator in zip(mine, generators, strict=True):
+                generator.manual_seed(seeds(step * self.shards + shard))
+            yield [MicroBatch(next(levels), generator) for generator in generators]
+
+    def _report(self, progress: Progress) -> None:
+        done, options = self.position.step, self.options
+        now = self.stopwatch()
+        before, then = self._reported
+        self._reported = (done, now)
+        rate = (done - before) * options.batch / max(now - then, 1e-9)
+        kl = by_resolution(self.step.task.vae.config, progress.kl_nats)
+        bits = progress.loss / math.log(2)
+        self.log.record(
+            "train",
+            done,
+            images=done * options.batch,
+            loss=progress.loss,
+            bits_per_dim=bits,
+            kl_nats=kl,
+            log_likelihood_nats=progress.log_likelihood_nats,
+            gradient_norm=progress.gradient_norm,
+            skipped=progress.skipped,
+            lr=self.lr.item(),
+            images_per_second=rate,
+            elapsed=now,
+        )
+        left = self.budget.seconds_left(done)
+        total = f"/{options.steps:,}" if options.steps else ""
+        parts = [
+            f"step {done:,}{total}",
+            f"{rate:,.0f} images/s",
+            f"{bits:.3f} bits/dim",
+            "KL " + " ".join(f"{resolution}:{nats:.0f}" for resolution, nats in kl.items()),
+            f"skipped {progress.skipped}",
+        ]
+        self.log.live("  ".join([*parts, f"{duration(left)} left"] if left is not None else parts))
+
+    def _evaluate(self, raw: Evaluation | None = None) -> None:
+        """The averaged weights on held-out images; the best are kept. raw: what the weights themselves reach."""
+        done, recovery = self.position.step, self.recovery
+        with self.step.flat.replaced_by(self.step.optimiser.average):
+            result = self.evaluation = evaluate(self.step, self.held_out, seed=self.options.seed)
+            best = self.position.best_loss
+            better = math.isfinite(result.nats_per_dim) and (best is None or result.nats_per_dim < best)
+            if better:
+                recovery.move(best_loss=result.nats_per_dim, best_step=done)
+            self.log.record(
+                "evaluation",
+                done,
+                images=result.images,
+                nats_per_dim=result.nats_per_dim,
+                standard_error=result.standard_error,
+                bits_per_dim=result.bits_per_dim,
+                raw_bits_per_dim=None if raw is None else raw.bits_per_dim,
+                log_likelihood_nats=result.log_likelihood_nats,
+                kl_nats=by_resolution(self.step.task.vae.config, result.kl_nats),
+                best=better,
+            )
+            if better and done and self.world.leads:
+                recovery.survive(
+                    f"the best model of step {done:,}", lambda: self.save_model(self.folder.best, self.record())
+                )
+        self.log.say(
+            f"step {done:,}: {result.bits_per_dim:.4f} +- {result.standard_error / math.log(2):.4f} bits/dim on "
+            f"{result.images:,} held-out images{', the best so far' if better and done else ''}"
+        )
+        if raw is not None and raw.nats_per_dim < result.nats_per_dim - 2 * result.standard_error:
+            self.log.warn(
+                f"the average of the weights lags behind the weights themselves ({raw.bits_per_dim:.4f} bits/dim): "
+                "for a run of this length choose a smaller --ema"
+            )
+        if better and done:
+            recovery.save()
+
+    def _sheet(self) -> None:
+        if not self.world.leads:
+            return
+        done = self.position.step
+        with self.step.flat.replaced_by(self.step.optimiser.average):
+            picture = self.draw_sheet()
+        self.log.picture(done, "sheet", picture)
+
+        def write() -> None:
+            self.folder.sheets.mkdir(exist_ok=True)
+            picture.save(self.folder.sheets / f"step-{done:09}.png")
+
+        self.recovery.survive(f"the contact sheet of step {done:,}", write)
+
+    def record(self) -> dict[str, Any]:
+        """What a model file says of its training."""
+        evaluation = self.evaluation
+        assert evaluation is not None
+        kl = by_resolution(self.step.task.vae.config, evaluation.kl_nats)
+        device = self.world.device
+        return {
+            "steps": self.position.step,
+            "updates": int(self.step.optimiser.updates.item()),
+            "images_seen": self.position.step * self.options.batch,
+            "minutes": round(self.stopwatch() / 60, 2),
+            "ranks": self.world.size,
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            "bits_per_dim": round(evaluation.bits_per_dim, 5),
+            "evaluated_on": evaluation.images,
+            "kl_nats": {str(resolution): round(nats, 2) for resolution, nats in kl.items()},
+            "options": self.options.to_dict(),
+        }
+
+    def _look_at_clock(self) -> None:
+        reading = torch.tensor([self.stopwatch(), self.position.closing], dtype=torch.float64, device=self.world.device)
+        elapsed, closing = self.world.from_leader(reading).tolist()
+        self.budget.look(self.position.step, elapsed, reserve=1.0 + 1.25 * closing)
+
+    def _timed(self, work: Callable[[], None]) -> float:
+        begin = self.stopwatch()
+        work()
+        self._wait_for_device()
+        return self.stopwatch() - begin
+
+    def _wait_for_device(self) -> None:
+        if self.world.device.type == "cuda":
+            torch.cuda.synchronize(self.world.device)
+
+    def _heed(self, signals: StopSignals) -> None:
+        """Ranks must stop at the same step, so with several they compare notes where they report anyway."""
+        asked = signals.asked
+        if self.world.size > 1:
+            if self.position.step % self.options.log_every:
+                return
+            asked = self.world.sum(torch.tensor(float(asked), device=self.world.device)).item() > 0
+        if asked:
+            self.recovery.save()
+            raise Stopped(f"stopped at step {self.position.step:,}: the same command with --resume goes on from there")

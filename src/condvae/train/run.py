@@ -1,0 +1,285 @@
+"""From options to a finished model: `pretrain` and `condition` put data, network, task and loop together."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+
+import condvae
+from condvae import observe, weights
+from condvae.batch import Batch
+from condvae.completion import completions
+from condvae.data import Dataset, open_data
+from condvae.likelihood import LogisticMixture
+from condvae.objectives import Target
+from condvae.observe.process import KnownPixels, Process
+from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.sheets import conditional_sheet, unconditional_sheet
+from condvae.train.evaluation import spread
+from condvae.train.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
+from condvae.train.loop import Loop
+from condvae.train.options import ConditionOptions, PretrainOptions, TrainingOptions
+from condvae.train.run_folder import RunFolder
+from condvae.train.schedule import Budget, Stopwatch
+from condvae.train.seeds import Seeds
+from condvae.train.step import Precision, TrainingStep
+from condvae.train.task import Conditioning, Pretraining, Task
+from condvae.train.world import World, join, restarts
+from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset
+from condvae.vdvae.blocks import recompute_activations
+
+M = TypeVar("M", bound=nn.Module)
+
+_SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each
+_LARGE = 256  # pixels from which activations are recomputed
+
+
+def pretrain(options: PretrainOptions) -> Path:
+    """Train an unconditional VAE; returns the file of the finished model."""
+
+    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
+        if options.init:
+            vae = _unconditional(options.init).requires_grad_(True)
+            return _open(options, world, vae.config.channels), Pretraining(vae.train())
+        config = network_config(options.network)
+        if options.bits is not None:
+            if not isinstance(config.likelihood, LogisticMixture):
+                raise ValueError(f"the likelihood of {options.network} counts no bits: leave --bits out")
+            config = dataclasses.replace(config, likelihood=dataclasses.replace(config.likelihood, bits=options.bits))
+        config, dataset = _fit_to_data(config, options, options.network, world, normalise=options.normalise)
+        return dataset, Pretraining(_fresh(options.seed, lambda: VDVAE(config)))
+
+    return _run(options, prepare)
+
+
+def condition(options: ConditionOptions) -> Path:
+    """Train a partial encoder, or a conditional VAE from scratch; returns the file of the finished model."""
+    given = [name for name in ("artifact", "scratch", "init") if getattr(options, name) is not None]
+    if len(given) != 1:
+        raise ValueError(
+            "give one of --artifact (a pretrained VAE to condition), --scratch (a network to train from nothing) "
+            f"and --init (a conditional model to go on from); {' and '.join(given) or 'none'} was given"
+        )
+    process = observe.parse(options.observe)
+    if options.objective == "reverse" and not isinstance(process, KnownPixels):
+        raise ValueError(f"the reverse objective needs known pixels, and {process.name} observes none: use forward")
+
+    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
+        if options.init:
+            model = weights.load(options.init)
+            if not isinstance(model, ConditionalVAE):
+                raise ValueError(f"{options.init} is an unconditional VAE: give it as --artifact")
+            dataset = _open(options, world, model.artifact.config.channels)
+        elif options.scratch:
+            config, dataset = _fit_to_data(network_config(options.scratch), options, options.scratch, world)
+            model = _fresh(options.seed, lambda: _conditional(VDVAE(config), process, options, train_artifact=True))
+        else:
+            assert options.artifact is not None
+            # What the run began with, even if the file has been moved or replaced since.
+            artifact = _unconditional(folder.artifact if folder.artifact.is_file() else options.artifact)
+            dataset = _open(options, world, artifact.config.channels)
+            model = _fresh(options.seed, lambda: _conditional(artifact, process, options, train_artifact=False))
+        expected = process.channels(model.artifact.config.channels)
+        if expected != model.partial_config.channels:
+            raise ValueError(
+                f"{options.init} takes observations of {model.partial_config.channels} channels, "
+                f"{observe.describe(process)} makes {expected}"
+            )
+        model.process = process
+        # From scratch, the whole image is the target (section 4 of the paper); psi alone does not see the difference.
+        target: Target = "whole" if model.trains_artifact else "unknown"
+        task = Conditioning(model.train(), process, objective=options.objective, target=target, anneal=options.anneal)
+        return dataset, task
+
+    return _run(options, prepare)
+
+
+def network_config(network: str) -> VDVAEConfig:
+    """A network by name, or from a JSON file of `VDVAEConfig.to_dict()`."""
+    path = Path(network)
+    if path.suffix != ".json":
+        if network not in PRESETS:
+            raise ValueError(f"unknown network {network!r}, expected one of {', '.join(PRESETS)}, or a .json file")
+        return preset(network)
+    try:
+        return VDVAEConfig.from_dict(json.loads(path.read_text()))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} describes no network: {error}") from error
+
+
+def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[Dataset, Task]]) -> Path:
+    stopwatch = Stopwatch()
+    options.check()
+    Budget(steps=options.steps, minutes=options.minutes)
+    with join(options.device) as world:
+        options.micro_batches(world.size)
+        folder = RunFolder(options.out)
+        resume = options.resume or restarts() > 0
+        if world.leads:
+            folder.refuse_others(options, resume=resume)
+        dataset, task = prepare(world, folder)
+        _check_fit(dataset, task)
+        # Only now, when all that was asked for goes together, is anything written.
+        if world.leads:
+            folder.claim(options, resume=resume)
+            if isinstance(task, Conditioning) and not folder.artifact.is_file() and not task.trains_artifact:
+                weights.save(task.vae, folder.artifact)
+        try:
+            _train(options, world, folder, dataset, task, stopwatch, resume=resume)
+        finally:
+            folder.release()
+        return folder.model
+
+
+def _train(
+    options: TrainingOptions,
+    world: World,
+    folder: RunFolder,
+    dataset: Dataset,
+    task: Task,
+    stopwatch: Stopwatch,
+    *,
+    resume: bool,
+) -> None:
+    log = RunLog(folder.path, speaks=world.leads, trackers=_trackers(options, folder) if world.leads else ())
+    try:
+        log.say(f"data: {dataset.summary()}")
+        for skipped in dataset.skipped[:5]:
+            log.warn(f"skipped {skipped}")
+        held_out = dataset.validation
+        if not len(held_out):
+            log.warn("no images are held out: evaluations are on training images and say nothing of new ones")
+            held_out = dataset.train
+        task.model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        large = task.vae.config.image_size >= _LARGE
+        if options.recompute == "yes" or (options.recompute == "auto" and large):
+            recompute_activations(task.model if task.needs_whole_network else task.model.partial)  # type: ignore[arg-type]
+        flip = dataset.flips if options.flip == "auto" else options.flip == "yes"
+        step = TrainingStep(task, options.rule, world, precision=_precision(options, world), flip=flip)
+        log.say(f"training {len(step.flat):,} weights on {world.size} x {world.device.type}, {step.precision}")
+
+        def draw_sheet() -> Image.Image:
+            batch = held_out.take(spread(len(held_out), _SHOWN)).to(world.device).batch()
+            return _sheet(task, batch, options.seed)
+
+        def save_model(path: Path, record: dict[str, Any]) -> None:
+            made = {"task": "train" if isinstance(task, Conditioning) else "pretrain", "data": dataset.summary()}
+            versions = {"condvae": condvae.__version__, "torch": torch.__version__}
+            weights.save(task.model, path, record={**made, **record, "versions": versions})  # type: ignore[arg-type]
+
+        loop = Loop(
+            options,
+            step,
+            train=dataset.train,
+            held_out=held_out,
+            folder=folder,
+            log=log,
+            stopwatch=stopwatch,
+            draw_sheet=draw_sheet,
+            save_model=save_model,
+        )
+        loop.run(resume=resume)
+    finally:
+        log.close()
+
+
+def _sheet(task: Task, batch: Batch, seed: int) -> Image.Image:
+    if not isinstance(task, Conditioning):
+        return unconditional_sheet(task.vae, batch.x)
+    generator = Seeds(seed, "contact sheet").generator(0, batch.x.device)
+    observation = task.process.observe(batch, normalise=task.vae.normalise, generator=generator)
+    model: ConditionalVAE = task.model  # type: ignore[assignment]
+    return conditional_sheet(model, batch, observation, completions(model, observation, _COMPLETIONS))
+
+
+def _open(options: TrainingOptions, world: World, channels: int | None) -> Dataset:
+    def read() -> Dataset:
+        return open_data(
+            options.data, size=options.size, channels=channels, validation=options.validation, seed=options.split_seed
+        )
+
+    # The leader first: a large folder is decoded into a file that the others then find.
+    dataset = read() if world.leads else None
+    world.tell(None)
+    return dataset or read()
+
+
+def _fit_to_data(
+    config: VDVAEConfig, options: TrainingOptions, network: str, world: World, *, normalise: str = "auto"
+) -> tuple[VDVAEConfig, Dataset]:
+    """A fresh network for this data: public ones stay as they are, ours take its channels, mean and spread."""
+    public = network in PUBLIC_PRESETS
+    dataset = _open(options, world, config.channels if public else None)
+    if config.channels != dataset.train.channels:
+        likelihood = dataclasses.replace(config.likelihood, channels=dataset.train.channels)
+        config = dataclasses.replace(config, likelihood=likelihood)
+    if normalise == "data" or (normalise == "auto" and not public):
+        mean, std = dataset.train.normalisation()
+        config = dataclasses.replace(config, normalisation=Normalisation(shift=-mean, scale=1 / std))
+    return config, dataset
+
+
+def _conditional(
+    artifact: VDVAE, process: Process, options: ConditionOptions, *, train_artifact: bool
+) -> ConditionalVAE:
+    channels = artifact.config.channels
+    partial = PartialConfig(channels=process.channels(channels), form=options.form)
+    model = ConditionalVAE(artifact, partial, train_artifact=train_artifact, process=process)
+    # y begins with an image, so that phi's first layer has a meaning for it.
+    alike = isinstance(process, KnownPixels) or process.channels(channels) == channels
+    if options.start == "encoder" and not alike:
+        raise ValueError(f"psi can start from phi only if y begins with an image, and {process.name} shows none")
+    wanted = options.objective == "reverse" or options.form == "relative"
+    if options.start == "encoder" or (options.start == "auto" and wanted and alike and not train_artifact):
+        model.start_from_encoder()
+    return model
+
+
+def _unconditional(path: Path) -> VDVAE:
+    model = weights.load(path)
+    return model.artifact if isinstance(model, ConditionalVAE) else model
+
+
+def _fresh(seed: int, make: Callable[[], M]) -> M:
+    """Make a model whose random weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(Seeds(seed, "weights")(0))
+        return make()
+
+
+def _check_fit(dataset: Dataset, task: Task) -> None:
+    size, found = task.vae.config.image_size, dataset.train.size
+    if size != found:
+        raise ValueError(
+            f"the images are {found} x {found} pixels, the network takes {size} x {size}: "
+            f"give --size {size} to resize them, or another network"
+        )
+    if isinstance(task, Conditioning):
+        # Observations now, of the largest label too, so that what does not go together is told before writing.
+        labels, rows = dataset.train.labels, dataset.train.rows
+        largest = 0 if labels is None or labels.ndim > 1 else int(np.argmax(labels[rows]))
+        batch = dataset.train.take(np.array([0, largest])).batch()
+        task.process.observe(batch, normalise=task.vae.normalise, generator=torch.Generator())
+
+
+def _precision(options: TrainingOptions, world: World) -> Precision:
+    if options.precision == "auto":
+        return "bf16" if world.device.type == "cuda" else "fp32"
+    return options.precision
+
+
+def _trackers(options: TrainingOptions, folder: RunFolder) -> list[Tracker]:
+    trackers: list[Tracker] = []
+    if options.tensorboard:
+        trackers.append(TensorBoard(folder.path))
+    if options.wandb:
+        trackers.append(WeightsAndBiases(folder.path, options.wandb, options.to_dict()))
+    return trackers

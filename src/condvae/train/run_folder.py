@@ -1,0 +1,126 @@
+"""The folder of one run, and what can be told from it.
+
+options.json               what was asked for
+artifact.safetensors       the frozen artifact, where there is one
+log.jsonl                  one line per report
+checkpoints/step-*         from which the run goes on
+sheets/step-*.png          contact sheets
+best.safetensors           the weights' average that did best on held-out images
+model.safetensors          the finished model
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+from condvae.train.checkpoint import Checkpoints, Position
+from condvae.train.options import TrainingOptions
+
+
+class RunFolder:
+    """Paths, and the right to write there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.options = path / "options.json"
+        self.artifact = path / "artifact.safetensors"
+        self.checkpoints = path / "checkpoints"
+        self.sheets = path / "sheets"
+        self.best = path / "best.safetensors"
+        self.model = path / "model.safetensors"
+        self._lock: IO[str] | None = None
+
+    @property
+    def began(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return Checkpoints(self.checkpoints, keep=1, options={}).steps() != []
+
+    def refuse_others(self, options: TrainingOptions, *, resume: bool) -> None:
+        """Raise a ValueError if the folder is another run's; writes nothing."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} is a file: give a folder for the run")
+        if not self.began:
+            return
+        if not resume:
+            raise ValueError(f"{self.path} already holds a run: --resume goes on with it, another --out starts anew")
+        if differences := options.differences(self.stored_options()):
+            raise ValueError(
+                f"{self.path} holds a run with other options ({'; '.join(differences)}): "
+                "resume with the same ones, or start in another folder"
+            )
+
+    def claim(self, options: TrainingOptions, *, resume: bool) -> None:
+        """Make the folder this run's own."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._hold()
+        self.refuse_others(options, resume=resume)
+        if self.began:
+            return
+        self.artifact.unlink(missing_ok=True)  # of a run that never began
+        temporary = self.options.with_suffix(".part")
+        temporary.write_text(json.dumps(options.to_dict(), indent=1) + "\n")
+        os.replace(temporary, self.options)
+
+    def release(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def stored_options(self) -> dict[str, Any]:
+        try:
+            stored = json.loads(self.options.read_text())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{self.options} cannot be read, so it is not known what run this is: {error}") from error
+        if not isinstance(stored, dict):
+            raise ValueError(f"{self.options} holds no options")
+        return stored
+
+    def _hold(self) -> None:
+        """Two trainings in one folder would destroy each other's files. The lock dies with its process."""
+        try:
+            import fcntl
+        except ImportError:  # not a POSIX system: no lock
+            return
+        lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise ValueError(f"another process trains in {self.path}: wait for it, or give another --out") from None
+        self._lock = lock
+
+
+def describe_run(path: Path) -> dict[str, Any]:
+    """What a run folder says of itself: options, position, last figures, and whether its checkpoints are whole."""
+    folder = RunFolder(path)
+    if not folder.options.is_file():
+        raise ValueError(f"{path} is a folder, but not one of a condvae run")
+    checkpoints = Checkpoints(folder.checkpoints, keep=1, options={})
+    found: dict[int, str] = {}
+    position: Position | None = None
+    for step in checkpoints.steps():
+        try:
+            position, _ = checkpoints.read(checkpoints.path(step))
+            found[step] = "whole"
+        except ValueError as error:
+            found[step] = f"damaged: {error}"
+    events: dict[str, dict[str, Any]] = {}
+    log = folder.path / "log.jsonl"
+    for line in log.read_text().splitlines() if log.is_file() else []:
+        try:
+            record = json.loads(line)
+            events[record["event"]] = record
+        except (ValueError, KeyError, TypeError):
+            continue
+    return {
+        "options": folder.stored_options(),
+        "step": position.step if position else 0,
+        "best_step": position.best_step if position else None,
+        "best_nats_per_dim": position.best_loss if position else None,
+        "rollbacks": position.rollbacks if position else 0,
+        "seconds": position.elapsed if position else 0.0,
+        "finished": folder.model.is_file(),
+        "checkpoints": found,
+        "last": events,
+    }

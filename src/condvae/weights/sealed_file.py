@@ -1,0 +1,87 @@
+"""A `.safetensors` file with a JSON description and a checksum over both: whole under its name, or not there at all.
+
+Models and checkpoints are such files. Reading one executes no code.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+FORMAT_VERSION = 1
+
+
+def write(path: Path, *, kind: str, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write atomically: an older file of this name stays until the new one is whole and on the disk."""
+    text = json.dumps(description)
+    metadata = {
+        "format": kind,
+        "format_version": str(FORMAT_VERSION),
+        "model": text,
+        "sha256": _digest(text, tensors),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    try:
+        save_file(dict(tensors), temporary, metadata)
+        with open(temporary, "rb+") as written:
+            os.fsync(written.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException as error:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, SafetensorError):
+            raise OSError(f"{path} could not be written: {error}") from error
+        raise
+
+
+def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
+    """The description and the tensors; a ValueError says what is wrong with any other file."""
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist: give the path of a condvae .safetensors file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a whole .safetensors file ({error}): damaged, cut short or of another kind"
+        ) from error
+    found = metadata.get("format")
+    if found != kind:
+        what = f"a {found!r} file" if found else "a .safetensors file"
+        raise ValueError(f"{path} is {what}, but not one of condvae's ({kind!r})")
+    version = metadata.get("format_version")
+    if version != str(FORMAT_VERSION):
+        raise ValueError(f"{path} has format version {version}, this condvae reads {FORMAT_VERSION}: update condvae")
+    text = metadata.get("model", "")
+    if metadata.get("sha256") != _digest(text, tensors):
+        raise ValueError(f"{path} is damaged: its content does not match its checksum; get or write it again")
+    try:
+        return json.loads(text), tensors
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} does not describe a model or a checkpoint in JSON: {error}") from error
+
+
+def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        # A view of the memory, not a copy: checkpoints are large.
+        digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

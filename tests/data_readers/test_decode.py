@@ -1,0 +1,138 @@
+import io
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from condvae.data.decode import decode, is_grey, look
+
+FaceArray = NDArray[np.uint8]
+
+
+def written(image: Image.Image, kind: str, **options: object) -> io.BytesIO:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    file.seek(0)
+    return file
+
+
+def grey_of(face: FaceArray) -> FaceArray:
+    return np.asarray(Image.fromarray(face).convert("L"))
+
+
+@pytest.mark.parametrize("kind", ["png", "bmp", "tiff", "webp"])
+def test_rgb_comes_back_exactly(faces: FaceArray, kind: str) -> None:
+    file = written(Image.fromarray(faces[0]), kind, **({"lossless": True} if kind == "webp" else {}))
+    assert np.array_equal(decode(file, channels=3, size=None), faces[0])
+    assert not is_grey(file)
+    assert look(file) == (32, 32, False)
+
+
+def test_grey_is_repeated_and_colour_becomes_luminance(faces: FaceArray) -> None:
+    grey = grey_of(faces[0])
+    for mode, kind in (("L", "png"), ("RGB", "webp")):  # WebP knows no grey
+        file = written(Image.fromarray(grey).convert(mode), kind, **({"lossless": True} if kind == "webp" else {}))
+        assert is_grey(file) and look(file).grey == (mode == "L")
+        assert np.array_equal(decode(file, channels=1, size=None)[:, :, 0], grey)
+        assert np.array_equal(decode(file, channels=3, size=None), np.repeat(grey[:, :, None], 3, axis=2))
+    file = written(Image.fromarray(faces[0]), "png")
+    assert np.array_equal(decode(file, channels=1, size=None)[:, :, 0], grey)
+
+
+def test_sixteen_bits_are_scaled(faces: FaceArray) -> None:
+    grey = grey_of(faces[0])
+    for kind in ("png", "tiff"):
+        file = written(Image.fromarray(grey.astype(np.uint16) * 257), kind)
+        assert look(file).grey
+        assert np.array_equal(decode(file, channels=1, size=None)[:, :, 0], grey)
+    wide = Image.fromarray(np.full((4, 4), 65_536, dtype=np.int32))
+    with pytest.raises(ValueError, match="32-bit pixels, whose white is unknown"):
+        decode(written(wide, "tiff"), channels=1, size=None)
+    with pytest.raises(ValueError, match="floating-point pixels, whose white is unknown"):
+        decode(written(Image.fromarray(np.ones((4, 4), dtype=np.float32)), "tiff"), channels=1, size=None)
+
+
+def test_what_is_transparent_is_white(faces: FaceArray) -> None:
+    alpha = np.zeros((32, 32), dtype=np.uint8)
+    alpha[:, 16:] = 255
+    clear = Image.fromarray(faces[0])
+    clear.putalpha(Image.fromarray(alpha))
+    result = decode(written(clear, "png"), channels=3, size=None)
+    assert (result[:, :16] == 255).all() and np.array_equal(result[:, 16:], faces[0][:, 16:])
+    grey = Image.fromarray(grey_of(faces[0]))
+    grey.putalpha(Image.fromarray(alpha))
+    file = written(grey, "png")
+    assert look(file).grey
+    result = decode(file, channels=1, size=None)
+    assert (result[:, :16] == 255).all() and np.array_equal(result[:, 16:, 0], grey_of(faces[0])[:, 16:])
+
+
+def test_palettes(faces: FaceArray) -> None:
+    few = Image.fromarray(faces[0]).quantize(16)
+    expected = np.asarray(few.convert("RGB"))
+    for kind in ("png", "gif"):
+        assert np.array_equal(decode(written(few, kind), channels=3, size=None), expected)
+    clear = decode(written(few, "png", transparency=3), channels=3, size=None)
+    hidden = np.asarray(few) == 3
+    assert hidden.any() and (clear[hidden] == 255).all() and np.array_equal(clear[~hidden], expected[~hidden])
+
+
+def test_black_and_white_and_cmyk(faces: FaceArray) -> None:
+    lines = Image.fromarray(grey_of(faces[0])).convert("1")
+    assert np.array_equal(decode(written(lines, "png"), channels=1, size=None)[:, :, 0], np.asarray(lines) * 255)
+    printed = Image.fromarray(faces[0]).convert("CMYK")
+    result = decode(written(printed, "tiff"), channels=3, size=None)
+    assert np.abs(result.astype(int) - faces[0]).max() <= 1
+
+
+def test_only_the_first_frame_counts(faces: FaceArray) -> None:
+    frames = [Image.fromarray(face).quantize(64) for face in faces[:3]]
+    file = written(frames[0], "gif", save_all=True, append_images=frames[1:])
+    assert np.array_equal(decode(file, channels=3, size=None), np.asarray(frames[0].convert("RGB")))
+
+
+@pytest.mark.parametrize(("orientation", "turn"), [(3, 2), (6, 3), (8, 1)])
+def test_cameras_held_sideways(faces: FaceArray, orientation: int, turn: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    seen = faces[0][:, :20]  # what the file stores
+    for kind in ("png", "tiff"):
+        file = written(Image.fromarray(seen), kind, exif=exif)
+        upright = np.rot90(seen, turn)
+        assert np.array_equal(decode(file, channels=3, size=None), upright)
+        assert look(file)[:2] == (upright.shape[1], upright.shape[0])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientations_agree_with_pillow(faces: FaceArray, orientation: int) -> None:
+    from PIL import ImageOps
+
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = written(Image.fromarray(faces[0]), "jpeg", exif=exif)
+    expected = np.asarray(ImageOps.exif_transpose(Image.open(file)))
+    file.seek(0)
+    assert np.array_equal(decode(file, channels=3, size=None), expected)
+
+
+def test_the_centre_is_cropped_and_resized(faces: FaceArray) -> None:
+    wide = np.zeros((32, 50, 3), dtype=np.uint8)
+    wide[:, 9:41] = faces[0]
+    file = written(Image.fromarray(wide), "png")
+    assert np.array_equal(decode(file, channels=3, size=32), faces[0])
+    small = np.asarray(Image.fromarray(faces[0]).resize((8, 8), Image.Resampling.LANCZOS))
+    assert np.array_equal(decode(file, channels=3, size=8), small)
+    # Shrinking averages: stripes become the grey between them.
+    stripes = np.zeros((64, 64), dtype=np.uint8)
+    stripes[:, ::2] = 255
+    result = decode(written(Image.fromarray(stripes), "png"), channels=1, size=8)
+    assert np.abs(result.astype(int) - 127).max() < 10
+
+
+def test_pairs_are_fitted_one_by_one(faces: FaceArray) -> None:
+    file = written(Image.fromarray(np.concatenate([faces[0], faces[1]], axis=1)), "png")
+    assert np.array_equal(decode(file, channels=3, size=None, pair=True), np.concatenate([faces[0], faces[1]], axis=1))
+    result = decode(file, channels=3, size=16, pair=True)
+    halves = [Image.fromarray(face).resize((16, 16), Image.Resampling.LANCZOS) for face in faces[:2]]
+    assert np.array_equal(result, np.concatenate([np.asarray(half) for half in halves], axis=1))

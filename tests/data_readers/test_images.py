@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from condvae.data import Dataset, ImageSet, Levels
+
+
+def image_set(faces: NDArray[np.uint8]) -> ImageSet:
+    labels = np.arange(len(faces), dtype=np.int64)
+    return ImageSet(images=faces, labels=labels, paired=faces[:, :, :, :1], rows=np.arange(0, len(faces), 2))
+
+
+def test_take_gives_rows_channels_first(faces: NDArray[np.uint8]) -> None:
+    images = image_set(faces)
+    assert (len(images), images.size, images.channels) == (256, 32, 3)
+    levels = images.take(np.array([3, 0, 3]))
+    assert levels.images.shape == (3, 3, 32, 32) and levels.images.dtype == torch.uint8
+    assert levels.images.is_contiguous()
+    assert np.array_equal(levels.images[0].numpy(), faces[6].transpose(2, 0, 1))
+    assert levels.labels is not None and levels.labels.tolist() == [6, 0, 6]
+    assert levels.paired is not None and np.array_equal(levels.paired[1, 0].numpy(), faces[0, :, :, 0])
+
+
+def test_subsets_of_subsets_share_the_array(faces: NDArray[np.uint8]) -> None:
+    images = image_set(faces).subset(np.array([5, 6, 7])).subset(np.array([2, 0]))
+    assert images.rows.tolist() == [14, 10]
+    assert images.images is faces
+
+
+def test_a_batch_is_in_plus_minus_one(faces: NDArray[np.uint8]) -> None:
+    levels = image_set(faces).take(np.array([1, 2])).to(torch.device("cpu"), non_blocking=True)
+    batch = levels.batch()
+    assert torch.equal(((batch.x + 1) * 127.5).round().to(torch.uint8), levels.images)
+    assert batch.labels is levels.labels and batch.paired is not None and batch.paired.shape == (2, 1, 32, 32)
+    assert Levels(levels.images, None, None).batch().paired is None
+
+
+def test_normalisation_is_that_of_the_rows(faces: NDArray[np.uint8]) -> None:
+    images = image_set(faces)
+    mean, std = images.normalisation()
+    assert mean == pytest.approx(faces[::2].mean(dtype=np.float64), abs=1e-9)
+    assert std == pytest.approx(faces[::2].std(dtype=np.float64), abs=1e-9)
+
+
+def test_normalisation_of_many_images_takes_a_sample_and_repeats() -> None:
+    random = np.random.RandomState(0)
+    many = ImageSet(images=random.randint(0, 256, (30_000, 4, 4, 1), dtype=np.uint8), rows=np.arange(30_000))
+    assert many.normalisation() == many.normalisation()
+    assert many.normalisation()[0] == pytest.approx(127.5, abs=1)
+
+
+def test_refusals(faces: NDArray[np.uint8]) -> None:
+    rows = np.arange(2)
+    with pytest.raises(ValueError, match=r"images are float64 .*, expected uint8 \[N, size, size, 1 or 3 channels\]"):
+        ImageSet(images=faces / 255, rows=rows)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected uint8"):
+        ImageSet(images=faces[:, :20], rows=rows)
+    with pytest.raises(ValueError, match="512 images and 5 labels, expected as many"):
+        ImageSet(images=faces, labels=np.zeros(5, dtype=np.int64), rows=rows)
+    with pytest.raises(ValueError, match="no mean grey level"):
+        ImageSet(images=faces, rows=rows[:0]).normalisation()
+    with pytest.raises(ValueError, match="every pixel of the images has grey level 3"):
+        ImageSet(images=np.full_like(faces[:2], 3), rows=rows).normalisation()
+
+
+def test_the_summary_is_one_line(faces: NDArray[np.uint8]) -> None:
+    images = image_set(faces)
+    data = Dataset(
+        kind="pairs",
+        train=images,
+        validation=images.subset(np.arange(3)),
+        test=images.subset(np.arange(0)),
+        label_names=None,
+        flips=True,
+        skipped=("a.jpg: cut short",),
+    )
+    assert data.summary() == (
+        "pairs: 256 training, 3 validation and 0 test images of 32 x 32 x 3, each with a partner of 1 channels, "
+        "512 labels; 1 skipped, the first is a.jpg: cut short"
+    )

@@ -1,0 +1,83 @@
+"""What goes wrong in training is survived, or ends with one clear sentence: full disks, divergence, damaged files."""
+
+from pathlib import Path
+
+import pytest
+from training import SMALL, assert_same_model, log_of, run
+
+from condvae.train.checkpoint import Checkpoints
+
+SABOTAGE = Path(__file__).parents[1] / "sabotage.py"
+TRAINING = [
+    *("pretrain", *SMALL, "--network", "tiny", "--lr", "2e-3", "--warm-up", "5", "--log-every", "5"),
+    *("--evaluate-every", "20", "--checkpoint-every", "5", "--sheet-every", "0"),
+]
+
+
+def checkpoints(folder: Path) -> Checkpoints:
+    return Checkpoints(folder / "checkpoints", keep=1, options={})
+
+
+def test_a_full_disk_is_survived_by_the_checkpoints_before_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    # The model itself cannot be written at the end: that is told, with exit code 2.
+    printed = run("disk", "12", "0", *TRAINING, "--steps", "30", "--out", folder, script=SABOTAGE, expect=2)
+    assert "the checkpoint of step 15 could not be written" in printed
+    assert "training goes on" in printed
+    assert "step 30/30" in printed  # it did go on
+    assert checkpoints(folder).steps() == [0, 5, 10]
+    assert not list(folder.rglob("*.part"))
+    run(*TRAINING, "--steps", "30", "--out", folder, "--resume")  # the disk has room again
+    run(*TRAINING, "--steps", "30", "--out", tmp_path / "whole")
+    assert_same_model(folder / "model.safetensors", tmp_path / "whole" / "model.safetensors")
+    assert log_of(folder) == log_of(tmp_path / "whole")
+
+
+def test_a_checkpoint_cut_short_is_survived_by_the_one_before_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(*TRAINING, "--steps", "20", "--out", folder)
+    newest = checkpoints(folder).path(20)
+    newest.write_bytes(newest.read_bytes()[:-100])
+    printed = run(*TRAINING, "--steps", "25", "--out", folder, "--resume")
+    assert "going back to the checkpoint before it" in printed
+    assert "going on from step 15" in printed
+    run(*TRAINING, "--steps", "25", "--out", tmp_path / "whole")
+    assert_same_model(folder / "model.safetensors", tmp_path / "whole" / "model.safetensors")
+
+
+def test_divergence_rolls_back_three_times_and_then_stops(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    training: list[str | Path] = [*TRAINING, "--steps", "60", "--patience", "5", "--out", folder]
+    printed = run("broken", "17", "0", *training, script=SABOTAGE, expect=1)
+    assert "training has diverged" in printed and "after 3 roll-backs" in printed and "lower --lr" in printed
+    rollbacks = log_of(folder, "roll-back")
+    assert rollbacks[-1]["lr_scale"] == 0.125
+    # 15 was the last good one; where nothing works from there on, older ones are tried.
+    assert "to 15 at 0.5" in printed and "to 10 at 0.25" not in printed
+    assert all(record["loss"] is not None for record in log_of(folder, "train") if record["skipped"] < 5)
+    # Without what broke it, the run goes on from a good checkpoint at the lower rate.
+    printed = run(*training, "--resume")
+    assert log_of(folder, "train")[-1]["lr"] == pytest.approx(2e-3 / 8)
+
+
+def test_no_checkpoint_is_written_while_updates_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run("broken", "12", "0", *TRAINING, "--steps", "30", "--out", folder, script=SABOTAGE)
+    assert checkpoints(folder).steps() == [0, 5, 10]
+
+
+def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(*TRAINING, "--steps", "5", "--out", folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    printed = run(*TRAINING, "--steps", "5", "--out", folder, expect=2)
+    assert "already holds a run" in printed and "--resume" in printed
+    printed = run(*TRAINING, "--steps", "5", "--batch", "16", "--out", folder, "--resume", expect=2)
+    assert "batch is 16, was 8" in printed
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_checkpoint_that_was_already_broken_is_passed_over(tmp_path: Path) -> None:
+    training: list[str | Path] = [*TRAINING, "--steps", "60", "--patience", "5", "--out", tmp_path / "run"]
+    printed = run("broken", "15", "0", *training, script=SABOTAGE, expect=1)
+    assert "to 15 at 0.5" in printed and "to 10 at 0.25" in printed
