@@ -78,3 +78,12 @@ def test_unknown_options_are_errors(words: list[str], message: str, capsys: pyte
     assert left.value.code == 2
     captured = capsys.readouterr()
     assert message in captured.err + captured.out
+
+
+def test_a_models_record_does_not_tell_where_files_lay() -> None:
+    options = options_for(
+        ConditionOptions, "small32", data=(Path("/home/someone/photos"),), out=Path("/tmp/x"), artifact=Path("/a/b.st")
+    )
+    record = options.for_record()
+    assert (record["data"], record["artifact"], record["observe"]) == (["photos"], "b.st", ["freeform"])
+    assert "out" not in record and "/" not in str(record)

@@ -32,6 +32,7 @@ class Loop:
         *,
         train: ImageSet,
         held_out: ImageSet,
+        held_out_name: str,
         folder: RunFolder,
         log: RunLog,
         stopwatch: Stopwatch,
@@ -41,6 +42,7 @@ class Loop:
         self.options, self.step, self.world = options, step, step.world
         self.train, self.folder, self.log, self.stopwatch = train, folder, log, stopwatch
         # Evenly over the set: its images may lie ordered by class.
+        self.held_out_name = held_out_name
         self.held_out = held_out.subset(spread(len(held_out), options.evaluate_on))
         self.draw_sheet, self.save_model = draw_sheet, save_model
         self.micro, self.passes = options.micro_batches(self.world.size)
@@ -215,7 +217,7 @@ class Loop:
                 )
         self.log.say(
             f"step {done:,}: {result.bits_per_dim:.4f} +- {result.standard_error / math.log(2):.4f} bits/dim on "
-            f"{result.images:,} held-out images{', the best so far' if better and done else ''}"
+            f"{result.images:,} {self.held_out_name} images{', the best so far' if better and done else ''}"
         )
         if raw is not None and raw.nats_per_dim < result.nats_per_dim - 2 * result.standard_error:
             self.log.warn(
@@ -255,7 +257,7 @@ class Loop:
             "bits_per_dim": round(evaluation.bits_per_dim, 5),
             "evaluated_on": evaluation.images,
             "kl_nats": {str(resolution): round(nats, 2) for resolution, nats in kl.items()},
-            "options": self.options.to_dict(),
+            "options": self.options.for_record(),
         }
 
     def _look_at_clock(self) -> None:

@@ -157,6 +157,12 @@ class TrainingOptions:
         plain = dataclasses.asdict(self)
         return {key: _plain(value) for key, value in plain.items()}
 
+    def for_record(self) -> dict[str, Any]:
+        """What a model file tells others: options that were set, with the names of files but not where they lie."""
+        plain = dataclasses.asdict(self)
+        told = {key: value for key, value in plain.items() if value is not None and key not in ("out", "resume")}
+        return {key: _plain(_name_only(value)) for key, value in told.items()}
+
     def differences(self, stored: dict[str, Any]) -> list[str]:
         """What a stored run did differently in a way that matters: "lr is 0.1, was 0.2"."""
         mine = self.to_dict()
@@ -202,6 +208,12 @@ class ConditionOptions(TrainingOptions):
     """Where the partial encoder starts. auto: at the encoder for the reverse objective and the relative form."""
     anneal: int = 0
     """Reverse objective: steps over which the likelihood's weight rises to one."""
+
+
+def _name_only(value: Any) -> Any:
+    if isinstance(value, Path):
+        return value.name
+    return tuple(_name_only(item) for item in value) if isinstance(value, tuple) else value
 
 
 def _plain(value: Any) -> Any:

@@ -180,6 +180,7 @@ def _train(
             step,
             train=dataset.train,
             held_out=held_out,
+            held_out_name="held-out" if len(dataset.validation) else "training",
             folder=folder,
             log=log,
             stopwatch=stopwatch,

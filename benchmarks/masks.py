@@ -1,0 +1,84 @@
+"""How many freeform observations per second: ours, and the reference drawn one at a time, in one run.
+
+The reference is a plain sampler in the way public code works: NumPy's random numbers and PIL's drawing, mask by mask
+(tests/observe/plain_freeform.py, which the tests also compare with). Usage: python benchmarks/masks.py [--device cuda]
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import tyro
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from observe.plain_freeform import candidate
+
+from condvae.observe import Freeform
+
+RANGES = ((0.0, 1.0), (0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure."""
+
+    sizes: tuple[int, ...] = (32, 64, 256)
+    """Pixels per side."""
+    batch: int = 128
+    """Drawn together."""
+    seconds: float = 2.0
+    """For each measurement."""
+    device: str = "cpu"
+    threads: int = 2
+    """Of the CPU."""
+
+
+def main(options: Options) -> None:
+    torch.set_num_threads(options.threads)
+    generator = torch.Generator(options.device).manual_seed(0)
+    rng = np.random.default_rng(0)
+    rows = []
+    print("size  hidden share   ours/s  reference/s  ratio")
+    for size in options.sizes:
+        for low, high in RANGES:
+            process = Freeform(low=low, high=high)
+            ours = options.batch * rate(partial(draw, process, options.batch, size, generator), options.seconds)
+            reference = rate(partial(one, rng, size, low, high), options.seconds)
+            rows.append({"size": size, "low": low, "high": high, "ours": ours, "reference": reference})
+            print(
+                f"{size:4}  {low:.1f} to {high:.1f}  {ours:9,.0f}  {reference:11,.0f}  {ours / reference:5.1f}",
+                flush=True,
+            )
+    print(json.dumps({"device": options.device, "threads": options.threads, "batch": options.batch, "rows": rows}))
+
+
+def draw(process: Freeform, batch: int, size: int, generator: torch.Generator) -> None:
+    process.draw(batch, size, generator)
+    if generator.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def one(rng: np.random.Generator, size: int, low: float, high: float) -> None:
+    """Candidates until one fits."""
+    while not low < 1 - candidate(rng, size, low=low, high=high).mean() < high:
+        pass
+
+
+def rate(work: Callable[[], None], seconds: float) -> float:
+    """Calls per second, after a first one that does not count."""
+    work()
+    begin, calls = time.perf_counter(), 0
+    while time.perf_counter() - begin < seconds:
+        work()
+        calls += 1
+    return calls / (time.perf_counter() - begin)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
