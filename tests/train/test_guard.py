@@ -1,9 +1,10 @@
 """What goes wrong in training is survived, or ends with one clear sentence: full disks, divergence, damaged files."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
-from training import SMALL, assert_same_model, log_of, run
+from training import FACES, SMALL, assert_same_model, log_of, run
 
 from condvae.train.checkpoint import Checkpoints
 
@@ -74,6 +75,14 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
     assert "already holds a run" in printed and "--resume" in printed
     printed = run(*TRAINING, "--steps", "5", "--batch", "16", "--out", folder, "--resume", expect=2)
     assert "batch is 16, was 8" in printed
+    printed = run(*TRAINING, "--steps", "5", "--validation", "3", "--out", folder, "--resume", expect=2)
+    assert "validation is 3, was None" in printed
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(FACES) as faces, zipfile.ZipFile(other, "w") as fewer:
+        for name in faces.namelist()[:100]:
+            fewer.writestr(name, faces.read(name))
+    printed = run(*TRAINING, "--steps", "5", "--data", other, "--out", folder, "--resume", expect=2)
+    assert "holds a run on other data" in printed
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -190,7 +190,7 @@ def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
 
     options = ConditionOptions(**QUICK, artifact=vae, steps=5, out=tmp_path / "run")
     holder = RunFolder(tmp_path / "run")
-    holder.claim(options, resume=False)
+    holder.claim(options, data="faces", resume=False)
     with pytest.raises(ValueError, match="another process trains in"):
         condition(options)
     holder.release()

@@ -37,7 +37,7 @@ class TrainingOptions:
     residency: Literal["auto", "device", "stream"] = "auto"
     """Keep all images on the device, or stream them from memory or disk. auto: on the device if they fit."""
     workers: int = 2
-    """Processes that read ahead when streaming."""
+    """Threads that read ahead when streaming."""
 
     batch: int = 32
     """Images per update, over all ranks."""
@@ -102,11 +102,12 @@ class TrainingOptions:
     wandb: str | None = None
     """Name of a Weights & Biases project to log to."""
 
-    # What may differ between a run and its continuation: nothing here changes what is learnt from a step.
+    # What may differ between a run and its continuation. Paths: data is known by what is in it, and the artifact lies in
+    # the run folder. Steps and minutes: training may go on for longer. The rest changes nothing of what is learnt.
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
         {
-            "out", "preset", "resume", "residency", "workers", "steps", "minutes", "device", "log_every",
-            "evaluate_every", "checkpoint_every", "keep", "sheet_every", "tensorboard", "wandb",
+            "data", "artifact", "out", "preset", "resume", "residency", "workers", "steps", "minutes", "device",
+            "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "tensorboard", "wandb",
         }
     )  # fmt: skip
 
@@ -166,7 +167,7 @@ class TrainingOptions:
     def differences(self, stored: dict[str, Any]) -> list[str]:
         """What a stored run did differently in a way that matters: "lr is 0.1, was 0.2"."""
         mine = self.to_dict()
-        keys = sorted((mine.keys() | stored.keys()) - self.MAY_CHANGE)
+        keys = sorted((mine.keys() | stored.keys()) - self.MAY_CHANGE - {"data_summary"})
         return [f"{key} is {mine.get(key)}, was {stored.get(key)}" for key in keys if mine.get(key) != stored.get(key)]
 
 

@@ -129,7 +129,7 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
         _check_fit(dataset, task)
         # Only now, when all that was asked for goes together, is anything written.
         if world.leads:
-            folder.claim(options, resume=resume)
+            folder.claim(options, data=dataset.summary(), resume=resume)
             if isinstance(task, Conditioning) and not folder.artifact.is_file() and not task.trains_artifact:
                 weights.save(task.vae, folder.artifact)
         try:

@@ -50,16 +50,19 @@ class RunFolder:
                 "resume with the same ones, or start in another folder"
             )
 
-    def claim(self, options: TrainingOptions, *, resume: bool) -> None:
-        """Make the folder this run's own."""
+    def claim(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
+        """Make the folder this run's own. data: a line that says which images it learns from."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._hold()
         self.refuse_others(options, resume=resume)
         if self.began:
+            before = self.stored_options().get("data_summary")
+            if before != data:
+                raise ValueError(f"{self.path} holds a run on other data ({before}; now {data}): resume with the same")
             return
         self.artifact.unlink(missing_ok=True)  # of a run that never began
         temporary = self.options.with_suffix(".part")
-        temporary.write_text(json.dumps(options.to_dict(), indent=1) + "\n")
+        temporary.write_text(json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
         os.replace(temporary, self.options)
 
     def release(self) -> None:

@@ -1,0 +1,67 @@
+"""What the observation processes show of an image: the picture in docs/training.md.
+
+python recipes/observations.py --data tests/data/faces32.zip --out docs/observations.png
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+
+from condvae.data import open_data
+from condvae.observe import parse
+from condvae.pictures import contact_sheet
+from condvae.pixels import to_uint8
+from condvae.sheets import visible
+from condvae.train.evaluation import spread
+from condvae.vdvae import VDVAE, preset
+
+PROCESSES = (
+    "freeform",
+    "freeform,low=0.2,high=0.6",
+    "patches",
+    "boxes",
+    "halves",
+    "pixels",
+    "edges",
+    "grey",
+    "low-resolution",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Draw."""
+
+    data: Path = Path(__file__).parents[1] / "tests" / "data" / "faces32.zip"
+    """Images, of which some of the test set are shown."""
+    out: Path = Path("out/observations.png")
+    rows: int = 5
+    """Images."""
+    seed: int = 2
+
+
+def main(options: Options) -> None:
+    images = open_data(options.data).test
+    batch = images.take(spread(len(images), options.rows)).batch()
+    vae = VDVAE(preset("tiny"))  # for its normalisation, which `visible` undoes
+    generator = torch.Generator().manual_seed(options.seed)
+    seen = [
+        visible(vae, parse(process).observe(batch, normalise=vae.normalise, generator=generator))
+        for process in PROCESSES
+    ]
+    table = [[to_uint8(column[i]) for column in (batch.x, *seen)] for i in range(len(batch))]
+    names = [process.replace("freeform,low=0.2,high=0.6", "20 to 60 %") for process in PROCESSES]
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    contact_sheet(table, ["image", *names]).save(options.out)
+    print(f"wrote {options.out}")
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options))
+    except (ValueError, OSError) as error:
+        print(f"observations: {error}", file=sys.stderr)
+        sys.exit(2)
