@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "weights": {"checks", "likelihood", "observe", "partial", "vdvae"},
     "pictures": set(),
     "sheets": {"batch", "observe", "partial", "pictures", "pixels", "sample", "vdvae"},
-    "completion": {"batch", "data", "observe", "partial", "pictures", "pixels", "sample", "sheets"},
+    "completion": {"batch", "checks", "data", "observe", "partial", "pictures", "pixels", "sample", "sheets"},
     "train": {
         *("batch", "checks", "completion", "data", "likelihood", "objectives", "observe", "partial", "sheets"),
         *("vdvae", "weights"),

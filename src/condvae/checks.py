@@ -9,8 +9,10 @@ T = TypeVar("T")
 
 def check_whole(value: object, name: str, *, least: int = 0) -> None:
     """Raise a ValueError unless value is a whole number from `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} is {value!r}, expected a whole number from {least}")
+    if value >= 2**31:
+        raise ValueError(f"{name} is {value}, expected a whole number below {2**31}")
 
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:

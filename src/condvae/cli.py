@@ -2,7 +2,9 @@
 # Heavy imports stay inside the verbs, so that --help is quick.
 
 import dataclasses
+import itertools
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +87,7 @@ class Info:
             print(json.dumps(run, indent=1))
             return
         state = "finished" if run["finished"] else "not finished: the same command with --resume goes on"
+        state = "a process is training here now" if run["running"] else state
         print(f"{self.path}: step {run['step']:,} after {run['seconds'] / 60:.1f} minutes, {state}")
         for step, condition in run["checkpoints"].items():
             print(f"checkpoint    step {step:,}, {condition}{', the best' if step == run['best_step'] else ''}")
@@ -159,6 +162,7 @@ class Complete:
     temperature: float = 1.0
     """Factor on the spread of the latents: less than 1 is calmer."""
     seed: int = 0
+    """Decides what is drawn; completion k of image i is the same however many there are."""
 
     def run(self) -> None:
         from condvae import weights
@@ -186,18 +190,25 @@ class Complete:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb; bad input is one sentence on stderr and exit code 2."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if arguments == ["--version"]:
+        print(f"condvae {condvae.__version__}")
+        return
     try:
         verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
         verb.run()
     except (ValueError, OSError) as error:
         _leave(error, 2)
+    except KeyboardInterrupt:
+        _leave("interrupted", 130)
     except RuntimeError as error:
         from condvae.train import Diverged
 
-        if not isinstance(error, Diverged):
+        if isinstance(error, Diverged):
+            _leave(error, 1)
+        if "out of memory" not in str(error) and "allocate memory" not in str(error):
             raise
-        _leave(error, 1)
+        _leave("there is not enough memory: give a smaller --batch or --micro-batch, or fewer images", 2)
     except Exception as error:
         from condvae.train import Stopped
 
@@ -223,7 +234,7 @@ def _verbs(arguments: list[str]) -> Any:
 
 
 def _preset_in(arguments: list[str]) -> str | None:
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, after in itertools.pairwise([*arguments, ""]):
         if word == "--preset" and after:
             return after
         if word.startswith("--preset="):
@@ -246,14 +257,15 @@ def _in_words(values: dict[str, Any]) -> str:
         return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
     return "; ".join(
-        f"{key} {_in_words(value) if isinstance(value, dict) else word(value)}"
+        f"{key} ({_in_words(value)})" if isinstance(value, dict) else f"{key} {word(value)}"
         for key, value in values.items()
         if value is not None
     )
 
 
-def _leave(error: Exception, code: int) -> None:
-    print(f"condvae: {error}", file=sys.stderr)
+def _leave(error: Exception | str, code: int) -> None:
+    rank = os.environ.get("RANK", "0")
+    print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {error}", file=sys.stderr)
     sys.exit(code)
 
 

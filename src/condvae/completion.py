@@ -11,6 +11,7 @@ from torch import Tensor
 
 from condvae import pixels
 from condvae.batch import Batch
+from condvae.checks import check_whole
 from condvae.data.decode import decode
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
@@ -75,7 +76,11 @@ def read_files(paths: Sequence[Path], *, channels: int, size: int) -> Tensor:
         try:
             with path.open("rb") as file:
                 arrays.append(decode(file, channels=channels, size=size))
-        except (UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as error:
+        except UnidentifiedImageError:
+            raise ValueError(f"{path} is no image, or is cut short") from None
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+        except (Image.DecompressionBombError, SyntaxError, ValueError) as error:
             raise ValueError(f"{path} is no image that can be read: {error}") from error
     return pixels.from_uint8(torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2))
 
@@ -107,6 +112,7 @@ def _observe(model: ConditionalVAE, batch: Batch, seed: int, box: Box | None, ha
     if box is None and half is None:
         if process is None:
             raise ValueError("this model does not say what it observes: give a box or a half to hide")
+        check_whole(seed, "the seed")
         generator = torch.Generator().manual_seed(seed)
         return process.observe(batch, normalise=model.artifact.normalise, generator=generator)
     if model.partial_config.channels != config.channels + 1:

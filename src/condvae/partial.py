@@ -96,7 +96,7 @@ class ConditionalVAE(nn.Module):
         if target.channels < source.channels:
             raise ValueError(
                 f"y has {target.channels} channels but images have {source.channels}: "
-                "psi can start from phi only if y begins with an image"
+                "the partial encoder can start at the encoder only if y begins with an image"
             )
         target.pyramid.blocks.load_state_dict(source.pyramid.blocks.state_dict())
         target.pyramid.input.weight.zero_()

@@ -8,11 +8,12 @@ from condvae import pixels
 from condvae.batch import Batch
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
-from condvae.pictures import contact_sheet
+from condvae.pictures import contact_sheet, heat_map
 from condvae.sample import reconstruct, sample_prior, seeds_from
 from condvae.vdvae import VDVAE
 
 _UNKNOWN = 0.2  # the grey of unknown pixels
+_LARGEST_SPREAD = 0.4  # standard deviation that is shown as white
 
 
 def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
@@ -37,11 +38,14 @@ def conditional_sheet(
     """For each image: itself, what was observed, its completions ([B, n, C, H, W]) and their mean."""
     rows, n = completions.shape[:2]
     seen = visible(model.artifact, observation)
-    table = [[batch.x[i], seen[i], *completions[i], completions[i].mean(0)] for i in range(rows)]
-    return contact_sheet(
-        [[pixels.to_uint8(tile) for tile in row] for row in table],
-        ["original", "observed", *["completion"] * n, f"mean of {n}"],
-    )
+    pictures = [[batch.x[i], seen[i], *completions[i], completions[i].mean(0)] for i in range(rows)]
+    spread = completions.std(dim=1, correction=0).mean(dim=1)
+    table = [
+        [*(pixels.to_uint8(tile) for tile in row), heat_map(spread[i], largest=_LARGEST_SPREAD)]
+        for i, row in enumerate(pictures)
+    ]
+    columns = ["original", "observed", *(f"completion {k + 1}" for k in range(n)), f"mean of {n}", "spread"]
+    return contact_sheet(table, columns)
 
 
 def visible(vae: VDVAE, observation: Observation) -> Tensor:

@@ -96,7 +96,7 @@ def test_arrays_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
     refused(faces / 255, r"x\.npy holds float64 values, expected uint8 .*: store grey levels 0 to 255")
     refused(faces.reshape(512, -1), r"x\.npy has the shape \[512, 3072\], expected uint8 \[N, height, width, 3\]")
     refused(np.zeros((5, 8, 8, 2), dtype=np.uint8), r"has the shape \[5, 8, 8, 2\]")
-    refused(faces[:, :20], "holds images of 32 x 20, expected square ones: give --size 20")
+    refused(faces[:, :20], "holds images of 32 x 20, expected square ones: give --size and the")
     refused(faces[:0], "holds no images")
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match=r"x\.npy is not a whole \.npy file of numbers"):
@@ -136,7 +136,7 @@ def test_npz_files_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None
 def test_train_and_test_must_agree(tmp_path: Path, faces: FaceArray) -> None:
     np.save(tmp_path / "train.npy", faces)
     np.save(tmp_path / "test.npy", faces[:, :20, :20])
-    with pytest.raises(ValueError, match="of 32 x 32 x 3 and 20 x 20 x 3: give --size and --channels"):
+    with pytest.raises(ValueError, match="of 32 x 32 x 3 and 20 x 20 x 3: give --size"):
         open_data(tmp_path / "train.npy")
     assert open_data(tmp_path / "train.npy", size=20).test.size == 20
     np.savez(tmp_path / "train-0.npz", images=faces)

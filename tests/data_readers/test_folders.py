@@ -131,11 +131,11 @@ def test_mixed_sizes_want_a_size(tmp_path: Path, faces: FaceArray) -> None:
         open_data(path)
     assert str(refusal.value) == (
         f"{path} holds images of mixed sizes (7 of 32 x 32, 1 of 32 x 20, 1 of 9 x 32): "
-        f"give --size 32 to crop and resize them"
+        "give --size and the network's image size, such as --size 64, to crop and resize them"
     )
     data = open_data(path, size=16)
     assert sizes(data) == [9, 0, 0] and data.train.size == 16
-    with pytest.raises(ValueError, match=r"images that are not square \(1 of 32 x 20\): give --size 20 to crop"):
+    with pytest.raises(ValueError, match=r"images that are not square \(1 of 32 x 20\): give --size"):
         open_data(write(tmp_path / "wide", {"x.png": files["x.png"]}))
 
 

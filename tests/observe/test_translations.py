@@ -77,7 +77,7 @@ def test_labels_are_planes_of_ones() -> None:
     ("labels", "message"),
     [
         (None, "no labels, expected a data set with labels"),
-        (torch.tensor([0, 1, 4]), "run from 0 to 4, expected 0 to 3 for 4 classes"),
+        (torch.tensor([0, 1, 4]), "run from 0 to 4, expected 0 to 3: give label,classes=N"),
         (torch.tensor([-1, 1, 3]), "run from -1 to 3"),
         (torch.zeros(3, 5, dtype=torch.uint8), r"shape \(3, 5\), expected \[B\] or \[B, 4\]"),
         (torch.full((3, 4), 2, dtype=torch.uint8), "other values than 0 and 1"),

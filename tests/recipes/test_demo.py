@@ -41,5 +41,5 @@ def test_bad_images_are_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
         assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
     done = run("--batch", "0", "--out", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (2, "demo: batch is 0, expected a whole number from 1\n")
+    assert (done.returncode, done.stderr) == (2, "demo: --batch is 0, expected a whole number from 1\n")
     assert not (tmp_path / "out").exists()

@@ -1,10 +1,11 @@
 """What goes wrong in training is survived, or ends with one clear sentence: full disks, divergence, damaged files."""
 
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
-from training import FACES, SMALL, assert_same_model, log_of, run
+from training import FACES, SMALL, assert_same_model, command, environment, log_of, run
 
 from condvae.train.checkpoint import Checkpoints
 
@@ -90,3 +91,50 @@ def test_a_checkpoint_that_was_already_broken_is_passed_over(tmp_path: Path) -> 
     training: list[str | Path] = [*TRAINING, "--steps", "60", "--patience", "5", "--out", tmp_path / "run"]
     printed = run("broken", "15", "0", *training, script=SABOTAGE, expect=1)
     assert "to 15 at 0.5" in printed and "to 10 at 0.25" in printed
+
+
+@pytest.mark.parametrize("option", [("--skip-above", "1e-9"), ("--lr", "900", "--warm-up", "0")])
+def test_a_run_that_learnt_nothing_writes_no_model(tmp_path: Path, option: tuple[str, ...]) -> None:
+    folder = tmp_path / "run"
+    printed = run(*TRAINING, *option, "--steps", "12", "--out", folder, expect=1)
+    assert "came to nothing" in printed or "training has diverged" in printed
+    assert "lower --lr" in printed
+    assert not (folder / "model.safetensors").exists()
+
+
+def test_divergence_in_the_last_steps_is_noticed(tmp_path: Path) -> None:
+    """The last report comes with the last step, wherever that falls."""
+    training: list[str | Path] = [*TRAINING, "--log-every", "100", "--steps", "30", "--patience", "5"]
+    training += ["--out", tmp_path / "run"]
+    printed = run("broken", "17", "0", *training, script=SABOTAGE, expect=1)
+    assert "after 3 roll-backs" in printed
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(*TRAINING, "--steps", "5", "--out", folder)
+    for checkpoint in (folder / "checkpoints").iterdir():
+        checkpoint.unlink()
+    for more in ((), ("--resume",)):
+        printed = run(*TRAINING, "--steps", "5", "--out", folder, *more, expect=2)
+        assert "holds model.safetensors but no checkpoint to go on from" in printed
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(*TRAINING, "--steps", "20", "--out", folder)
+    before, model = log_of(folder), (folder / "model.safetensors").read_bytes()
+    run(*TRAINING, "--steps", "20", "--out", folder, "--resume")
+    assert log_of(folder) == before
+    (tmp_path / "model.safetensors").write_bytes(model)
+    assert_same_model(folder / "model.safetensors", tmp_path / "model.safetensors")
+
+
+def test_a_closed_pipe_does_not_stop_training(tmp_path: Path) -> None:
+    words = command(*TRAINING, "--steps", "20", "--out", tmp_path / "run")
+    process = subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=120) == 0
+    assert (tmp_path / "run" / "model.safetensors").is_file()

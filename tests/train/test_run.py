@@ -1,5 +1,6 @@
 """From images to models: every way to train, on real faces, and what is refused before anything is written."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from training import FACES, assert_same_model, log_of
 
 from condvae import weights
-from condvae.observe import Freeform
+from condvae.observe import Freeform, Halves
 from condvae.partial import ConditionalVAE
 from condvae.train import ConditionOptions, PretrainOptions, condition, options_for, pretrain
 from condvae.vdvae import VDVAE, preset
@@ -100,6 +101,31 @@ def test_ways_to_condition(vae: Path, tmp_path: Path, changes: dict[str, Any]) -
     assert math.isfinite(header.record["bits_per_dim"])
 
 
+def test_a_run_keeps_what_it_started_from_and_nothing_else(vae: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    other = pretrain(PretrainOptions(**QUICK, network="tiny", steps=2, seed=9, out=tmp_path / "other"))
+    # A file left by a run that never began does not stand in for the artifact that is asked for.
+    out.mkdir()
+    (out / "artifact.safetensors").write_bytes(other.read_bytes())
+    here = tmp_path / "vae.safetensors"
+    here.write_bytes(vae.read_bytes())
+    file = condition(ConditionOptions(**QUICK, artifact=here, steps=4, out=out))
+    assert_same_model(out / "artifact.safetensors", vae)
+    # A run that began goes on with its own, whatever has become of the file since.
+    here.write_bytes(other.read_bytes())
+    condition(ConditionOptions(**QUICK, artifact=here, steps=8, out=out, resume=True))
+    model, artifact = weights.load(file), weights.load(vae)
+    assert isinstance(model, ConditionalVAE) and isinstance(artifact, VDVAE)
+    assert all(torch.equal(a, b) for a, b in zip(model.artifact.parameters(), artifact.parameters(), strict=True))
+    # Likewise a model that training goes on from.
+    first = tmp_path / "first.safetensors"
+    first.write_bytes(file.read_bytes())
+    again = ConditionOptions(**QUICK, init=first, steps=4, out=tmp_path / "again")
+    condition(again)
+    first.unlink()
+    condition(dataclasses.replace(again, steps=8, resume=True))
+
+
 def test_from_scratch_trains_everything_on_the_whole_image(tmp_path: Path) -> None:
     file = condition(ConditionOptions(**QUICK, scratch="tiny", steps=60, lr=5e-3, ema=0.9, out=tmp_path / "run"))
     start, *_, end = evaluations(file.parent)
@@ -112,9 +138,13 @@ def test_from_scratch_trains_everything_on_the_whole_image(tmp_path: Path) -> No
 
 
 def test_training_goes_on_from_a_model(vae: Path, tmp_path: Path) -> None:
-    first = condition(ConditionOptions(**QUICK, artifact=vae, steps=20, lr=2e-3, ema=0.5, out=tmp_path / "first"))
+    options = ConditionOptions(
+        **QUICK, artifact=vae, steps=20, lr=2e-3, ema=0.5, observe=("halves",), out=tmp_path / "first"
+    )
+    first = condition(options)
     second = condition(ConditionOptions(**QUICK, init=first, steps=5, lr=1e-6, out=tmp_path / "second"))
     assert evaluations(second.parent)[0] == pytest.approx(evaluations(first.parent)[-1], abs=1e-6)
+    assert weights.describe(second).process == Halves()  # as the model was trained, since nothing else is said
     again = pretrain(PretrainOptions(**QUICK, init=vae, steps=5, lr=1e-6, out=tmp_path / "again"))
     assert evaluations(again.parent)[0] == pytest.approx(evaluations(vae.parent)[-1], abs=0.05)
 
@@ -129,7 +159,7 @@ def test_minutes_end_on_time_with_a_model(tmp_path: Path) -> None:
     options = {**QUICK, "network": "tiny", "schedule": "linear", "lr": 1e-3}
     file = pretrain(PretrainOptions(**options, minutes=0.2, out=tmp_path / "run"))
     end = [json.loads(line) for line in (file.parent / "log.jsonl").read_text().splitlines()][-1]
-    assert 6 < end["elapsed"] < 13.5
+    assert 6 < end["elapsed"] < 20  # 12 s; the rest is for a machine that is busy with other things
     last = log_of(file.parent, "train")[-1]
     assert last["lr"] < 0.2e-3  # the rate has come down with the clock
     assert weights.describe(file).record["steps"] == end["step"]
@@ -153,8 +183,12 @@ def test_options_of_a_preset_can_be_changed() -> None:
         ({"lr": 0.0}, r"learning rate is 0"),
         ({"network": "huge"}, r"unknown network 'huge', expected one of"),
         ({"network": "none.json"}, r"none.json cannot be read"),
-        ({"device": "toaster"}, r"device 'toaster' is not known"),
-        ({"keep": 0}, r"keep is 0"),
+        ({"device": "toaster"}, r"device 'toaster' cannot be used"),
+        ({"keep": 0}, r"--keep is 0"),
+        ({"workers": 0}, r"--workers is 0"),
+        ({"seed": 2**40}, r"--seed is \d+, expected a whole number below"),
+        ({"size": 16}, r"--size 16 was given, but the network takes 8 pixels"),
+        ({"device": "meta"}, r"device 'meta' cannot be used"),
     ],
 )
 def test_bad_options_of_pretraining_leave_nothing_behind(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -168,12 +202,15 @@ def test_bad_options_of_pretraining_leave_nothing_behind(tmp_path: Path, changes
     ("changes", "message"),
     [
         ({"artifact": None}, r"give one of --artifact"),
-        ({"scratch": "tiny"}, r"artifact and scratch was given"),
+        ({"scratch": "tiny"}, r"not artifact and scratch"),
         ({"objective": "reverse", "observe": ("edges",)}, r"reverse objective needs known pixels"),
         ({"observe": ("frefrom",)}, r"frefrom"),
         ({"observe": ("label,classes=3",)}, r"label"),
         ({"observe": ("paired",)}, r"pair"),
-        ({"observe": ("label,classes=10000",), "start": "encoder"}, r"psi can start from phi only if"),
+        ({"anneal": 5}, r"--anneal"),
+        ({"anneal": -1, "objective": "reverse"}, r"--anneal"),
+        ({"artifact": FACES.parent}, r"is a folder: give a file, such as .*model.safetensors"),
+        ({"observe": ("label,classes=10000",), "start": "encoder"}, r"can start at the encoder only if"),
     ],
 )
 def test_bad_options_of_conditioning_leave_nothing_behind(

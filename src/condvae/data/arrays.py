@@ -81,7 +81,7 @@ def found_in(
     if len({(one.size, one.channels) for one in sets.values()}) > 1:
         shapes = " and ".join(f"{one.size} x {one.size} x {one.channels}" for one in sets.values())
         raise ValueError(
-            f"{path} has training and test images of {shapes}: give --size and --channels to make them alike"
+            f"{path} has training and test images of {shapes}: give --size, or images all grey or all in colour"
         )
     if any(one.labels is None for one in sets.values()):
         sets = {key: ImageSet(images=one.images, rows=one.rows) for key, one in sets.items()}
@@ -107,7 +107,7 @@ def _image_set(part: Part, path: Path, reading: Reading) -> ImageSet:
     if height != width and reading.size is None:
         raise ValueError(
             f"{source} holds images of {width} x {height}, expected square ones: "
-            f"give --size {min(width, height)} to crop and resize them"
+            "give --size and the network's image size, such as --size 64, to crop and resize them"
         )
     wanted = (reading.channels or channels, reading.size or height)
     if wanted != (channels, height) or height != width:

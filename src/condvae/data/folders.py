@@ -262,7 +262,10 @@ def _common_size(path: Path, looks: Sequence[Look], *, pairs: bool) -> int:
         return height
     counts = ", ".join(f"{count:,} of {w} x {h}" for (w, h), count in sizes[:3]) + (", ..." if len(sizes) > 3 else "")
     trouble = "images of mixed sizes" if len(sizes) > 1 else "images that are not square"
-    raise ValueError(f"{path} holds {trouble} ({counts}): give --size {min(width, height)} to crop and resize them")
+    raise ValueError(
+        f"{path} holds {trouble} ({counts}): "
+        "give --size and the network's image size, such as --size 64, to crop and resize them"
+    )
 
 
 def _all_broken(path: Path, count: int, name: str, reason: str) -> ValueError:

@@ -116,7 +116,7 @@ def _joined(found: Sequence[Found], reading: Reading) -> Found:
         if (other.train.size, other.train.channels) != (first.train.size, first.train.channels):
             raise ValueError(
                 f"{first.name} has images of {_shape(first.train)} and {other.name} of {_shape(other.train)}: "
-                f"give --size and --channels to make them alike"
+                f"give --size, or sets that are all grey or all in colour"
             )
     labelled = len({one.label_names for one in found}) == 1 and _alike([one.train.labels for one in found])
     identity = digest([one.identity for one in found])

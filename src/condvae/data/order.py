@@ -38,7 +38,7 @@ class Order:
     def _epoch(self, epoch: int) -> Indices:
         if epoch not in self._kept:
             # RandomState, because its permutation is promised to stay the same in all versions of NumPy.
-            random = np.random.RandomState(np.random.Philox(key=[self.seed, epoch]))
+            random = np.random.RandomState(np.random.Philox(key=np.array([self.seed, epoch], dtype=np.uint64)))
             while len(self._kept) >= _EPOCHS_KEPT:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[epoch] = random.permutation(self.n).astype(np.int64, copy=False)

@@ -72,7 +72,7 @@ def store(
     except OSError as error:
         raise ValueError(
             f"{name} needs {needed / 2**30:.1f} GiB in the folder {reading.cache}, which cannot be written "
-            f"({error.strerror or error}): make room there, give another --cache, or give a smaller --size"
+            f"({error.strerror or error}): make room there (or set XDG_CACHE_HOME to another place), or lower --size"
         ) from error
 
 

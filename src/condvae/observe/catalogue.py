@@ -105,7 +105,7 @@ def _part(plain: object) -> tuple[Process, float]:
 
 def _named(name: object) -> type[Process]:
     if not isinstance(name, str) or name not in PROCESSES:
-        raise ValueError(f"unknown observation process {name!r}, expected one of {', '.join(PROCESSES)}")
+        raise ValueError(f"unknown observation process {name!r}, expected one of {', '.join(_plain_names())}")
     return PROCESSES[name]
 
 

@@ -112,7 +112,7 @@ class Label(Process):
             if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
                 raise ValueError(
                     f"labels run from {int(labels.min())} to {int(labels.max())}, "
-                    f"expected 0 to {self.classes - 1} for {self.classes} classes"
+                    f"expected 0 to {self.classes - 1}: give label,classes=N"
                 )
             return labels[:, None] == torch.arange(self.classes, device=labels.device)
         if labels.ndim != 2 or labels.shape[1] != self.classes:

@@ -5,6 +5,7 @@ order of the data.
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from condvae.checks import first_few, strict
 from condvae.train.step import TrainingStep
 from condvae.weights import sealed_file
 
-KIND = "condvae checkpoint"
 _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
 
@@ -35,6 +35,8 @@ class Position:
     best_loss: float | None = None
     """On the validation images, nats per dimension."""
     best_step: int | None = None
+    updates_at_rollback: float | None = None
+    """Updates that had been made where the last roll-back went to."""
     closing: float = 0.0
     """Seconds that the end will take: its evaluations, its sheet, its files."""
 
@@ -81,8 +83,10 @@ class Checkpoints:
     def save(self, position: Position, tensors: dict[str, Tensor]) -> None:
         """Write one, then remove those that are no longer kept. An OSError leaves the older ones as they are."""
         description = {"options": self.options, "position": dataclasses.asdict(position)}
-        sealed_file.write(self.path(position.step), kind=KIND, description=description, tensors=tensors)
-        kept = {*self.steps()[-self.keep :], position.best_step}
+        sealed_file.write(
+            self.path(position.step), kind=sealed_file.CHECKPOINT, description=description, tensors=tensors
+        )
+        kept = {*self.steps()[-self.keep :], position.best_step, position.step}
         for step in self.steps():
             if step not in kept:
                 self.path(step).unlink(missing_ok=True)
@@ -92,18 +96,22 @@ class Checkpoints:
             if later > step:
                 self.path(later).unlink(missing_ok=True)
 
-    def latest(self, warn: Callable[[str], None]) -> tuple[Position, dict[str, Tensor]] | None:
-        """The newest checkpoint that can be read; a damaged one is named, and the one before it is taken."""
-        for step in reversed(self.steps()):
+    def latest(
+        self, warn: Callable[[str], None], *, before: float = math.inf
+    ) -> tuple[Position, dict[str, Tensor]] | None:
+        """The newest checkpoint (of steps before `before`) that can be read; damaged ones are named and passed over."""
+        for step in reversed([step for step in self.steps() if step < before]):
             try:
                 return self.read(self.path(step))
             except ValueError as error:
+                # Out of the way: it must not pass for the newest again, nor take the place of one that is kept.
+                self.path(step).replace(self.path(step).with_suffix(".damaged"))
                 warn(f"{error}; going back to the checkpoint before it")
         return None
 
     @staticmethod
     def read(path: Path) -> tuple[Position, dict[str, Tensor]]:
-        description, tensors = sealed_file.read(path, kind=KIND)
+        description, tensors = sealed_file.read(path, kind=sealed_file.CHECKPOINT)
         try:
             return strict(Position, description["position"], where="checkpoint"), tensors
         except (KeyError, TypeError) as error:

@@ -1,12 +1,12 @@
 """What a run says: a live line, a JSON line for every report, and trackers for those who use them."""
 
+import contextlib
 import json
 import math
 import os
 import secrets
 import sys
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -59,9 +59,12 @@ class WeightsAndBiases:
         if not name.exists():
             name.write_text(secrets.token_hex(4))
         self._wandb = wandb
-        self._run = wandb.init(
-            project=project, id=name.read_text(), resume="allow", dir=str(folder), config=dict(options)
-        )
+        try:
+            self._run = wandb.init(
+                project=project, id=name.read_text(), resume="allow", dir=str(folder), config=dict(options)
+            )
+        except wandb.Error as error:
+            raise ValueError(f"Weights & Biases: {error}: log in with it, or set WANDB_MODE=offline") from error
 
     def numbers(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -86,23 +89,26 @@ class RunLog:
         self._live = False
         self._lost = False
 
-    def keep_until(self, step: int) -> None:
-        """Forget lines of later steps, and a last line cut short: those steps will be done again."""
+    def keep_until(self, step: int, *, without: tuple[str, ...] = ()) -> None:
+        """Forget lines of later steps and lines cut short, and of this step events that will come again."""
         if not self.speaks or not self.path.exists():
             return
         kept = []
-        for line in self.path.read_text().splitlines():
+        for line in self.path.read_text(errors="replace").splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:
+                again = record["step"] == step and record["event"] in without
+                if record["step"] <= step and not again:
+                    kept.append(line + "\n")
+            except (ValueError, KeyError, TypeError):
                 continue
-            if record["step"] <= step:
-                kept.append(line + "\n")
-        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".log.", suffix=".part", text=True)
-        with os.fdopen(handle, "w") as file:
-            file.writelines(kept)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, self.path)
+        temporary = self.path.with_name(".log.part")
+        try:
+            temporary.write_text("".join(kept))
+            os.replace(temporary, self.path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            self.warn(f"{self.path} cannot be written ({error.strerror}): it keeps lines that will come again")
 
     def record(self, event: str, step: int, **values: Any) -> None:
         """One line of JSON, and its numbers to the trackers."""
@@ -118,30 +124,40 @@ class RunLog:
                 self.warn(f"{self.path} cannot be written ({error.strerror}): training goes on, its log has gaps")
             self._lost = True
         numbers = dict(_numbers(event, values))
-        for tracker in self.trackers:
-            tracker.numbers(step, numbers)
+        self._track(lambda tracker: tracker.numbers(step, numbers))
 
     def picture(self, step: int, name: str, image: Image.Image) -> None:
-        for tracker in self.trackers:
-            tracker.picture(step, name, image)
+        """A picture for the trackers."""
+        self._track(lambda tracker: tracker.picture(step, name, image))
+
+    def _track(self, tell: Callable[[Tracker], None]) -> None:
+        """A tracker that fails, for want of a network or of disk, is left behind: training does not depend on it."""
+        for tracker in list(self.trackers):
+            try:
+                tell(tracker)
+            except Exception as error:
+                self.trackers.remove(tracker)
+                self.warn(f"{type(tracker).__name__} has failed ({error}): training goes on without it")
 
     def live(self, text: str) -> None:
         """The line of the moment: rewritten in place on a terminal, a line of its own elsewhere."""
-        if not self.speaks:
-            return
-        if self.stream.isatty():
-            self.stream.write(f"\r\x1b[K{text}")
+        if self.speaks and self.stream.isatty():
+            self._print(f"\r\x1b[K{text}")
             self._live = True
         else:
-            self.stream.write(text + "\n")
-        self.stream.flush()
+            self.say(text)
 
     def say(self, text: str) -> None:
         """A line that stays."""
         if self.speaks:
-            self.stream.write(("\n" if self._live else "") + text + "\n")
-            self.stream.flush()
+            self._print(("\n" if self._live else "") + text + "\n")
             self._live = False
+
+    def _print(self, text: str) -> None:
+        # The terminal may be gone, or a pipe closed: that is no reason to stop training.
+        with contextlib.suppress(OSError):
+            self.stream.write(text)
+            self.stream.flush()
 
     def warn(self, text: str) -> None:
         if self.speaks:
@@ -150,8 +166,7 @@ class RunLog:
     def close(self) -> None:
         if self._live:
             self.say("")
-        for tracker in self.trackers:
-            tracker.close()
+        self._track(lambda tracker: tracker.close())
 
 
 def _plain(value: Any) -> Any:

@@ -14,7 +14,7 @@ from condvae.train.checkpoint import Checkpoints, Position
 from condvae.train.evaluation import Evaluation, by_resolution, evaluate, spread
 from condvae.train.logs import RunLog, duration
 from condvae.train.options import TrainingOptions
-from condvae.train.recovery import Recovery
+from condvae.train.recovery import Diverged, Recovery
 from condvae.train.run_folder import RunFolder
 from condvae.train.schedule import Budget, Stopwatch
 from condvae.train.seeds import Seeds
@@ -73,8 +73,10 @@ class Loop:
     def _begin(self, *, resume: bool) -> None:
         recovery = self.recovery
         if resume and recovery.load():
-            self.log.keep_until(self.position.step)
             self.stopwatch.add(self.position.elapsed)
+            self._look_at_clock()
+            over = self.budget.over(self.position.step)  # then only the end is done again
+            self.log.keep_until(self.position.step, without=("evaluation", "end") if over else ())
             self.log.say(f"going on from step {self.position.step:,}")
         else:
             recovery.share()
@@ -84,6 +86,8 @@ class Loop:
             self.log.record("start", 0, weights=len(self.step.flat), ranks=self.world.size)
             # The end will do each of these again, the evaluation twice; so now is known how long that takes.
             closing = 2 * self._timed(self._evaluate)
+            if self.evaluation and not math.isfinite(self.evaluation.nats_per_dim):
+                raise ValueError("the model gives no finite bound before any training: its artifact is broken")
             closing += self._timed(lambda: recovery.save(must=True))  # can checkpoints be written here at all?
             closing += self._timed(self._sheet)
             recovery.move(closing=closing)
@@ -101,25 +105,31 @@ class Loop:
     def _after_step(self, signals: StopSignals) -> bool:
         """Whatever is due now; True if the run has rolled back."""
         done, options = self.position.step, self.options
-        if done % options.log_every == 0:
+        if done % options.log_every == 0 or self.budget.over(done):
             progress = self.step.report()
             self._look_at_clock()
             self._report(progress)
             if progress.longest_streak >= options.patience:
                 self.recovery.roll_back(progress, skip_above=options.skip_above)
+                self._look_at_clock()
                 self._reported = (self.position.step, self.stopwatch())
                 return True
-        elif self.budget.seconds is not None and done < options.log_every and done & (done - 1) == 0:
-            self._wait_for_device()
+        elif done < options.log_every and done & (done - 1) == 0:
             self._look_at_clock()  # early and often while the pace is not known
         if self.budget.over(done):
             return False  # the end evaluates and saves anyway
-        if done % options.evaluate_every == 0:
-            self._evaluate()
-        if done % options.checkpoint_every == 0:
-            self.recovery.save()
-        if options.sheet_every and done % options.sheet_every == 0:
-            self._sheet()
+        due = [
+            # The sheet first: once the checkpoint is written, nothing of this step is done again.
+            (bool(options.sheet_every) and done % options.sheet_every == 0, self._sheet),
+            (done % options.evaluate_every == 0, self._evaluate),
+            (done % options.checkpoint_every == 0, self.recovery.save),
+        ]
+        if any(now for now, _ in due):
+            self._look_at_clock()  # before and after, so that what is due does not pass for the pace of steps
+            for now, work in due:
+                if now:
+                    work()
+            self._look_at_clock()
         self._heed(signals)
         return False
 
@@ -128,14 +138,31 @@ class Loop:
             self._report(self.step.report())
         raw = evaluate(self.step, self.held_out, seed=self.options.seed)
         self._evaluate(raw)
-        self.recovery.save()
-        self._sheet()
+        self._refuse_wreckage()
         if self.world.leads:
+            # Before all else that needs room on the disk.
             with self.step.flat.replaced_by(self.step.optimiser.average):
                 self.save_model(self.folder.model, self.record())
+        self.recovery.save()
+        self._sheet()
         took = self.stopwatch()
         self.log.record("end", self.position.step, elapsed=took)
         self.log.say(f"finished after {self.position.step:,} steps and {duration(took)}: {self.folder.model}")
+
+    def _refuse_wreckage(self) -> None:
+        """No model is written of a run that learnt nothing; one that hardly did gets a warning."""
+        done, updates = self.position.step, int(self.step.optimiser.updates.item())
+        assert self.evaluation is not None
+        if not updates or not math.isfinite(self.evaluation.nats_per_dim):
+            raise Diverged(
+                f"training came to nothing: {done - updates:,} of {done:,} updates were left out (not finite, or a "
+                f"gradient norm above {self.options.skip_above:g}), and no model was written: "
+                "try a lower --lr or another --skip-above"
+            )
+        if done - updates > done // 2:
+            self.log.warn(f"{done - updates:,} of {done:,} updates were left out: the model has learnt little")
+        if done < self.options.warm_up:
+            self.log.warn(f"the run ended inside its warm-up of {self.options.warm_up:,} steps: give it more time")
 
     def _batches(self) -> Iterator[list[MicroBatch]]:
         """The micro-batches of this rank from the present step on: functions of the seed and the step alone."""
@@ -184,7 +211,8 @@ class Loop:
         parts = [
             f"step {done:,}{total}",
             f"{rate:,.0f} images/s",
-            f"{bits:.3f} bits/dim",
+            # With a frozen artifact the likelihood is a constant, and left out.
+            f"{bits:.3f} bits/dim" + ("" if progress.log_likelihood_nats else " of KL"),
             "KL " + " ".join(f"{resolution}:{nats:.0f}" for resolution, nats in kl.items()),
             f"skipped {progress.skipped}",
         ]
@@ -196,7 +224,9 @@ class Loop:
         with self.step.flat.replaced_by(self.step.optimiser.average):
             result = self.evaluation = evaluate(self.step, self.held_out, seed=self.options.seed)
             best = self.position.best_loss
-            better = math.isfinite(result.nats_per_dim) and (best is None or result.nats_per_dim < best)
+            better = math.isfinite(result.nats_per_dim) and (
+                best is None or result.nats_per_dim < best or done == self.position.best_step
+            )
             if better:
                 recovery.move(best_loss=result.nats_per_dim, best_step=done)
             self.log.record(
@@ -219,7 +249,8 @@ class Loop:
             f"step {done:,}: {result.bits_per_dim:.4f} +- {result.standard_error / math.log(2):.4f} bits/dim on "
             f"{result.images:,} {self.held_out_name} images{', the best so far' if better and done else ''}"
         )
-        if raw is not None and raw.nats_per_dim < result.nats_per_dim - 2 * result.standard_error:
+        lag = 0.0 if raw is None else result.nats_per_dim - raw.nats_per_dim
+        if raw is not None and lag > max(2 * result.standard_error, 1e-3):
             self.log.warn(
                 f"the average of the weights lags behind the weights themselves ({raw.bits_per_dim:.4f} bits/dim): "
                 "for a run of this length choose a smaller --ema"
@@ -261,6 +292,7 @@ class Loop:
         }
 
     def _look_at_clock(self) -> None:
+        self._wait_for_device()
         reading = torch.tensor([self.stopwatch(), self.position.closing], dtype=torch.float64, device=self.world.device)
         elapsed, closing = self.world.from_leader(reading).tolist()
         self.budget.look(self.position.step, elapsed, reserve=1.0 + 1.25 * closing)
@@ -276,12 +308,16 @@ class Loop:
             torch.cuda.synchronize(self.world.device)
 
     def _heed(self, signals: StopSignals) -> None:
-        """Ranks must stop at the same step, so with several they compare notes where they report anyway."""
+        """Ranks must stop at the same step, so with several they compare notes: every five seconds or so."""
         asked = signals.asked
         if self.world.size > 1:
-            if self.position.step % self.options.log_every:
+            every = min(self.options.log_every, int(5 / max(self.budget.pace, 1e-3)))
+            if self.position.step % max(every, 1):
                 return
             asked = self.world.sum(torch.tensor(float(asked), device=self.world.device)).item() > 0
         if asked:
             self.recovery.save()
-            raise Stopped(f"stopped at step {self.position.step:,}: the same command with --resume goes on from there")
+            newest = max(self.recovery.checkpoints.steps(), default=0)
+            raise Stopped(
+                f"stopped at step {self.position.step:,}: the same command with --resume goes on from step {newest:,}"
+            )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from condvae.checks import check_whole
 from condvae.train.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """What both kinds of training share."""
+
+    verb: ClassVar[str]
 
     data: tuple[Path, ...]
     """Images: a folder or zip of image files, a pack with dataset.json, or a standard layout (CIFAR-10 batches, .npy,
@@ -102,11 +105,11 @@ class TrainingOptions:
     wandb: str | None = None
     """Name of a Weights & Biases project to log to."""
 
-    # What may differ between a run and its continuation. Paths: data is known by what is in it, and the artifact lies in
-    # the run folder. Steps and minutes: training may go on for longer. The rest changes nothing of what is learnt.
+    # What may differ between a run and its continuation. Paths: data is known by what is in it, and the models that a
+    # run starts from lie in its folder. Steps and minutes: it may go on for longer. The rest changes no step.
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
         {
-            "data", "artifact", "out", "preset", "resume", "residency", "workers", "steps", "minutes", "device",
+            "data", "artifact", "init", "out", "preset", "resume", "residency", "workers", "steps", "minutes", "device",
             "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "tensorboard", "wandb",
         }
     )  # fmt: skip
@@ -133,12 +136,23 @@ class TrainingOptions:
         """Raise a ValueError unless the numbers make sense together; files are not looked at."""
         if not self.data:
             raise ValueError("no data was given: --data takes a folder, a zip or another set of images")
-        for name in ("batch", "log_every", "evaluate_every", "evaluate_on", "checkpoint_every", "keep", "patience"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a whole number from 1")
-        for name in ("seed", "split_seed", "sheet_every", "workers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a whole number from 0")
+        counts = (
+            "batch",
+            "log_every",
+            "evaluate_every",
+            "evaluate_on",
+            "checkpoint_every",
+            "keep",
+            "patience",
+            "workers",
+        )
+        for name in counts:
+            check_whole(getattr(self, name), _option(name), least=1)
+        for name in ("seed", "split_seed", "sheet_every"):
+            check_whole(getattr(self, name), _option(name))
+        for name in ("micro_batch", "steps", "size"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), _option(name), least=1)
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number such as 2e-4")
         _ = self.rule, self.learning_schedule
@@ -156,7 +170,7 @@ class TrainingOptions:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         plain = dataclasses.asdict(self)
-        return {key: _plain(value) for key, value in plain.items()}
+        return {"verb": self.verb, **{key: _plain(value) for key, value in plain.items()}}
 
     def for_record(self) -> dict[str, Any]:
         """What a model file tells others: options that were set, with the names of files but not where they lie."""
@@ -175,8 +189,14 @@ class TrainingOptions:
 class PretrainOptions(TrainingOptions):
     """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
 
+    verb: ClassVar[str] = "pretrain"
+
+    preset: str | None = None
+    """Defaults by name; other options given override them: cifar10, imagenet32, imagenet64, ffhq256, xray256 (as
+    published), small32, small64, small128 (ours), demo."""
     network: str = "small32"
-    """A network by name (small32, small64, small128, cifar10, imagenet64, ffhq256, ...), or a JSON file of one."""
+    """A network by name (tiny, demo32, small32, small64, small128; cifar10, imagenet32, imagenet64, ffhq256, ffhq1024,
+    xray256), or a JSON file of one."""
     bits: Literal[5, 8] | None = None
     """Bits per channel that the likelihood accounts for. Default: the network's."""
     normalise: Literal["auto", "data", "network"] = "auto"
@@ -190,17 +210,24 @@ class PretrainOptions(TrainingOptions):
 class ConditionOptions(TrainingOptions):
     """Train a partial encoder for a pretrained artifact (IPA), or a whole conditional VAE from scratch."""
 
+    verb: ClassVar[str] = "train"
+
+    preset: str | None = None
+    """Defaults by name; other options given override them. The paper's: ipa-cifar10, ipa-r-cifar10, scratch-cifar10,
+    transfer-cifar10, ipa-imagenet64, ipa-r-imagenet64, scratch-imagenet64, ipa-ffhq256, ipa-r-ffhq256, scratch-edges,
+    transfer-edges, ipa-xray256. Ours: small32, small64, small128, demo."""
     artifact: Path | None = None
     """The pretrained VAE, frozen: a file of `condvae pretrain` or `condvae import`, of these or of other images. Its
     normalisation is kept."""
     scratch: str | None = None
     """Instead of an artifact: train everything from random weights in this network (a name, or a JSON file)."""
     init: Path | None = None
-    """Go on from the weights of this conditional model; its artifact and form are used."""
-    observe: tuple[str, ...] = ("freeform",)
-    """What is observed of an image: freeform, patches, boxes, halves, pixels, nothing, edges, grey, low-resolution,
-    label, paired; with parameters as in freeform,low=0.2,high=0.8. Several completion processes are mixed, as in
-    freeform,weight=2 boxes halves."""
+    """Go on from the weights of this conditional model; its artifact, form and, unless others are given, observations
+    are used."""
+    observe: tuple[str, ...] = ()
+    """What is observed of an image; freeform if nothing is said. One of freeform, patches, boxes, halves, pixels,
+    nothing, edges, grey, low-resolution, label, paired; with parameters as in freeform,low=0.2,high=0.8. Several
+    completion processes are mixed, as in freeform,weight=2 boxes halves."""
     objective: Literal["forward", "reverse"] = "forward"
     """forward: mass-covering (IPA). reverse: mode-seeking (IPA-R), which starts the partial encoder at the encoder."""
     form: Literal["direct", "relative"] = "direct"
@@ -209,6 +236,10 @@ class ConditionOptions(TrainingOptions):
     """Where the partial encoder starts. auto: at the encoder for the reverse objective and the relative form."""
     anneal: int = 0
     """Reverse objective: steps over which the likelihood's weight rises to one."""
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _name_only(value: Any) -> Any:

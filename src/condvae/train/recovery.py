@@ -1,6 +1,7 @@
 """Where a run stands, and how it comes back there: saving, loading, sharing between ranks, rolling back."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,6 @@ class Recovery:
         self.world = step.world
         self.position = Position()
         self._saved: Position | None = None
-        self._updates_at_rollback: float | None = None
 
     def move(self, **changes: Any) -> None:
         """Change the position."""
@@ -51,11 +51,11 @@ class Recovery:
         else:
             self.survive(f"the checkpoint of step {self.position.step:,}", write)
 
-    def load(self) -> bool:
-        """Take the newest whole checkpoint, on all ranks; False if there is none."""
+    def load(self, *, before: float = math.inf) -> bool:
+        """Take the newest whole checkpoint (of steps before `before`), on all ranks; False if there is none."""
         found = False
         if self.world.leads:
-            checkpoint = self.checkpoints.latest(self.log.warn)
+            checkpoint = self.checkpoints.latest(self.log.warn, before=before)
             if checkpoint is not None:
                 self.position, tensors = checkpoint
                 unpack(self.step, tensors, self.checkpoints.path(self.position.step))
@@ -85,24 +85,24 @@ class Recovery:
                 f"training has diverged: {streak} at step {before.step:,}, after {MOST_ROLLBACKS} roll-backs; "
                 f"the checkpoints in {self.checkpoints.folder} are kept: try a lower --lr or another --skip-above"
             )
-        stuck = self._updates_at_rollback == self.step.optimiser.updates.item()
-        if self.world.leads and stuck and len(self.checkpoints.steps()) > 1:
-            # Not one update has worked since the last roll-back: that checkpoint was already broken.
-            self.checkpoints.discard_after(self.checkpoints.steps()[-2])
-        if not self.load():
+        steps = self.checkpoints.steps() if self.world.leads else []
+        stuck = before.updates_at_rollback == self.step.optimiser.updates.item()
+        # Where not one update has worked since the last roll-back, that checkpoint was already broken.
+        if not self.load(before=steps[-1] if stuck and len(steps) > 1 else math.inf):
             raise Diverged(f"training has diverged: {streak}, and there is no checkpoint to go back to")
-        self._updates_at_rollback = self.step.optimiser.updates.item()
         self.step.tally.zero_()
         self.move(
             rollbacks=before.rollbacks + 1,
             lr_scale=before.lr_scale / 2,
             best_loss=before.best_loss,
             best_step=before.best_step,
+            closing=before.closing,
+            updates_at_rollback=self.step.optimiser.updates.item(),
         )
+        self.save()  # with the halved rate, and before later ones go: a run that is killed now must not forget it
         if self.world.leads:
             self.checkpoints.discard_after(self.position.step)
         self.log.keep_until(self.position.step)
-        self.save()  # with the halved rate: a run that is killed now must not forget it
         self.log.record("roll-back", self.position.step, left=before.step, lr_scale=self.position.lr_scale)
         self.log.warn(
             f"{streak}: back from step {before.step:,} to {self.position.step:,} "

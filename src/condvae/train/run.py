@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import os
+import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,8 +48,10 @@ def pretrain(options: PretrainOptions) -> Path:
 
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
         if options.init:
-            vae = _unconditional(options.init).requires_grad_(True)
-            return _open(options, world, vae.config.channels), Pretraining(vae.train())
+            if options.bits is not None:
+                raise ValueError("--bits does not go with --init, whose file has its own")
+            vae = _unconditional(folder.init if folder.began else options.init).requires_grad_(True)
+            return _open(options, world, vae.config, vae.config.channels), Pretraining(vae.train())
         config = network_config(options.network)
         if options.bits is not None:
             if not isinstance(config.likelihood, LogisticMixture):
@@ -64,26 +69,32 @@ def condition(options: ConditionOptions) -> Path:
     if len(given) != 1:
         raise ValueError(
             "give one of --artifact (a pretrained VAE to condition), --scratch (a network to train from nothing) "
-            f"and --init (a conditional model to go on from); {' and '.join(given) or 'none'} was given"
+            f"and --init (a conditional model to go on from), not {' and '.join(given) or 'none of them'}"
         )
-    process = observe.parse(options.observe)
+    if options.anneal < 0 or (options.anneal and options.objective == "forward"):
+        raise ValueError("--anneal is a number of steps from 0, and belongs to --objective reverse")
+    process = observe.parse(options.observe or ("freeform",))
+    if options.init and not options.observe:
+        kept = RunFolder(options.out).init
+        process = weights.describe(kept if kept.is_file() else options.init).process or process
     if options.objective == "reverse" and not isinstance(process, KnownPixels):
         raise ValueError(f"the reverse objective needs known pixels, and {process.name} observes none: use forward")
 
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
         if options.init:
-            model = weights.load(options.init)
+            model = weights.load(folder.init if folder.began else options.init)
             if not isinstance(model, ConditionalVAE):
                 raise ValueError(f"{options.init} is an unconditional VAE: give it as --artifact")
-            dataset = _open(options, world, model.artifact.config.channels)
+            dataset = _open(options, world, model.artifact.config, model.artifact.config.channels)
         elif options.scratch:
             config, dataset = _fit_to_data(network_config(options.scratch), options, options.scratch, world)
             model = _fresh(options.seed, lambda: _conditional(VDVAE(config), process, options, train_artifact=True))
         else:
             assert options.artifact is not None
             # What the run began with, even if the file has been moved or replaced since.
-            artifact = _unconditional(folder.artifact if folder.artifact.is_file() else options.artifact)
-            dataset = _open(options, world, artifact.config.channels)
+            kept = folder.began and folder.artifact.is_file()
+            artifact = _unconditional(folder.artifact if kept else options.artifact)
+            dataset = _open(options, world, artifact.config, artifact.config.channels)
             model = _fresh(options.seed, lambda: _conditional(artifact, process, options, train_artifact=False))
         expected = process.channels(model.artifact.config.channels)
         if expected != model.partial_config.channels:
@@ -122,21 +133,34 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
     with join(options.device) as world:
         options.micro_batches(world.size)
         folder = RunFolder(options.out)
-        resume = options.resume or restarts() > 0
+        resume = options.resume or (restarts() > 0 and folder.of_this_job())
         if world.leads:
             folder.refuse_others(options, resume=resume)
         dataset, task = prepare(world, folder)
         _check_fit(dataset, task)
         # Only now, when all that was asked for goes together, is anything written.
         if world.leads:
-            folder.claim(options, data=dataset.summary(), resume=resume)
-            if isinstance(task, Conditioning) and not folder.artifact.is_file() and not task.trains_artifact:
-                weights.save(task.vae, folder.artifact)
+            folder.claim(options, data=_fingerprint(dataset), resume=resume)
+            if not folder.began:
+                _keep_origins(options, folder, task)
         try:
             _train(options, world, folder, dataset, task, stopwatch, resume=resume)
         finally:
             folder.release()
         return folder.model
+
+
+def _keep_origins(options: TrainingOptions, folder: RunFolder, task: Task) -> None:
+    """Copies of what the run starts from: it can then go on even if those files are moved or replaced."""
+    for kept in (folder.artifact, folder.init):
+        kept.unlink(missing_ok=True)  # of a run that never began
+    if isinstance(task, Conditioning) and not task.trains_artifact:
+        weights.save(task.vae, folder.artifact)
+    init: Path | None = getattr(options, "init", None)
+    if init:
+        temporary = folder.init.with_name(".init.part")
+        shutil.copyfile(init, temporary)
+        os.replace(temporary, folder.init)
 
 
 def _train(
@@ -201,7 +225,10 @@ def _sheet(task: Task, batch: Batch, seed: int) -> Image.Image:
     return conditional_sheet(model, batch, observation, completions(model, observation, _COMPLETIONS))
 
 
-def _open(options: TrainingOptions, world: World, channels: int | None) -> Dataset:
+def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels: int | None) -> Dataset:
+    if options.size not in (None, config.image_size):
+        raise ValueError(f"--size {options.size} was given, but the network takes {config.image_size} pixels")
+
     def read() -> Dataset:
         return open_data(
             options.data, size=options.size, channels=channels, validation=options.validation, seed=options.split_seed
@@ -218,7 +245,7 @@ def _fit_to_data(
 ) -> tuple[VDVAEConfig, Dataset]:
     """A fresh network for this data: public ones stay as they are, ours take its channels, mean and spread."""
     public = network in PUBLIC_PRESETS
-    dataset = _open(options, world, config.channels if public else None)
+    dataset = _open(options, world, config, config.channels if public else None)
     if config.channels != dataset.train.channels:
         likelihood = dataclasses.replace(config.likelihood, channels=dataset.train.channels)
         config = dataclasses.replace(config, likelihood=likelihood)
@@ -237,7 +264,9 @@ def _conditional(
     # y begins with an image, so that phi's first layer has a meaning for it.
     alike = isinstance(process, KnownPixels) or process.channels(channels) == channels
     if options.start == "encoder" and not alike:
-        raise ValueError(f"psi can start from phi only if y begins with an image, and {process.name} shows none")
+        raise ValueError(
+            f"the partial encoder can start at the encoder only if y begins with an image: not with {process.name}"
+        )
     wanted = options.objective == "reverse" or options.form == "relative"
     if options.start == "encoder" or (options.start == "auto" and wanted and alike and not train_artifact):
         model.start_from_encoder()
@@ -254,6 +283,14 @@ def _fresh(seed: int, make: Callable[[], M]) -> M:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Seeds(seed, "weights")(0))
         return make()
+
+
+def _fingerprint(dataset: Dataset) -> str:
+    """What a run knows its data by: how many images there are, and some of them."""
+    digest = 0
+    for images in (dataset.train, dataset.validation):
+        digest = zlib.crc32(images.take(spread(len(images), 64)).images.contiguous().numpy().tobytes(), digest)
+    return f"{dataset.summary()}, fingerprint {digest:08x}"
 
 
 def _check_fit(dataset: Dataset, task: Task) -> None:

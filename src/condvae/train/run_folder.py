@@ -2,6 +2,7 @@
 
 options.json               what was asked for
 artifact.safetensors       the frozen artifact, where there is one
+init.safetensors           the model that the run started from, where there is one
 log.jsonl                  one line per report
 checkpoints/step-*         from which the run goes on
 sheets/step-*.png          contact sheets
@@ -16,6 +17,7 @@ from typing import IO, Any
 
 from condvae.train.checkpoint import Checkpoints, Position
 from condvae.train.options import TrainingOptions
+from condvae.train.world import job_name
 
 
 class RunFolder:
@@ -29,6 +31,8 @@ class RunFolder:
         self.sheets = path / "sheets"
         self.best = path / "best.safetensors"
         self.model = path / "model.safetensors"
+        self.init = path / "init.safetensors"
+        self.job = path / ".job"
         self._lock: IO[str] | None = None
 
     @property
@@ -41,10 +45,19 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is a file: give a folder for the run")
         if not self.began:
+            for file in (self.model, self.best):
+                if file.exists():
+                    raise ValueError(
+                        f"{self.path} holds {file.name} but no checkpoint to go on from: "
+                        "give another --out, or move it away"
+                    )
             return
         if not resume:
             raise ValueError(f"{self.path} already holds a run: --resume goes on with it, another --out starts anew")
-        if differences := options.differences(self.stored_options()):
+        stored = self.stored_options()
+        if stored.get("verb") != options.verb:
+            raise ValueError(f"{self.path} holds a run of condvae {stored.get('verb')}: give another --out")
+        if differences := options.differences(stored):
             raise ValueError(
                 f"{self.path} holds a run with other options ({'; '.join(differences)}): "
                 "resume with the same ones, or start in another folder"
@@ -52,18 +65,26 @@ class RunFolder:
 
     def claim(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
         """Make the folder this run's own. data: a line that says which images it learns from."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._hold()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._hold()
+        except OSError as error:
+            raise ValueError(f"{self.path} cannot be written ({error.strerror}): give another --out") from error
         self.refuse_others(options, resume=resume)
         if self.began:
             before = self.stored_options().get("data_summary")
             if before != data:
                 raise ValueError(f"{self.path} holds a run on other data ({before}; now {data}): resume with the same")
-            return
-        self.artifact.unlink(missing_ok=True)  # of a run that never began
+        for unfinished in (*self.path.glob(".*.part"), *self.checkpoints.glob(".*.part")):
+            unfinished.unlink(missing_ok=True)  # of a process that was killed while it wrote
+        self.job.write_text(job_name())
         temporary = self.options.with_suffix(".part")
         temporary.write_text(json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
         os.replace(temporary, self.options)
+
+    def of_this_job(self) -> bool:
+        """Whether the run was begun by the torchrun that has now started this process again."""
+        return self.job.is_file() and self.job.read_text() == job_name()
 
     def release(self) -> None:
         if self._lock:
@@ -74,10 +95,23 @@ class RunFolder:
         try:
             stored = json.loads(self.options.read_text())
         except (OSError, ValueError) as error:
-            raise ValueError(f"{self.options} cannot be read, so it is not known what run this is: {error}") from error
+            raise ValueError(
+                f"{self.options} cannot be read, so it is not known what run this is ({error}): start in another folder"
+            ) from error
         if not isinstance(stored, dict):
             raise ValueError(f"{self.options} holds no options")
         return stored
+
+    def held(self) -> bool:
+        """Whether a process is training here now."""
+        if not (self.path / ".lock").exists():
+            return False
+        try:
+            self._hold()
+        except (ValueError, OSError):
+            return True
+        self.release()
+        return False
 
     def _hold(self) -> None:
         """Two trainings in one folder would destroy each other's files. The lock dies with its process."""
@@ -110,7 +144,7 @@ def describe_run(path: Path) -> dict[str, Any]:
             found[step] = f"damaged: {error}"
     events: dict[str, dict[str, Any]] = {}
     log = folder.path / "log.jsonl"
-    for line in log.read_text().splitlines() if log.is_file() else []:
+    for line in log.read_text(errors="replace").splitlines() if log.is_file() else []:
         try:
             record = json.loads(line)
             events[record["event"]] = record
@@ -124,6 +158,7 @@ def describe_run(path: Path) -> dict[str, Any]:
         "rollbacks": position.rollbacks if position else 0,
         "seconds": position.elapsed if position else 0.0,
         "finished": folder.model.is_file(),
+        "running": folder.held(),
         "checkpoints": found,
         "last": events,
     }

@@ -53,13 +53,14 @@ class Budget:
         self.reserve = 0.0
         """Seconds kept for the last evaluation and for writing the model."""
         self._seen = (0, 0.0)
-        self._pace = 0.0
+        self.pace = 0.0
+        """Seconds a step, as of late."""
 
     def look(self, step: int, elapsed: float, *, reserve: float | None = None) -> None:
         """So many seconds have gone by when `step` steps are done."""
         before, then = self._seen
         if step > before and elapsed > then:
-            self._pace = (elapsed - then) / (step - before)
+            self.pace = (elapsed - then) / (step - before)
         self._seen = (step, elapsed)
         if reserve is not None:
             self.reserve = reserve
@@ -67,7 +68,7 @@ class Budget:
     def elapsed(self, step: int) -> float:
         """Seconds gone by after `step` steps, as far as is known."""
         seen, elapsed = self._seen
-        return elapsed + (step - seen) * self._pace
+        return elapsed + (step - seen) * self.pace
 
     def progress(self, step: int) -> float:
         """The share of the budget that is used up, 1 at its end."""
@@ -87,8 +88,8 @@ class Budget:
     def seconds_left(self, step: int) -> float | None:
         """Until the end, where it can be told."""
         guesses = []
-        if self.steps is not None and self._pace:
-            guesses.append((self.steps - step) * self._pace)
+        if self.steps is not None and self.pace:
+            guesses.append((self.steps - step) * self.pace)
         if self.seconds is not None:
             guesses.append(self.seconds - self.elapsed(step))
         return max(0.0, min(guesses)) if guesses else None

@@ -64,7 +64,9 @@ def join(device: str = "auto") -> Iterator[World]:
     try:
         chosen = torch.device(device)
     except RuntimeError:
-        raise ValueError(f"device {device!r} is not known, expected auto, cpu, cuda or cuda:N") from None
+        chosen = torch.device("meta")
+    if chosen.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {device!r} cannot be used, expected auto, cpu, cuda or cuda:N")
     if chosen.type == "cuda":
         if not torch.cuda.is_available():
             raise ValueError("device cuda was asked for, but this machine offers none: use --device cpu")
@@ -85,6 +87,11 @@ def join(device: str = "auto") -> Iterator[World]:
     yield World(rank, size, chosen)
     # Only after success: where a rank has died, waiting for it to say goodbye could last for ever.
     dist.destroy_process_group()
+
+
+def job_name() -> str:
+    """What torchrun calls this job."""
+    return os.environ.get("TORCHELASTIC_RUN_ID", "")
 
 
 def restarts() -> int:

@@ -16,8 +16,6 @@ from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file
 
-KIND = "condvae"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Header:
@@ -56,7 +54,7 @@ def save(
         "record": dict(record or {}),
     }
     weights = {name: _stored(name, tensor, half=half) for name, tensor in model.state_dict().items()}
-    sealed_file.write(path, kind=KIND, description=plain, tensors=weights)
+    sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=weights)
 
 
 def load(path: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
@@ -117,7 +115,7 @@ def _assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> Non
 
 
 def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
-    plain, weights = sealed_file.read(path, kind=KIND)
+    plain, weights = sealed_file.read(path, kind=sealed_file.MODEL)
     try:
         partial, process = plain["partial"], plain.get("process")
         header = Header(

@@ -17,6 +17,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 FORMAT_VERSION = 1
+MODEL, CHECKPOINT = "condvae", "condvae checkpoint"
+"""Kinds of files."""
 
 
 def write(path: Path, *, kind: str, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -46,6 +48,8 @@ def write(path: Path, *, kind: str, description: Mapping[str, Any], tensors: Map
 
 def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     """The description and the tensors; a ValueError says what is wrong with any other file."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: give a file, such as {path / 'model.safetensors'}")
     if not path.is_file():
         raise ValueError(f"{path} does not exist: give the path of a condvae .safetensors file")
     try:
@@ -57,9 +61,10 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
             f"{path} is not a whole .safetensors file ({error}): damaged, cut short or of another kind"
         ) from error
     found = metadata.get("format")
+    if found == CHECKPOINT and kind == MODEL:
+        raise ValueError(f"{path} is a checkpoint of a run: give the run's model.safetensors or best.safetensors")
     if found != kind:
-        what = f"a {found!r} file" if found else "a .safetensors file"
-        raise ValueError(f"{path} is {what}, but not one of condvae's ({kind!r})")
+        raise ValueError(f"{path} is a .safetensors file, but not one of condvae's: expected a {kind} file")
     version = metadata.get("format_version")
     if version != str(FORMAT_VERSION):
         raise ValueError(f"{path} has format version {version}, this condvae reads {FORMAT_VERSION}: update condvae")
