@@ -82,7 +82,6 @@ class Loop:
             recovery.share()
         if self.position.step == 0 and self.position.rollbacks == 0:
             self.log.keep_until(-1)
-            recovery.move(best_loss=None, best_step=None)  # of a start that was cut short
             self.log.record("start", 0, weights=len(self.step.flat), ranks=self.world.size)
             # The end will do each of these again, the evaluation twice; so now is known how long that takes.
             closing = 2 * self._timed(self._evaluate)

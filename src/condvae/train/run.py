@@ -75,8 +75,8 @@ def condition(options: ConditionOptions) -> Path:
         raise ValueError("--anneal is a number of steps from 0, and belongs to --objective reverse")
     process = observe.parse(options.observe or ("freeform",))
     if options.init and not options.observe:
-        kept = RunFolder(options.out).init
-        process = weights.describe(kept if kept.is_file() else options.init).process or process
+        folder = RunFolder(options.out)
+        process = weights.describe(folder.init if folder.began else options.init).process or process
     if options.objective == "reverse" and not isinstance(process, KnownPixels):
         raise ValueError(f"the reverse objective needs known pixels, and {process.name} observes none: use forward")
 
@@ -133,7 +133,8 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
     with join(options.device) as world:
         options.micro_batches(world.size)
         folder = RunFolder(options.out)
-        resume = options.resume or (restarts() > 0 and folder.of_this_job())
+        # The leader's word counts: only it is sure to see the folder.
+        resume = bool(world.tell(options.resume or (restarts() > 0 and folder.of_this_job())))
         if world.leads:
             folder.refuse_others(options, resume=resume)
         dataset, task = prepare(world, folder)
@@ -152,12 +153,10 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
 
 def _keep_origins(options: TrainingOptions, folder: RunFolder, task: Task) -> None:
     """Copies of what the run starts from: it can then go on even if those files are moved or replaced."""
-    for kept in (folder.artifact, folder.init):
-        kept.unlink(missing_ok=True)  # of a run that never began
     if isinstance(task, Conditioning) and not task.trains_artifact:
         weights.save(task.vae, folder.artifact)
     init: Path | None = getattr(options, "init", None)
-    if init:
+    if init and init.resolve() != folder.init.resolve():
         temporary = folder.init.with_name(".init.part")
         shutil.copyfile(init, temporary)
         os.replace(temporary, folder.init)
