@@ -2,9 +2,12 @@
 
 import datetime
 import os
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -81,12 +84,35 @@ def join(device: str = "auto") -> Iterator[World]:
     backend = "nccl" if chosen.type == "cuda" else "gloo"
     timeout = datetime.timedelta(minutes=30)
     store, rank, size = next(rendezvous("env://", timeout=timeout))
-    # torchrun's store outlives a restart: without the attempt's name, new ranks would call the addresses of dead ones.
-    store = dist.PrefixStore(f"condvae, attempt {restarts()}", store)  # type: ignore[attr-defined]
+    # torchrun's store may outlive a restart: without a name for this start, new ranks would call those of dead ones.
+    store = dist.PrefixStore(agree_on_a_name(store, rank, size), store)  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     yield World(rank, size, chosen)
     # Only after success: where a rank has died, waiting for it to say goodbye could last for ever.
     dist.destroy_process_group()
+
+
+def agree_on_a_name(store: Any, rank: int, size: int) -> str:
+    """A name for this start of all ranks, through a store that may still hold what an earlier start has left.
+
+    Restart counts will not do: they differ between machines. So every rank says hello under a number of its own, the
+    leader answers each hello it finds, dead ones too, and goes on when all have taken up its name.
+    """
+    mine = uuid.uuid4().hex
+    if rank:
+        store.set(f"hello {rank}", mine)
+        name: str = store.get(f"name for {mine}").decode()  # waits for it
+        store.set(f"{name} taken by {rank}", "yes")
+        return name
+    waiting = set(range(1, size))
+    while waiting:
+        for other in sorted(waiting):
+            if store.check([f"hello {other}"]):
+                store.set(f"name for {store.get(f'hello {other}').decode()}", mine)
+            if store.check([f"{mine} taken by {other}"]):
+                waiting.discard(other)
+        time.sleep(0.01)
+    return mine
 
 
 def job_name() -> str:
