@@ -9,6 +9,7 @@ SOURCE = Path(condvae.__file__).parent
 
 # Each part and the parts it may import; the list is ordered from the bottom up.
 MAY_IMPORT: dict[str, set[str]] = {
+    "lazy": set(),
     "checks": set(),
     "pixels": set(),
     "noise": set(),
@@ -26,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sheets": {"batch", "observe", "partial", "pictures", "pixels", "sample", "vdvae"},
     "completion": {"batch", "checks", "data", "observe", "partial", "pictures", "pixels", "sample", "sheets"},
     "train": {
-        *("batch", "checks", "completion", "data", "likelihood", "objectives", "observe", "partial", "sheets"),
+        *("batch", "checks", "completion", "lazy", "data", "likelihood", "objectives", "observe", "partial", "sheets"),
         *("vdvae", "weights"),
     },
     "cli": {"completion", "observe", "partial", "train", "vdvae", "weights"},

@@ -1,7 +1,8 @@
 """Conditional image generation by conditioning a pretrained, frozen VAE (IPA)."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from condvae.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.observe import Observation
@@ -35,12 +36,7 @@ __all__ = [
     "save",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Public names are found on first use: `import condvae` does not import torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'condvae' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+__getattr__ = finder(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

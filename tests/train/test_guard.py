@@ -17,7 +17,7 @@ TRAINING = [
 
 
 def checkpoints(folder: Path) -> Checkpoints:
-    return Checkpoints(folder / "checkpoints", keep=1, options={})
+    return Checkpoints(folder / "checkpoints")
 
 
 def test_a_full_disk_is_survived_by_the_checkpoints_before_it(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Training: unconditional VAEs (`pretrain`) and what conditions them (`condition`)."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from condvae.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.train.options import ConditionOptions, PretrainOptions, TrainingOptions
@@ -12,17 +13,17 @@ if TYPE_CHECKING:
     from condvae.train.signals import Stopped
 
 _HOMES = {
-    "CONDITION": "presets",
-    "PRETRAIN": "presets",
-    "ConditionOptions": "options",
-    "Diverged": "recovery",
-    "PretrainOptions": "options",
-    "Stopped": "signals",
-    "TrainingOptions": "options",
-    "condition": "run",
-    "describe_run": "run_folder",
-    "options_for": "presets",
-    "pretrain": "run",
+    "CONDITION": "condvae.train.presets",
+    "PRETRAIN": "condvae.train.presets",
+    "ConditionOptions": "condvae.train.options",
+    "Diverged": "condvae.train.recovery",
+    "PretrainOptions": "condvae.train.options",
+    "Stopped": "condvae.train.signals",
+    "TrainingOptions": "condvae.train.options",
+    "condition": "condvae.train.run",
+    "describe_run": "condvae.train.run_folder",
+    "options_for": "condvae.train.presets",
+    "pretrain": "condvae.train.run",
 }
 
 __all__ = [
@@ -39,9 +40,4 @@ __all__ = [
     "pretrain",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Names are found on first use: the command line reads options and presets without importing torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'condvae.train' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"condvae.train.{_HOMES[name]}"), name)
+__getattr__ = finder(__name__, _HOMES)

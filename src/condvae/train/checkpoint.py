@@ -7,7 +7,7 @@ order of the data.
 import dataclasses
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,8 @@ def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None
 class Checkpoints:
     """The checkpoints of one run folder: the last few, and the best."""
 
-    def __init__(self, folder: Path, *, keep: int, options: dict[str, Any]) -> None:
-        self.folder, self.keep, self.options = folder, keep, options
+    def __init__(self, folder: Path, *, keep: int = 3, options: Mapping[str, Any] | None = None) -> None:
+        self.folder, self.keep, self.options = folder, keep, dict(options or {})
 
     def steps(self) -> list[int]:
         """Of the checkpoints there are, oldest first."""

@@ -38,7 +38,7 @@ class RunFolder:
     @property
     def began(self) -> bool:
         """Whether there is a checkpoint to go on from."""
-        return Checkpoints(self.checkpoints, keep=1, options={}).steps() != []
+        return Checkpoints(self.checkpoints).steps() != []
 
     def refuse_others(self, options: TrainingOptions, *, resume: bool) -> None:
         """Raise a ValueError if the folder is another run's; writes nothing."""
@@ -133,7 +133,7 @@ def describe_run(path: Path) -> dict[str, Any]:
     folder = RunFolder(path)
     if not folder.options.is_file():
         raise ValueError(f"{path} is a folder, but not one of a condvae run")
-    checkpoints = Checkpoints(folder.checkpoints, keep=1, options={})
+    checkpoints = Checkpoints(folder.checkpoints)
     found: dict[int, str] = {}
     position: Position | None = None
     for step in checkpoints.steps():
