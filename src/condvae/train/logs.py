@@ -1,6 +1,5 @@
 """What a run says: a live line, a JSON line for every report, and trackers for those who use them."""
 
-import contextlib
 import json
 import math
 import os
@@ -154,10 +153,14 @@ class RunLog:
             self._live = False
 
     def _print(self, text: str) -> None:
-        # The terminal may be gone, or a pipe closed: that is no reason to stop training.
-        with contextlib.suppress(OSError):
+        try:
             self.stream.write(text)
             self.stream.flush()
+        except OSError:
+            # The terminal is gone, or a pipe closed: no reason to stop training, nor to fail at the very end, when
+            # Python writes out what is left.
+            if self.stream is sys.stdout:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def warn(self, text: str) -> None:
         if self.speaks:
