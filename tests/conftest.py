@@ -1,9 +1,30 @@
-"""Shared by all tests: one thread, and hypothesis runs that repeat exactly."""
+"""Shared by all tests: one thread, hypothesis runs that repeat, kernels interpreted where there is no GPU."""
 
+import os
+
+import pytest
 import torch
 from hypothesis import settings
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when a kernel's module is imported
 
 settings.register_profile("condvae", deadline=None, derandomize=True)
 settings.load_profile("condvae")
 # One thread: tests run beside each other, and small networks gain nothing from more.
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def roomy_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreted kernels take their time per program, not per number: let few programs do all. A GPU takes its own."""
+    if torch.cuda.is_available():
+        return
+    from condvae.kernels.tiles import Tile, block, next_power_of_two
+
+    def roomy(m: int, n: int, k: int, k2: int, taps: int, *, slope: bool = False, keep: bool = False) -> Tile:
+        deep, deep2 = (next_power_of_two(max(size, 16)) for size in (k, k2))
+        return Tile(128, block(n), deep, deep2, 4, 2, wide=keep)
+
+    monkeypatch.setattr("condvae.kernels.convolution.choose_tile", roomy)
+    monkeypatch.setattr("condvae.kernels.double_convolution.choose_tile_twice", lambda m, n, c: roomy(m, n, c, 0, 1))

@@ -15,7 +15,8 @@ from condvae.gaussian import Gaussian
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE, Source
-from condvae.vdvae.decoder import LatentBlock
+from condvae.vdvae.aside import Aside
+from condvae.vdvae.decoder import LatentBlock, Looked
 
 PIXELS = 4
 KNOWN = torch.tensor([True, True, False, False])
@@ -63,10 +64,14 @@ class LinearBlock(LatentBlock):
         nn.Module.__init__(self)
         self.source, self.group = prior, group
 
-    def look(self, state: Tensor) -> tuple[Gaussian, Tensor]:
-        return self.source.gaussian(self.group, state, state.new_zeros(len(state), 0)), state
+    def look(self, state: Tensor, *, prior: bool = True) -> Looked:
+        return Looked(state)
 
-    def take_in(self, state: Tensor, feature: Tensor, z: Tensor) -> Tensor:
+    def prior_of(self, looked: Looked) -> Gaussian:
+        state = looked.hidden
+        return self.source.gaussian(self.group, state, state.new_zeros(len(state), 0))
+
+    def take_in(self, state: Tensor, looked: Looked, z: Tensor) -> Tensor:
         start = sum(self.source.groups[: self.group])
         return torch.cat((state[:, :start], z, state[:, start + z.shape[1] :]), 1)
 
@@ -101,6 +106,7 @@ class LinearVAE(VDVAE):
         self.q = LinearSource(groups, PIXELS, generator)
         self.config: Any = SimpleNamespace(group_stages=list(groups), image_dims=PIXELS, channels=1)
         self.decoder: Any = LinearDecoder(self.prior)
+        self.aside, self.ahead = Aside(), Aside()
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None: ...
 

@@ -88,7 +88,7 @@ def unconditional(vae: VDVAE, x: Tensor, noise: list[Tensor], wanted: list[str])
     assert isinstance(vae.likelihood, LogisticMixture)
     yield "inputs.target", channels_last(vae.likelihood.quantise(x))
     posterior = vae.posterior(x)
-    for resolution, activation in posterior.activations.items():
+    for resolution, activation in vae.encoder.pyramid(vae.normalise(x)).items():
         yield f"encoder.activations.{resolution}", activation
     bound = objectives.elbo(vae, x, noise=noise)
     state = vae.descend(posterior, batch=len(x), noise=noise).state

@@ -23,6 +23,9 @@ Half: TypeAlias = Literal["left", "right", "top", "bottom"]
 Box: TypeAlias = tuple[int, int, int, int]
 """x, y, width, height in pixels of the model's images."""
 
+_PIXELS_AT_ONCE = 2**17
+"""Pixels of all images computed together."""
+
 
 def completions(
     model: ConditionalVAE,
@@ -33,11 +36,24 @@ def completions(
     temperature: Temperature = 1.0,
     pixels: Pixels = "mean",
 ) -> Tensor:
-    """[B, n, C, H, W] in [-1, 1]: completion k of observation b depends on (seed, b, k) alone."""
-    noise = seeds_from(seed, n, observations=range(len(observation)))
-    samples = sample_conditional(model, observation, n, noise=noise, temperature=temperature, pixels=pixels)
-    images = observation.paste(samples.images, n=n)
-    return images.reshape(len(observation), n, *images.shape[1:])
+    """[B, n, C, H, W] in [-1, 1]: completion k of observation b depends on (seed, b, k) alone.
+
+    In chunks, so that memory stays bounded. `sampler.Sampler` is faster for many.
+    """
+    check_whole(n, "the number of completions", least=1)
+    at_once = max(1, _PIXELS_AT_ONCE // model.artifact.config.image_size**2)
+    together = min(n, at_once)
+    rows = []
+    for first in range(0, len(observation), max(1, at_once // together)):
+        some = observation[first : first + max(1, at_once // together)]
+        parts = []
+        for start in range(0, n, together):
+            k = min(together, n - start)
+            noise = seeds_from(seed, k, observations=range(first, first + len(some)), first=start)
+            samples = sample_conditional(model, some, k, noise=noise, temperature=temperature, pixels=pixels)
+            parts.append(some.paste(samples.images, n=k).unflatten(0, (len(some), k)))
+        rows.append(torch.cat(parts, dim=1))
+    return torch.cat(rows)
 
 
 def complete_files(

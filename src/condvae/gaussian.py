@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from condvae.noise import Noise
+
 Scales = Literal["log_std", "softplus"]
 
 # softplus_beta(0) = log(2) / beta = 1: a network that outputs zeros gives a standard deviation of one.
@@ -25,7 +27,11 @@ class Gaussian(NamedTuple):
         mean, scale = full_precision(raw).chunk(2, dim=1)
         return cls(mean, scale if scales == "log_std" else _log_softplus(scale))
 
-    def sample(self, noise: Tensor, temperature: float = 1.0) -> Tensor:
+    def draw(self, noise: Noise, stream: int, temperature: float | Tensor = 1.0) -> Tensor:
+        """A sample, with the numbers of that stream."""
+        return self.sample(noise.normal(stream, self.mean.shape, self.mean.device), temperature)
+
+    def sample(self, noise: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
         """mean + temperature * std * noise, for standard normal noise of the same shape."""
         return self.mean + temperature * self.log_std.exp() * noise
 
@@ -43,6 +49,10 @@ class Gaussian(NamedTuple):
         log_ratio = self.log_std - other.log_std
         shift = (self.mean - other.mean) * (-other.log_std).exp()
         return 0.5 * ((2 * log_ratio).exp() + shift.square() - 1) - log_ratio
+
+    def total_kl_to(self, other: "Gaussian") -> Tensor:
+        """KL(self || other) of each image, [B]."""
+        return self.kl_to(other).flatten(1).sum(dim=1)
 
     def shifted_by(self, difference: "Gaussian") -> "Gaussian":
         """The Gaussian whose mean and log-std differ from these by the given amounts."""

@@ -3,18 +3,36 @@
 Numbers are asked for by *stream*: group l of the latents draws from stream l, pixels from streams of their own. With
 seeds, a stream's numbers depend on (seed, stream) alone, so that sample i is the same whatever stands beside it in the
 batch, whichever other groups were given instead of drawn, and on any device.
+
+A seed is the key of Philox4x32-10, whose counter is (block, stream): number j of a sample, in the row-major order of
+[C, H, W], comes from word j % 4 of block j // 4. A GPU makes the same numbers itself (condvae.kernels.philox).
 """
 
+import math
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from condvae import kernels
 
 # Streams of the pixel distribution; latent groups count up from 0.
 PIXEL_COMPONENT_STREAM = 2**32
 PIXEL_VALUE_STREAM = 2**32 + 1
+SEED_STREAM = 2**32 + 2
+"""From which one seed makes those of many samples."""
+
+Kind = Literal["normal", "uniform"]
+
+_Words: TypeAlias = npt.NDArray[np.uint64]
+_Numbers: TypeAlias = npt.NDArray[np.float32]
+_CHUNK = 16384  # blocks of four numbers at once
+_HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
+_FACTORS = np.array([0xD2511F53, 0xCD9E8D57], dtype=np.uint64)
+_KEY_STEPS = np.array([0x9E3779B9, 0xBB67AE85], dtype=np.uint64)
 
 
 @runtime_checkable
@@ -46,21 +64,46 @@ class SeededNoise:
         if any(not 0 <= seed < 2**64 for seed in seeds):
             raise ValueError("seeds must be whole numbers from 0 to 2**64 - 1")
         self.seeds = list(seeds)
+        self._on: dict[torch.device, Tensor] = {}
 
-    def _rows(self, stream: int, shape: Sequence[int]) -> list[np.random.Generator]:
-        if shape[0] != len(self.seeds):
-            raise ValueError(f"{len(self.seeds)} seeds were given for a batch of {shape[0]}: give one seed per sample")
-        # An array of uint64: a plain list of large numbers would pass through float64 and lose its last bits.
-        keys = [np.array([seed, stream], dtype=np.uint64) for seed in self.seeds]
-        return [np.random.Generator(np.random.Philox(key=key)) for key in keys]
+    def on(self, device: torch.device) -> Tensor:
+        """The seeds as the bits of int64 [n], on a device: copied there once, for kernels that make the numbers."""
+        if device not in self._on:
+            # An array of uint64: numbers from 2**63 are none of int64's, but have its 64 bits.
+            seeds = np.array([int(seed) for seed in self.seeds], dtype=np.uint64).view(np.int64)
+            self._on[device] = torch.from_numpy(seeds).to(device)
+        return self._on[device]
 
     def normal(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
-        rows = [row.standard_normal(tuple(shape[1:]), dtype=np.float32) for row in self._rows(stream, shape)]
-        return torch.from_numpy(np.stack(rows)).to(device)
+        return self._numbers("normal", stream, shape, device)
 
     def uniform(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
-        rows = [row.random(tuple(shape[1:]), dtype=np.float32) for row in self._rows(stream, shape)]
-        return torch.from_numpy(np.stack(rows)).to(device)
+        return self._numbers("uniform", stream, shape, device)
+
+    def _numbers(self, kind: Kind, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
+        _check_seeds(len(self.seeds), shape)
+        maker = device if kernels.available(device) else torch.device("cpu")
+        return _seeded(kind, self.on(maker), stream, shape).to(device)
+
+
+class DeviceSeeds:
+    """`SeededNoise` whose seeds, the bits of int64 [n], stay on their device: no number is looked at from outside.
+
+    A captured CUDA graph thus gives the numbers of whichever seeds were last copied into the tensor.
+    """
+
+    def __init__(self, seeds: Tensor) -> None:
+        if seeds.dtype != torch.int64 or seeds.ndim != 1:
+            raise ValueError(f"seeds are {seeds.dtype} of shape {tuple(seeds.shape)}, expected torch.int64 [n]")
+        self.seeds = seeds
+
+    def normal(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
+        _check_seeds(len(self.seeds), shape)
+        return _seeded("normal", self.seeds, stream, shape).to(device)
+
+    def uniform(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
+        _check_seeds(len(self.seeds), shape)
+        return _seeded("uniform", self.seeds, stream, shape).to(device)
 
 
 class GivenNoise:
@@ -102,3 +145,78 @@ def as_noise(source: NoiseSource) -> Noise:
         if len(tensors) == len(source):
             return GivenNoise(tensors)
     raise ValueError("noise must be a torch.Generator, a list of whole-number seeds or a list of tensors")
+
+
+def _check_seeds(seeds: int, shape: Sequence[int]) -> None:
+    if shape[0] != seeds:
+        raise ValueError(f"{seeds} seeds were given for a batch of {shape[0]}: give one seed per sample")
+
+
+def _seeded(kind: Kind, seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
+    """The numbers of (seed, stream), float32 of the given shape, on the seeds' device."""
+    if not 0 <= stream < 2**64:
+        raise ValueError(f"the stream of random numbers is {stream}, expected a whole number from 0 to 2**64 - 1")
+    if kernels.available(seeds.device):
+        from condvae.kernels import philox
+
+        return philox.numbers(kind, seeds, stream, shape)
+    count = math.prod(shape[1:])
+    keys = seeds.cpu().contiguous().numpy().view(np.uint64)
+    blocks = -(-count // 4)
+    made = np.empty((len(keys), blocks, 4), dtype=np.float32)
+    # Chunks that stay in the cache, which also bounds the memory of what lies between.
+    width = max(1, min(blocks, _CHUNK))
+    rows = max(1, _CHUNK // width)
+    for row in range(0, len(keys), rows):
+        for first in range(0, blocks, width):
+            part = made[row : row + rows, first : first + width]
+            index = np.arange(first, first + part.shape[1], dtype=np.uint64)
+            words = philox_words(index, stream, keys[row : row + rows, None])
+            (_normal if kind == "normal" else _uniform)(words, part)
+    numbers = made.reshape(len(keys), 4 * blocks)[:, :count]
+    return torch.from_numpy(np.ascontiguousarray(numbers)).reshape(tuple(shape)).to(seeds.device)
+
+
+def philox_words(index: _Words, stream: int, key: _Words) -> tuple[_Words, _Words, _Words, _Words]:
+    """The four 32-bit words that Philox4x32-10 makes of counter (index, stream), 128 bits, and key: all as uint64.
+
+    Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", with Random123's constants.
+    """
+    key_low, key_high = key & _LOW, key >> _HALF
+    shape = np.broadcast_shapes(index.shape, key.shape)
+    c0, c1 = np.broadcast_to(index & _LOW, shape).copy(), np.broadcast_to(index >> _HALF, shape).copy()
+    c2, c3 = np.full(shape, stream & 0xFFFFFFFF, dtype=np.uint64), np.full(shape, stream >> 32, dtype=np.uint64)
+    product0, product2 = np.empty_like(c0), np.empty_like(c0)
+    for _ in range(10):
+        np.multiply(c0, _FACTORS[0], out=product0)
+        np.multiply(c2, _FACTORS[1], out=product2)
+        np.right_shift(product2, _HALF, out=c0)
+        c0 ^= c1
+        c0 ^= key_low
+        np.right_shift(product0, _HALF, out=c2)
+        c2 ^= c3
+        c2 ^= key_high
+        np.bitwise_and(product2, _LOW, out=c1)
+        np.bitwise_and(product0, _LOW, out=c3)
+        key_low, key_high = (key_low + _KEY_STEPS[0]) & _LOW, (key_high + _KEY_STEPS[1]) & _LOW
+    return c0, c1, c2, c3
+
+
+def _uniform(words: tuple[_Words, ...], out: _Numbers) -> None:
+    """[0, 1) in steps of 2**-24: what float32 holds exactly."""
+    for place, word in enumerate(words):
+        np.multiply((word >> np.uint64(8)).astype(np.float32), np.float32(2**-24), out=out[..., place])
+
+
+def _normal(words: tuple[_Words, ...], out: _Numbers) -> None:
+    """Box-Muller on pairs of words, in float32 as the kernel does: u1 has the same bits on any device."""
+    for place in (0, 2):
+        u1 = words[place].astype(np.float32)
+        u1 *= np.float32(2**-32)
+        u1 += np.float32(2**-33)  # never 0
+        radius = np.sqrt(np.float32(-2) * np.log(u1))
+        # Signed, an angle from -pi to pi: float32 then rounds it half as much as one up to 2 pi.
+        angle = words[place + 1].astype(np.uint32).view(np.int32).astype(np.float32)
+        angle *= np.float32(2 * math.pi * 2**-32)
+        np.multiply(radius, np.cos(angle), out=out[..., place])
+        np.multiply(radius, np.sin(angle), out=out[..., place + 1])

@@ -22,7 +22,7 @@ from condvae.gaussian import Gaussian
 from condvae.noise import NoiseSource, as_noise
 from condvae.observe.observation import Observation
 from condvae.partial import ConditionalVAE
-from condvae.vdvae.encoder import Source
+from condvae.vdvae.encoder import Posterior, Source
 from condvae.vdvae.model import VDVAE, Descent, Score, Step
 
 KLEstimate: TypeAlias = Literal["analytic", "sampled"]
@@ -65,7 +65,7 @@ class Bound(LogProbability):
     """[B, L]: one column per latent group."""
     image_dims: int
     scored_dims: Tensor
-    likelihood_weight: float = 1.0
+    likelihood_weight: float | Tensor = 1.0
     """Factor on the likelihood in `loss` alone."""
 
     @property
@@ -104,7 +104,7 @@ def elbo(vae: VDVAE, x: Tensor, *, noise: NoiseSource, kl: KLEstimate = "analyti
     check_values looks at every pixel for NaN and range, which waits for the device: training turns it off.
     """
     vae.check(x, values=check_values)
-    score = _kl_score(kl, lambda step: step.prior)
+    score = _kl_score(kl, lambda step: step.prior())
     descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
     return _bound(vae, descent, x, _everywhere(x))
 
@@ -130,10 +130,13 @@ def forward(
     vae = model.artifact
     vae.check(x, values=check_values)
     _check_batch(x, observation, values=check_values)
-    c = model.posterior(observation)
+    with vae.aside(observation, for_all=True):
+        c = model.posterior(observation)
+    vae.aside.keep(c)
     # z from q: the states carry no gradient of psi, and with a frozen artifact none at all.
     score = _kl_score(kl, lambda step: c(step.group, step.state, step.prior))
-    descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
+    asks_prior = not isinstance(c, Posterior) or c.asks_prior
+    descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score, asks_prior=asks_prior)
     return _bound(vae, descent, x, _scored(observation, target), likelihood=likelihood)
 
 
@@ -142,7 +145,7 @@ def reverse(
     observation: Observation,
     *,
     noise: NoiseSource,
-    likelihood_weight: float = 1.0,
+    likelihood_weight: float | Tensor = 1.0,
     kl: KLEstimate = "analytic",
     check_values: bool = True,
 ) -> Bound:
@@ -159,7 +162,7 @@ def reverse(
     vae.check(pixels, name="observation.pixels", values=False)
     if check_values:
         observation.check_values()
-    score = _kl_score(kl, lambda step: step.prior)
+    score = _kl_score(kl, lambda step: step.prior())
     descent = vae.descend(model.posterior(observation), batch=len(observation), noise=noise, score=score)
     return _bound(vae, descent, pixels, known[:, 0], likelihood_weight=likelihood_weight)
 
@@ -199,8 +202,8 @@ def importance_weighted(
     q = vae.posterior(x)
 
     def log_weight(step: Step) -> Tensor:
-        explained = c(step.group, step.state, step.prior) if c else step.prior
-        return explained.log_prob(step.z) - step.drawn_from.log_prob(step.z)
+        explained = c(step.group, step.state, step.prior) if c else step.prior()
+        return _total(explained.log_prob(step.z) - step.drawn_from.log_prob(step.z))
 
     log_weights = []
     groups = 0
@@ -221,12 +224,16 @@ def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> Score:
     check_choice(estimate, "the KL estimate", ("analytic", "sampled"))
 
     def analytic(step: Step) -> Tensor:
-        return step.drawn_from.kl_to(other(step))
+        return step.drawn_from.total_kl_to(other(step))
 
     def sampled(step: Step) -> Tensor:
-        return step.drawn_from.log_prob(step.z) - other(step).log_prob(step.z)
+        return _total(step.drawn_from.log_prob(step.z) - other(step).log_prob(step.z))
 
     return analytic if estimate == "analytic" else sampled
+
+
+def _total(values: Tensor) -> Tensor:
+    return values.flatten(1).sum(dim=1)
 
 
 def _scored(observation: Observation, target: Target) -> Tensor:
@@ -258,7 +265,7 @@ def _bound(
     scored: Tensor,
     *,
     likelihood: bool = True,
-    likelihood_weight: float = 1.0,
+    likelihood_weight: float | Tensor = 1.0,
 ) -> Bound:
     return Bound(
         log_likelihood_nats=_sum_pixels(vae, descent.state, x, scored) if likelihood else None,

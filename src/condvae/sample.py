@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from condvae.checks import check_choice, check_whole
-from condvae.noise import NoiseSource, SeededNoise, as_noise
+from condvae.noise import SEED_STREAM, NoiseSource, SeededNoise, as_noise, philox_words
 from condvae.observe.observation import Observation
 from condvae.partial import ConditionalVAE
 from condvae.vdvae.encoder import Source
@@ -74,7 +74,8 @@ def sample_conditional(
     where a completion is wanted.
     """
     observation.check_values()
-    c = model.posterior(observation).repeat(n)
+    check_whole(n, "the number of samples", least=1)
+    c = model.posterior(observation)
     return _draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
 
 
@@ -85,10 +86,13 @@ def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: 
     b's, range(B) for a whole batch; `first` is the first k.
     """
     seed, n, first = operator.index(seed), operator.index(n), operator.index(first)
-    if min(seed, first) < 0:
-        raise ValueError(f"the seed is {seed} and the first sample {first}, expected whole numbers from 0")
-    keys = [(seed, b, k) for b in observations for k in range(first, first + n)]
-    return SeededNoise([int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]) for key in keys])
+    if min(seed, first) < 0 or seed >= 2**64:
+        raise ValueError(
+            f"the seed is {seed} and the first sample {first}, expected whole numbers from 0, the seed below 2**64"
+        )
+    index = np.array([(b << 32) | k for b in observations for k in range(first, first + n)], dtype=np.uint64)
+    low, high, _, _ = philox_words(index, SEED_STREAM, np.array(seed, dtype=np.uint64))
+    return SeededNoise((low | (high << np.uint64(32))).tolist())
 
 
 def _draw(

@@ -13,7 +13,7 @@ from observe.plain_freeform import candidate, draw_stroke
 from torch import Tensor
 
 from condvae.observe import Freeform
-from condvae.observe.freeform import draw_boxes, draw_strokes, under_boxes
+from condvae.observe.freeform import _check_frequent, draw_boxes, draw_strokes, under_boxes
 
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "freeform_mask_statistics.json").read_text()
@@ -208,6 +208,12 @@ def test_ranges_that_cannot_be_met_are_explained(monkeypatch: pytest.MonkeyPatch
         ValueError, match=r"only \d+ of \d+ freeform holes at 32 x 32 hid a share between 0.499 and 0.5"
     ):
         Freeform(low=0.499, high=0.5).draw(100, 32, generator())
+    # What a kernel cannot say is found out before.
+    monkeypatch.setattr("condvae.observe.freeform._TRIES", 200)
+    monkeypatch.setattr("condvae.observe.freeform._RAREST", 0.1)
+    with pytest.raises(ValueError, match=r"only \d+ of \d+ freeform holes at 32 x 32"):
+        _check_frequent(Freeform(low=0.499, high=0.5), 32)
+    _check_frequent(Freeform(), 32)
 
 
 @pytest.mark.parametrize(

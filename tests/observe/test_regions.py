@@ -130,6 +130,17 @@ def test_a_mixture_draws_each_image_from_one_part() -> None:
     assert mixture.draw(0, 8, generator()).shape == (0, 1, 8, 8)
 
 
+def test_a_mixture_chooses_the_same_without_a_look() -> None:
+    n = 2000
+    mixture = Mixture(parts=((Nothing(), 1), (Pixels(least=1.0), 2), (Halves(), 1)))
+    way = torch.rand(n, generator=generator())
+    known = mixture._chosen(way, [0.25, 0.75], 8, generator(1)).double().mean(dim=(1, 2, 3))
+    expected = torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)
+    assert torch.equal(known, expected[torch.bucketize(way, torch.tensor([0.25, 0.75]), right=True)])
+    at_bounds = mixture._chosen(torch.tensor([0.25, 0.75]), [0.25, 0.75], 8, generator())
+    assert at_bounds.double().mean(dim=(1, 2, 3)).tolist() == [1.0, 0.5]
+
+
 def test_a_mixture_keeps_the_distribution_of_its_parts() -> None:
     mixture = Mixture(parts=((Freeform(low=0.2, high=0.4), 1), (Freeform(low=0.6, high=0.8), 1)))
     hidden = 1 - mixture.draw(60, 32, generator()).double().mean(dim=(1, 2, 3))

@@ -24,8 +24,8 @@ def walked(decoder: Decoder, z: list[torch.Tensor]) -> tuple[torch.Tensor, list[
     priors: list[Gaussian] = []
 
     def remember(step: Step) -> torch.Tensor:
-        priors.append(step.prior)
-        return step.z
+        priors.append(step.prior())
+        return step.z.flatten(1).sum(dim=1)
 
     return vae.descend(None, batch=len(z[0]), noise=[], given=z, score=remember).state, priors
 

@@ -1,15 +1,20 @@
 """Freeform holes: boxes and thick strokes at random, the public benchmark of image completion."""
 
+import functools
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from condvae import kernels
 from condvae.checks import check_whole
 from condvae.observe.process import KnownPixels, check_number
 from condvae.observe.strokes import WIDEST, Strokes, covered
+
+if TYPE_CHECKING:
+    from condvae.kernels.freeform import Law
 
 SEGMENTS = (4, 18)
 """A stroke has randint(4, 18) segments."""
@@ -22,6 +27,8 @@ _PIXELS_AT_ONCE = 2**24
 """Bounds the candidates of one round, and so the memory."""
 _TRIES, _RAREST = 30_000, 1e-4
 """After so many candidates, a range that fewer than this share of them meet is refused."""
+_ENOUGH = 8
+"""A range that so many candidates meet before that is frequent enough for the kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +49,10 @@ class Freeform(KnownPixels):
             raise ValueError(f"the hidden share is to lie between {self.low} and {self.high}, expected low below high")
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
-        """The first n of a stream of candidates whose hidden share fits; waits for the device once a round."""
+        """The first n of a stream of candidates whose hidden share fits; waits for the device once a round.
+
+        Where kernels run, each image has a stream of its own, and nothing waits.
+        """
         check_whole(n, "n")
         check_whole(size, "size", least=1)
         # Strictly inside, in whole pixels.
@@ -52,6 +62,8 @@ class Freeform(KnownPixels):
                 f"no whole number of {size} x {size} pixels is a share between {self.low} and {self.high}, "
                 "expected a wider range of hidden shares"
             )
+        if kernels.available(generator.device):
+            return self._draw_by_kernel(n, size, (least, most), generator)
         largest_round = max(1, _PIXELS_AT_ONCE // size**2)
         kept: list[Tensor] = []
         drawn, accepted = 0, 0
@@ -68,6 +80,14 @@ class Freeform(KnownPixels):
             kept.append(known[: n - accepted])
             drawn, accepted = drawn + tries, accepted + len(known)
         return torch.cat(kept) if kept else torch.ones(0, 1, size, size, dtype=torch.bool, device=generator.device)
+
+    def _draw_by_kernel(self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator) -> Tensor:
+        from condvae.kernels.freeform import draw
+
+        if not torch.cuda.is_current_stream_capturing():
+            _check_frequent(self, size)
+        seeds = torch.randint(2**63 - 1, (n,), device=generator.device, generator=generator)
+        return draw(seeds, size, pixels, kernel_law(self, size)).known
 
     def draw_candidates(self, n: int, size: int, generator: torch.Generator) -> Tensor:
         """[n, 1, size, size] bool, whatever share is hidden; shapes do not depend on the draw, nothing waits."""
@@ -108,6 +128,20 @@ class Freeform(KnownPixels):
         """Bounds, not included, on how many small boxes, large boxes and strokes there are."""
         c = min(self.low + self.high, 1)
         return int(10 * c), int(5 * c), int(20 * c)
+
+
+def kernel_law(process: Freeform, size: int) -> "Law":
+    """What the kernel draws from."""
+    from condvae.kernels.freeform import Law
+
+    mean = math.sqrt(2 * size**2) / 8
+    return Law(*process._most, *SEGMENTS, *WIDTHS, TURN, TURN_SPREAD, length=mean, length_spread=mean // 2)
+
+
+@functools.cache
+def _check_frequent(process: Freeform, size: int) -> None:
+    """Refuse a range that hardly any candidate meets, once on the CPU: a kernel cannot say so while it draws."""
+    process.draw(_ENOUGH, size, torch.Generator().manual_seed(0))
 
 
 class _Plan(NamedTuple):

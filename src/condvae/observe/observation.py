@@ -39,6 +39,14 @@ class Observation:
     def __len__(self) -> int:
         return self.y.shape[0]
 
+    def __getitem__(self, rows: slice) -> "Observation":
+        """Some of the observations."""
+        return Observation(
+            y=self.y[rows],
+            known=None if self.known is None else self.known[rows],
+            pixels=None if self.pixels is None else self.pixels[rows],
+        )
+
     def check_values(self) -> None:
         """Raise a ValueError unless y is finite and the known pixels are in [-1, 1]; looks at every number."""
         if not torch.isfinite(self.y).all():

@@ -137,10 +137,13 @@ class Mixture(KnownPixels):
                 raise ValueError(f"the weight of {process.name} is 0, expected more: leave it out instead")
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
-        """Waits for the device once, to draw no more from each part than the images that chose it."""
+        """On the CPU no more is drawn from each part than the images that chose it; on a GPU that would wait for it."""
         weights = torch.tensor([weight for _, weight in self.parts], dtype=torch.float64)
-        bounds = (weights.cumsum(0) / weights.sum())[:-1].to(generator.device, torch.float32)
-        choice = torch.bucketize(torch.rand(n, device=generator.device, generator=generator), bounds, right=True)
+        bounds = (weights.cumsum(0) / weights.sum())[:-1].to(torch.float32)
+        way = torch.rand(n, device=generator.device, generator=generator)
+        if generator.device.type != "cpu":
+            return self._chosen(way, bounds.tolist(), size, generator)
+        choice = torch.bucketize(way, bounds, right=True)
         counts = choice.bincount(minlength=len(self.parts)).tolist()
         drawn = torch.cat(
             [part.draw(count, size, generator) for (part, _), count in zip(self.parts, counts, strict=True)]
@@ -148,6 +151,13 @@ class Mixture(KnownPixels):
         # drawn is in the order of the parts: the j-th of them goes to the image that is j-th by its choice.
         known = torch.empty_like(drawn)
         known[choice.argsort(stable=True)] = drawn
+        return known
+
+    def _chosen(self, way: Tensor, bounds: list[float], size: int, generator: torch.Generator) -> Tensor:
+        """Every part for every image, the k-th where `way` [n] lies from bounds[k - 1] up to bounds[k]."""
+        known, *others = (part.draw(len(way), size, generator) for part, _ in self.parts)
+        for bound, other in zip(bounds, others, strict=True):
+            known = torch.where((way >= bound)[:, None, None, None], other, known)
         return known
 
     def to_dict(self) -> dict[str, Any]:

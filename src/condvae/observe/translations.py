@@ -18,7 +18,10 @@ _REC_601 = (0.299, 0.587, 0.114)
 
 @dataclass(frozen=True, kw_only=True)
 class Edges(Process):
-    """Edges to photos: dark lines on white, in as many channels as the image has."""
+    """Edges to photos: dark lines on white, in as many channels as the image has.
+
+    Waits for the device, to see whether edges still grow: no part of a CUDA graph.
+    """
 
     name: ClassVar[str] = "edges"
 
@@ -99,7 +102,7 @@ class Label(Process):
         return self.classes
 
     def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        """Looks at every label, which waits for the device."""
+        """Looks at every label, which waits for the device; in a CUDA graph, a wrong one stops the device instead."""
         planes = self._holds(batch).to(batch.x.dtype)[:, :, None, None]
         return Observation(y=planes.expand(-1, -1, *batch.x.shape[2:]).contiguous())
 
@@ -109,7 +112,8 @@ class Label(Process):
         if labels is None:
             raise ValueError("the images have no labels, expected a data set with labels to observe them")
         if labels.ndim == 1:
-            if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+            fits = (labels >= 0) & (labels < self.classes)
+            if not _all(fits, "labels are not from 0 to classes - 1"):
                 raise ValueError(
                     f"labels run from {int(labels.min())} to {int(labels.max())}, "
                     f"expected 0 to {self.classes - 1}: give label,classes=N"
@@ -117,7 +121,7 @@ class Label(Process):
             return labels[:, None] == torch.arange(self.classes, device=labels.device)
         if labels.ndim != 2 or labels.shape[1] != self.classes:
             raise ValueError(f"labels have shape {tuple(labels.shape)}, expected [B] or [B, {self.classes}]")
-        if ((labels != 0) & (labels != 1)).any():
+        if not _all((labels == 0) | (labels == 1), "findings hold other values than 0 and 1"):
             raise ValueError("findings hold other values than 0 and 1, expected 1 where one holds")
         return labels
 
@@ -152,4 +156,14 @@ def luminance(x: Tensor) -> Tensor:
         return x
     if x.shape[1] != 3:
         raise ValueError(f"images have {x.shape[1]} channels, expected 3 (red, green, blue) or 1 (grey)")
-    return (x * x.new_tensor(_REC_601).view(3, 1, 1)).sum(dim=1, keepdim=True)
+    # Weights as plain numbers: a tensor of them would have to be copied to the device.
+    red, green, blue = (weight * x[:, i : i + 1] for i, weight in enumerate(_REC_601))
+    return red + green + blue
+
+
+def _all(holds: Tensor, complaint: str) -> bool:
+    """Whether it holds everywhere; while a CUDA graph is captured, which cannot look, the device asserts it."""
+    if holds.is_cuda and torch.cuda.is_current_stream_capturing():
+        torch._assert_async(holds.all(), complaint)
+        return True
+    return bool(holds.all())

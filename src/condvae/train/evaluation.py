@@ -45,8 +45,7 @@ def evaluate(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
     chunks = np.split(np.arange(len(images)), range(CHUNK, len(images), CHUNK))
     for number in range(world.rank, len(chunks), world.size):
         batch = images.take(chunks[number]).to(world.device).batch()
-        with step.autocast():
-            bound = step.task.bound(batch, seeds.generator(number, world.device), complete=True)
+        bound = step.bound(batch, seeds.generator(number, world.device))
         loss, log_likelihood = -bound.nats.double() / dims, bound.log_likelihood_nats
         assert log_likelihood is not None
         figures = torch.stack((torch.ones_like(loss), loss, loss.square(), log_likelihood.double()), dim=1)

@@ -2,17 +2,19 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from PIL import Image
+from torch import Tensor
 
 from condvae.data import ImageSet, Order, deliver
 from condvae.train.checkpoint import Checkpoints, Position
 from condvae.train.evaluation import Evaluation, by_resolution, evaluate, spread
 from condvae.train.logs import RunLog, duration
+from condvae.train.memory import peak_gigabytes
 from condvae.train.options import TrainingOptions
 from condvae.train.recovery import Diverged, Recovery
 from condvae.train.run_folder import RunFolder
@@ -20,6 +22,12 @@ from condvae.train.schedule import Budget, Stopwatch
 from condvae.train.seeds import Seeds
 from condvae.train.signals import Stopped, StopSignals
 from condvae.train.step import MicroBatch, Progress, TrainingStep
+
+
+class TakeStep(Protocol):
+    """A training step, or what calls one."""
+
+    def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None: ...
 
 
 class Loop:
@@ -36,10 +44,12 @@ class Loop:
         folder: RunFolder,
         log: RunLog,
         stopwatch: Stopwatch,
+        take_step: TakeStep | None = None,
         draw_sheet: Callable[[], Image.Image],
         save_model: Callable[[Path, dict[str, Any]], None],
     ) -> None:
         self.options, self.step, self.world = options, step, step.world
+        self.take_step = take_step or step
         self.train, self.folder, self.log, self.stopwatch = train, folder, log, stopwatch
         # Evenly over the set: its images may lie ordered by class.
         self.held_out_name = held_out_name
@@ -98,7 +108,7 @@ class Loop:
         self.step.task.prepare(done)
         factor = self.schedule.factor(done, self.budget.progress(done)) * self.position.lr_scale
         self.lr.fill_(self.options.lr * factor)
-        self.step(micro_batches, self.lr, shards=self.shards)
+        self.take_step(micro_batches, self.lr, shards=self.shards)
         self.recovery.move(step=done + 1)
 
     def _after_step(self, signals: StopSignals) -> bool:
@@ -144,9 +154,10 @@ class Loop:
                 self.save_model(self.folder.model, self.record())
         self.recovery.save()
         self._sheet()
-        took = self.stopwatch()
-        self.log.record("end", self.position.step, elapsed=took)
-        self.log.say(f"finished after {self.position.step:,} steps and {duration(took)}: {self.folder.model}")
+        took, peak = self.stopwatch(), peak_gigabytes(self.world.device)
+        self.log.record("end", self.position.step, elapsed=took, peak_memory_gb=peak)
+        memory = "" if peak is None else f", peak memory {peak:.1f} GB"
+        self.log.say(f"finished after {self.position.step:,} steps and {duration(took)}{memory}: {self.folder.model}")
 
     def _refuse_wreckage(self) -> None:
         """No model is written of a run that learnt nothing; one that hardly did gets a warning."""

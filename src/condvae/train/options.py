@@ -85,8 +85,11 @@ class TrainingOptions:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """bf16: networks in bfloat16, KLs and likelihoods in float32. auto: bf16 on a GPU, fp32 on a CPU."""
     recompute: Literal["auto", "yes", "no"] = "auto"
-    """Compute activations again in the backward pass instead of keeping them. auto: for images of 256 pixels and
-    more."""
+    """Compute activations again in the backward pass instead of keeping them: slower, smaller. auto: where they would
+    take more than 60 % of the GPU's memory; on a CPU, for images of 256 pixels and more."""
+    engine: Literal["auto", "plain"] = "auto"
+    """auto: fused kernels and CUDA graphs where the GPU and the precision allow them. plain: torch's own operations,
+    one by one: slower, and what the other is held to."""
 
     log_every: int = 50
     """Steps between lines of the log; also how often a run looks for divergence and at the clock."""
@@ -110,7 +113,7 @@ class TrainingOptions:
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
         {
             "data", "artifact", "init", "out", "preset", "resume", "residency", "workers", "steps", "minutes", "device",
-            "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "tensorboard", "wandb",
+            "engine", "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "tensorboard", "wandb",
         }
     )  # fmt: skip
 

@@ -24,9 +24,11 @@ from condvae.objectives import Target
 from condvae.observe.process import KnownPixels, Process
 from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.sheets import conditional_sheet, unconditional_sheet
+from condvae.train.capture import Capture, why_not_fused
 from condvae.train.evaluation import spread
 from condvae.train.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
 from condvae.train.loop import Loop
+from condvae.train.memory import recomputes
 from condvae.train.options import ConditionOptions, PretrainOptions, TrainingOptions
 from condvae.train.run_folder import RunFolder
 from condvae.train.schedule import Budget, Stopwatch
@@ -40,7 +42,6 @@ from condvae.vdvae.blocks import recompute_activations
 M = TypeVar("M", bound=nn.Module)
 
 _SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each
-_LARGE = 256  # pixels from which activations are recomputed
 
 
 def pretrain(options: PretrainOptions) -> Path:
@@ -182,12 +183,17 @@ def _train(
             log.warn("no images are held out: evaluations are on training images and say nothing of new ones")
             held_out = dataset.train
         task.model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        large = task.vae.config.image_size >= _LARGE
-        if options.recompute == "yes" or (options.recompute == "auto" and large):
+        micro, _ = options.micro_batches(world.size)
+        if recomputes(options.recompute, task, micro, world.device):
             recompute_activations(task.model if task.needs_whole_network else task.model.partial)  # type: ignore[arg-type]
+            log.say("activations are computed again in the backward pass, to save memory")
         flip = dataset.flips if options.flip == "auto" else options.flip == "yes"
-        step = TrainingStep(task, options.rule, world, precision=_precision(options, world), flip=flip)
+        precision = _precision(options, world)
+        obstacle = "that was asked for" if options.engine == "plain" else why_not_fused(world.device, precision)
+        step = TrainingStep(task, options.rule, world, precision=precision, flip=flip, fused=obstacle is None)
         log.say(f"training {len(step.flat):,} weights on {world.size} x {world.device.type}, {step.precision}")
+        if obstacle:
+            log.say(f"plain torch operations, without fused kernels: {obstacle}")
 
         def draw_sheet() -> Image.Image:
             batch = held_out.take(spread(len(held_out), _SHOWN)).to(world.device).batch()
@@ -207,6 +213,7 @@ def _train(
             folder=folder,
             log=log,
             stopwatch=stopwatch,
+            take_step=step if options.engine == "plain" or world.device.type == "cpu" else Capture(step, log.say),
             draw_sheet=draw_sheet,
             save_model=save_model,
         )

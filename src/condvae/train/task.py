@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Literal, TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from condvae import objectives
 from condvae.batch import Batch
@@ -60,14 +60,18 @@ class Conditioning(Task):
         check_choice(objective, "the objective", ("forward", "reverse"))
         self.model, self.vae, self.process = model, model.artifact, process
         self.objective, self.target, self.anneal = objective, target, anneal
-        self.likelihood_weight = 1.0
+        self.likelihood_weight: float | Tensor = 1.0
         self.trains_artifact = model.trains_artifact
         # z comes from c under the reverse objective, so its gradient passes through the frozen decoder.
         self.needs_whole_network = self.trains_artifact or objective == "reverse"
 
     def prepare(self, step: int) -> None:
         """IPA-R: the likelihood's weight rises to 1 over the first `anneal` steps."""
-        self.likelihood_weight = min(1.0, (step + 1) / self.anneal) if self.anneal else 1.0
+        if self.anneal:
+            # A tensor that is written anew: a captured step reads it at every replay.
+            if not isinstance(self.likelihood_weight, Tensor):
+                self.likelihood_weight = self.vae.decoder.gain.new_ones(())
+            self.likelihood_weight.fill_(min(1.0, (step + 1) / self.anneal))
 
     def bound(self, batch: Batch, generator: torch.Generator, *, complete: bool) -> Bound:
         model: ConditionalVAE = self.model  # type: ignore[assignment]

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,9 @@ from torch import Tensor, nn
 from condvae.gaussian import Gaussian
 from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import Stage, VDVAEConfig
+
+if TYPE_CHECKING:
+    from condvae.vdvae.fusing import Fused
 
 
 class LatentBlock(nn.Module):
@@ -24,15 +28,37 @@ class LatentBlock(nn.Module):
         self.residual = residual_block(stage)
         nn.init.zeros_(self.prior.c4.weight)
 
-    def look(self, state: Tensor) -> tuple[Gaussian, Tensor]:
-        """The prior p(z_l | z_<l), and the feature f(h)."""
-        raw, feature = self.prior(state).split(self.split, dim=1)
-        return Gaussian.from_network(raw, self.scales), feature
+    def look(self, state: Tensor, *, prior: bool = True) -> "Looked":
+        """What this block makes of h before z_l is known; prior: whether `prior_of` will be asked."""
+        fused = self.prior.fused
+        return fused.look(state, prior=prior) if fused else Looked(self.prior.hidden(state))
 
-    def take_in(self, state: Tensor, feature: Tensor, z: Tensor) -> Tensor:
-        """The state that carries z_l too."""
-        merged: Tensor = self.residual(state + feature + self.projection(z))
-        return merged
+    def prior_of(self, looked: "Looked") -> Gaussian:
+        """p(z_l | z_<l)"""
+        assert not looked.half_way, "the prior was not to be asked for"
+        fused, statistics = self.prior.fused, self.split[0]
+        if fused:
+            return fused.gaussian(fused.statistics(looked, statistics), self.scales)
+        return Gaussian.from_network(self.prior.outputs(looked.hidden, 0, statistics), self.scales)
+
+    def take_in(self, state: Tensor, looked: "Looked", z: Tensor) -> Tensor:
+        """The state that carries z_l too: h + f(h) + projection(z), through the residual block."""
+        fused, statistics = self.prior.fused, self.split[0]
+        if fused:
+            merged = fused.merge(state, looked, z, first=statistics)
+        else:
+            merged = state + self.prior.outputs(looked.hidden, statistics) + self.projection(z)
+        taken_in: Tensor = self.residual(merged)
+        return taken_in
+
+
+class Looked(NamedTuple):
+    """A latent block's view of the state."""
+
+    hidden: Tensor
+    """What the last convolution of the prior's block works on."""
+    half_way: bool = False
+    """The last but one has not been applied yet."""
 
 
 def residual_block(stage: Stage) -> Block:
@@ -46,6 +72,7 @@ class Decoder(nn.Module):
     def __init__(self, config: VDVAEConfig) -> None:
         super().__init__()
         self.stages = config.decoder_stages
+        self.fused: Fused | None = None
         finest = self.stages[-1]
         self.starts = nn.ParameterDict(
             {
@@ -78,14 +105,16 @@ class Decoder(nn.Module):
     def enter(self, stage: Stage, coarser: Tensor | None, batch: int) -> Tensor:
         """The state at a new resolution: its bias image, plus the state before it, upsampled and cut to width."""
         r = stage.resolution
+        factor = 1 if coarser is None else r // coarser.shape[-1]
         if str(r) in self.starts:
             start: Tensor = self.starts[str(r)].expand(batch, -1, -1, -1)
         else:
             start = self.gain.new_zeros(1, 1, 1, 1).expand(batch, stage.width, r, r)
+        if self.fused:
+            return self.fused.enter(start, coarser, factor, stage.width)
         if coarser is None:
             return start
-        upsampled = F.interpolate(coarser, scale_factor=r // coarser.shape[-1], mode="nearest")
-        return start + fit_channels(upsampled, stage.width)
+        return start + fit_channels(F.interpolate(coarser, scale_factor=factor, mode="nearest"), stage.width)
 
     def leave(self, state: Tensor) -> Tensor:
         """The finest state after gain and bias: [B, width, H, W]."""

@@ -5,17 +5,21 @@ The encoder and the partial encoder are the same network with different inputs, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from condvae.checks import check_whole
 from condvae.gaussian import Gaussian, Scales
 from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import VDVAEConfig
 
-Source: TypeAlias = Callable[[int, Tensor, Gaussian], Gaussian]
+if TYPE_CHECKING:
+    from condvae.vdvae.fusing import FusedBlock
+
+Prior: TypeAlias = Callable[[], Gaussian]
+"""p(z_l | z_<l), computed when it is first asked for: not everybody needs it."""
+Source: TypeAlias = Callable[[int, Tensor, Prior], Gaussian]
 """(group l, decoder state h, prior p(z_l | z_<l)) -> a distribution of z_l: the prior itself, q(. | x) or c(. | y)."""
 
 
@@ -83,28 +87,35 @@ class Encoder(nn.Module):
         """Run the pyramid once; the result answers for every group."""
         if x.ndim != 4 or x.shape[1] != self.channels:
             raise ValueError(f"the encoder's input has shape {tuple(x.shape)}, expected [B, {self.channels}, H, W]")
-        return Posterior(self, self.pyramid(x))
+        # Every head begins with GELU: once for all of them.
+        activations = {r: F.gelu(a) for r, a in self.pyramid(x).items() if r in self.resolutions}
+        return Posterior(self, activations)
 
-    def gaussian(self, group: int, state: Tensor, activation: Tensor, prior: Gaussian) -> Gaussian:
-        """The distribution of z_l given the decoder's state, and the input through its activation."""
-        raw: Tensor = self.heads[group](torch.cat((state, activation), dim=1))
-        if self.relative:
-            return prior.shifted_by(Gaussian.from_network(raw))
-        return Gaussian.from_network(raw, self.scales)
+    def gaussian(self, group: int, state: Tensor, activation: Tensor, prior: Prior) -> Gaussian:
+        """The distribution of z_l given the decoder's state, and the input through its activation (after GELU)."""
+        head = self.heads[group]
+        raw: Tensor = head(state, activation)
+        scales: Scales = "log_std" if self.relative else self.scales
+        fused: FusedBlock | None = head.fused  # type: ignore[assignment]
+        gaussian = fused.gaussian(raw, scales) if fused else Gaussian.from_network(raw, scales)
+        return prior().shifted_by(gaussian) if self.relative else gaussian
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """An encoder that has seen its input: a `Source` of distributions, group by group down the decoder."""
+    """An encoder that has seen its input: a `Source` of distributions, group by group down the decoder.
+
+    The decoder may hold n states for each input, beside each other: one encoding serves them all.
+    """
 
     encoder: Encoder
     activations: Mapping[int, Tensor]
 
-    def __call__(self, group: int, state: Tensor, prior: Gaussian) -> Gaussian:
+    @property
+    def asks_prior(self) -> bool:
+        """Whether the distributions are differences from the prior's."""
+        return self.encoder.relative
+
+    def __call__(self, group: int, state: Tensor, prior: Prior) -> Gaussian:
         activation = self.activations[self.encoder.resolutions[group]]
         return self.encoder.gaussian(group, state, activation, prior)
-
-    def repeat(self, n: int) -> "Posterior":
-        """The same input n times over ([B] -> [B * n], copies beside each other) for the price of one encoding."""
-        check_whole(n, "the number of samples", least=1)
-        return Posterior(self.encoder, {r: a.repeat_interleave(n, dim=0) for r, a in self.activations.items()})

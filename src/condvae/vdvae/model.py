@@ -1,5 +1,6 @@
 """The artifact: a hierarchical VAE, and the one walk down its decoder that everything else is made of."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -11,9 +12,10 @@ from torch import Tensor, nn
 from condvae.gaussian import Gaussian
 from condvae.noise import NoiseSource, as_noise
 from condvae.pixels import check_images, to_levels
+from condvae.vdvae.aside import Aside
 from condvae.vdvae.config import VDVAEConfig
-from condvae.vdvae.decoder import Decoder, LatentBlock
-from condvae.vdvae.encoder import Encoder, Posterior, Source
+from condvae.vdvae.decoder import Decoder, LatentBlock, Looked
+from condvae.vdvae.encoder import Encoder, Posterior, Prior, Source
 
 
 class Step(NamedTuple):
@@ -22,7 +24,7 @@ class Step(NamedTuple):
     group: int
     state: Tensor
     """h: carries z_<l."""
-    prior: Gaussian
+    prior: Prior
     """p(z_l | z_<l)"""
     drawn_from: Gaussian
     """What z was drawn from: the prior, q(z_l | z_<l, x) or c(z_l | z_<l, y)."""
@@ -30,6 +32,7 @@ class Step(NamedTuple):
 
 
 Score: TypeAlias = Callable[[Step], Tensor]
+"""A number for each image, [B]."""
 
 
 class Descent(NamedTuple):
@@ -40,7 +43,7 @@ class Descent(NamedTuple):
     latents: list[Tensor]
     """z_1, ..., z_L."""
     scores: Tensor
-    """[B, L]: the score of every step, summed over the group's latents; [B, 0] if none was asked for."""
+    """[B, L]: the score of every step; [B, 0] if none was asked for."""
 
 
 class VDVAE(nn.Module):
@@ -52,6 +55,8 @@ class VDVAE(nn.Module):
         self.likelihood = config.likelihood
         self.encoder = Encoder(config, config.channels)
         self.decoder = Decoder(config)
+        self.aside, self.ahead = Aside(), Aside()
+        """Where scores are computed, which nothing on the way down waits for; and what z_l does not depend on."""
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None:
         """Raise a ValueError unless x is a batch of this model's images."""
@@ -76,20 +81,22 @@ class VDVAE(nn.Module):
         *,
         batch: int,
         noise: NoiseSource,
-        temperature: float | Sequence[float] = 1.0,
+        temperature: float | Sequence[float] | Tensor = 1.0,
         given: Sequence[Tensor | None] = (),
         score: Score | None = None,
         first_stream: int = 0,
+        asks_prior: bool = True,
     ) -> Descent:
         """Draw z_1, ..., z_L from `source` (None: the prior) and carry them down to the pixels.
 
-        temperature: factor on every standard deviation, one number or one per group.
+        temperature: factor on every standard deviation, one number or one per group; a tensor, [L], is not looked at.
         given: fixed latents; where it ends or holds None, z is drawn.
         score: asked at every step, e.g. for a KL divergence; steps are not kept, so memory stays bounded.
+        asks_prior: False promises that source and score do not ask for the prior, which saves work.
         first_stream: group l draws from the noise's stream first_stream + l; another value gives other numbers.
         """
         noise = as_noise(noise)
-        temperatures = self._per_group(temperature)
+        temperatures = self.per_group(temperature)
         if len(given) > len(temperatures):
             raise ValueError(f"{len(given)} latents were given, but the model has {len(temperatures)} groups")
         latents: list[Tensor] = []
@@ -102,27 +109,39 @@ class VDVAE(nn.Module):
                     state = block(state)
                     continue
                 group = len(latents)
-                prior, feature = block.look(state)
-                drawn_from = source(group, state, prior) if source else prior
+                with self.ahead():
+                    looked = block.look(state, prior=asks_prior or source is None)
+                prior = functools.cache(functools.partial(self._prior, block, looked))
+                drawn_from = source(group, state, prior) if source else prior()
                 z = given[group] if group < len(given) else None
                 if z is None:
-                    numbers = noise.normal(first_stream + group, drawn_from.mean.shape, state.device)
-                    z = drawn_from.sample(numbers, temperatures[group])
+                    z = drawn_from.draw(noise, first_stream + group, temperatures[group])
                 _check_latents(z, drawn_from, group)
                 latents.append(z)
                 if score:
-                    scores.append(score(Step(group, state, prior, drawn_from, z)).flatten(1).sum(dim=1))
-                state = block.take_in(state, feature, z)
+                    step = Step(group, state, prior, drawn_from, z)
+                    with self.aside(step):
+                        scores.append(score(step))
+                self.ahead.join()
+                state = block.take_in(state, looked, z)
         assert state is not None  # a config has at least one decoder stage
+        self.aside.join()
         by_group = torch.stack(scores, dim=1) if score else state.new_zeros(batch, 0)
         return Descent(self.decoder.leave(state), latents, by_group)
+
+    def _prior(self, block: LatentBlock, looked: Looked) -> Gaussian:
+        self.ahead.join()
+        return block.prior_of(looked)
 
     def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
         """log p(pixel | z) of each pixel in nats, [B, H, W], for a descent's state and images in [-1, 1]."""
         return self.likelihood.log_prob(self.decoder.pixel_parameters(state), x)
 
-    def _per_group(self, temperature: float | Sequence[float]) -> list[float]:
+    def per_group(self, temperature: float | Sequence[float] | Tensor) -> Sequence[float | Tensor]:
+        """One temperature for each group of latents."""
         groups = len(self.config.group_stages)
+        if isinstance(temperature, Tensor):
+            return temperature.expand(groups).unbind()
         values = np.asarray(temperature, dtype=np.float64)
         temperatures = [float(value) for value in (np.full(groups, values) if values.ndim == 0 else values)]
         if len(temperatures) != groups:

@@ -1,0 +1,323 @@
+"""The building block of VD-VAE out of fused convolutions, with its gradients.
+
+The block's four convolutions are split where the decoder needs it: `hidden` (the first three) ends before GELU, and
+`outputs` (the last) begins with it. Weights are in half precision, sums and biases in float32. Gradients of weights are
+added where the caller keeps them, by the kernel that sums them; autograd only carries those of images.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from condvae.kernels.convolution import Kernel, Part, Shape, convolve
+from condvae.kernels.double_convolution import convolve_twice
+from condvae.kernels.weight_gradient import WeightGradients
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One convolution: what kernels read, and where its gradients go."""
+
+    weight: Tensor
+    """[N, K, 1, 1] or [N, K, 3, 3] in half precision."""
+    bias: Tensor
+    """[N] float32"""
+    weight_gradient: Tensor | None = None
+    """Float32, in the layout of `weight`; None: frozen."""
+    bias_gradient: Tensor | None = None
+
+    @property
+    def kernel(self) -> Kernel:
+        return Kernel.of(self.weight)
+
+    def rows(self, first: int, last: int) -> "Weights":
+        """The part that gives outputs first..last - 1."""
+        parts = (self.weight, self.bias, self.weight_gradient, self.bias_gradient)
+        return Weights(*(None if part is None else part[first:last] for part in parts))  # type: ignore[arg-type]
+
+
+_ROWS_THAT_PAY = 4_000
+
+
+def pays(x: Tensor) -> bool:
+    """Whether the last two convolutions are faster as one kernel: not where a few pixels leave the GPU idle anyway."""
+    return x.shape[0] * x.shape[2] * x.shape[3] >= _ROWS_THAT_PAY
+
+
+def without_gradients(
+    x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], *, add: bool, dtype: torch.dtype
+) -> Tensor:
+    """The whole block where nothing is trained."""
+    if pays(x):
+        return second_half(half_way(x, beside, layers), layers, add=x if add else None, dtype=dtype)
+    shape, rows, last = Shape(*x.shape[2:]), _rows(x), layers[3]
+    h, _ = _hidden(rows, None if beside is None else _rows(beside), layers[:3], shape, keep=False)
+    part = Part(h, last.kernel, gelu=True)
+    y = convolve(part, shape=shape, bias=last.bias, add=rows if add else None, dtype=dtype).out
+    return _images(y, x.shape[0], shape)
+
+
+def half_way(x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...]) -> Tensor:
+    """GELU(c2(GELU(c1(GELU(x), beside)))), for `second_half`."""
+    shape = Shape(*x.shape[2:])
+    one, two = _inputs(_rows(x), None if beside is None else _rows(beside), layers[0])
+    a1 = convolve(one, two, shape=shape, bias=layers[0].bias, gelu_out=True).out
+    a2 = convolve(Part(a1, layers[1].kernel), shape=shape, bias=layers[1].bias, gelu_out=True).out
+    return _images(a2, x.shape[0], shape)
+
+
+def second_half(
+    half: Tensor,
+    layers: tuple[Weights, ...],
+    *,
+    z: Tensor | None = None,
+    projection: Weights | None = None,
+    add: Tensor | None = None,
+    dtype: torch.dtype,
+) -> Tensor:
+    """c4(GELU(c3(half))) [+ projection(z)] [+ add]"""
+    shape, third, last = Shape(*half.shape[2:]), layers[2], layers[3]
+    beside, bias = None, last.bias
+    if projection is not None:
+        assert z is not None
+        beside, bias = Part(_rows(z), projection.kernel), bias + projection.bias
+    y = convolve_twice(
+        _rows(half),
+        third.kernel,
+        third.bias,
+        last.kernel,
+        bias,
+        shape=shape,
+        beside=beside,
+        add=None if add is None else _rows(add),
+        dtype=dtype,
+    )
+    return _images(y, half.shape[0], shape)
+
+
+class _Saved(NamedTuple):
+    """What the backward pass needs of the first three convolutions."""
+
+    g: Tensor
+    """GELU(x)"""
+    h1: Tensor
+    a1: Tensor
+    h2: Tensor
+    a2: Tensor
+
+
+class Hidden(torch.autograd.Function):
+    """h = c3(GELU(c2(GELU(c1(GELU(x), beside))))): channels beside x have been through GELU already."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, beside: Tensor | None, anchor: Tensor, layers: tuple[Weights, ...], recompute: bool
+    ) -> Tensor:
+        shape = Shape(*x.shape[2:])
+        rows, rows_beside = _rows(x), None if beside is None else _rows(beside)
+        trains = any(ctx.needs_input_grad)
+        h, saved = _hidden(rows, rows_beside, layers, shape, keep=trains and not recompute)
+        if trains:
+            ctx.shape, ctx.layers, ctx.batch = shape, layers, x.shape[0]
+            # x itself only where its gradient passes through GELU, or everything is computed again.
+            ctx.save_for_backward(rows if ctx.needs_input_grad[0] or not saved else None, rows_beside, *(saved or ()))
+        return _images(h, x.shape[0], shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dh: Tensor) -> tuple[Tensor | None, ...]:
+        x, beside, *kept = ctx.saved_tensors
+        if not kept:
+            _, saved = _hidden(x, beside, ctx.layers, ctx.shape, keep=True)
+            kept = list(saved or ())
+        gradients = _gradients(ctx.layers, len(kept[0]))
+        dx, dbeside = _hidden_backward(ctx, _rows(dh), x, beside, _Saved(*kept), gradients)
+        return dx, dbeside, None, None, None
+
+
+class Outputs(torch.autograd.Function):
+    """y = c4(GELU(h)) [+ projection(z)] [+ add]"""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        z: Tensor | None,
+        add: Tensor | None,
+        anchor: Tensor,
+        last: Weights,
+        projection: Weights | None,
+        dtype: torch.dtype | None,
+    ) -> Tensor:
+        shape = Shape(*h.shape[2:])
+        rows, rows_z = _rows(h), None if z is None else _rows(z)
+        beside = None
+        bias = last.bias
+        if projection is not None:
+            assert rows_z is not None
+            beside = Part(rows_z, projection.kernel)
+            bias = bias + projection.bias
+        trains = any(ctx.needs_input_grad)
+        y, _, activated = convolve(
+            Part(rows, last.kernel, gelu=True),
+            beside,
+            shape=shape,
+            bias=bias,
+            add=None if add is None else _rows(add),
+            keep_activated=trains,
+            dtype=dtype,
+        )
+        if trains:
+            ctx.shape, ctx.last, ctx.projection, ctx.batch = shape, last, projection, h.shape[0]
+            ctx.save_for_backward(rows, activated, rows_z)
+        return _images(y, h.shape[0], shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        h, activated, z = ctx.saved_tensors
+        last, projection, shape = ctx.last, ctx.projection, ctx.shape
+        rows = _rows(dy.to(h.dtype))
+        dh = dz = None
+        if ctx.needs_input_grad[0]:
+            dh = _images(convolve(Part(rows, last.kernel.transposed), shape=shape, slope_of=h).out, ctx.batch, shape)
+        if projection is not None and ctx.needs_input_grad[1]:
+            dz = _images(convolve(Part(rows, projection.kernel.transposed), shape=shape).out, ctx.batch, shape)
+        gradients = _gradients((last, projection) if projection is not None else (last,), len(rows))
+        if gradients is not None:
+            if last.weight_gradient is not None:
+                gradients.add(last.weight_gradient, last.bias_gradient, rows, activated, shape=shape)
+            if projection is not None and projection.weight_gradient is not None:
+                gradients.add(projection.weight_gradient, projection.bias_gradient, rows, z, shape=shape)
+            gradients.finish()
+        return dh, dz, dy if ctx.needs_input_grad[2] else None, None, None, None, None
+
+
+class Whole(torch.autograd.Function):
+    """c4(GELU(hidden(x))) [+ x]: the block at one go, so that the gradient of the residual needs no pass of its own."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        beside: Tensor | None,
+        anchor: Tensor,
+        layers: tuple[Weights, ...],
+        adds_input: bool,
+        recompute: bool,
+        dtype: torch.dtype | None,
+    ) -> Tensor:
+        shape = Shape(*x.shape[2:])
+        rows, rows_beside = _rows(x), None if beside is None else _rows(beside)
+        trains = any(ctx.needs_input_grad)
+        keep = trains and not recompute
+        h, saved = _hidden(rows, rows_beside, layers[:3], shape, keep=keep)
+        y, _, a = convolve(
+            Part(h, layers[3].kernel, gelu=True),
+            shape=shape,
+            bias=layers[3].bias,
+            add=rows if adds_input else None,
+            keep_activated=keep,
+            dtype=dtype,
+        )
+        if trains:
+            ctx.shape, ctx.layers, ctx.batch, ctx.adds_input = shape, layers, x.shape[0], adds_input
+            kept = (h, a, *saved) if saved else ()
+            ctx.save_for_backward(rows if ctx.needs_input_grad[0] or not saved else None, rows_beside, *kept)
+        return _images(y, x.shape[0], shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, beside, *kept = ctx.saved_tensors
+        if not kept:
+            h, saved = _hidden(x, beside, ctx.layers[:3], ctx.shape, keep=True)
+            kept = [h, F.gelu(h), *(saved or ())]
+        h, a, *inner = kept
+        rows = _rows(dy.to(h.dtype))
+        last, gradients = ctx.layers[3], _gradients(ctx.layers, len(rows))
+        if gradients is not None:
+            gradients.add(last.weight_gradient, last.bias_gradient, rows, a, shape=ctx.shape)
+        dh = convolve(Part(rows, last.kernel.transposed), shape=ctx.shape, slope_of=h).out
+        add = rows if ctx.adds_input else None
+        dx, dbeside = _hidden_backward(ctx, dh, x, beside, _Saved(*inner), gradients, add=add)
+        return dx, dbeside, None, None, None, None, None
+
+
+def _hidden(
+    x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], shape: Shape, *, keep: bool
+) -> tuple[Tensor, _Saved | None]:
+    first, second, third = layers
+    one, two = _inputs(x, beside, first)
+    a1, h1, g = convolve(one, two, shape=shape, bias=first.bias, gelu_out=True, keep_pre=keep, keep_activated=keep)
+    a2, h2, _ = convolve(Part(a1, second.kernel), shape=shape, bias=second.bias, gelu_out=True, keep_pre=keep)
+    h = convolve(Part(a2, third.kernel), shape=shape, bias=third.bias).out
+    if not keep:
+        return h, None
+    assert g is not None and h1 is not None and h2 is not None
+    return h, _Saved(g, h1, a1, h2, a2)
+
+
+def _inputs(x: Tensor, beside: Tensor | None, first: Weights) -> tuple[Part, Part | None]:
+    kernel, k = first.kernel, x.shape[1]
+    one = Part(x, kernel.columns(0, k), gelu=True)
+    return one, None if beside is None else Part(beside, kernel.columns(k, kernel.inputs))
+
+
+def _hidden_backward(
+    ctx: Any,
+    dh: Tensor,
+    x: Tensor | None,
+    beside: Tensor | None,
+    saved: _Saved,
+    gradients: WeightGradients | None,
+    *,
+    add: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients by x and beside; those of weights are added up. add: what else reaches x."""
+    shape, (first, second, third) = ctx.shape, ctx.layers[:3]
+    k = saved.g.shape[1]
+    dh2 = convolve(Part(dh, third.kernel.transposed), shape=shape, slope_of=saved.h2).out
+    dh1 = convolve(Part(dh2, second.kernel.transposed), shape=shape, slope_of=saved.h1).out
+    if gradients is not None:
+        gradients.add(third.weight_gradient, third.bias_gradient, dh, saved.a2, shape=shape)
+        gradients.add(second.weight_gradient, second.bias_gradient, dh2, saved.a1, shape=shape)
+        gradients.add(first.weight_gradient, first.bias_gradient, dh1, saved.g, shape=shape)
+        if beside is not None:
+            gradients.add(first.weight_gradient, None, dh1, beside, shape=shape, column=k)
+        gradients.finish()
+    dx = dbeside = None
+    if ctx.needs_input_grad[0]:
+        back = Part(dh1, first.kernel.columns(0, k).transposed)
+        dx = _images(convolve(back, shape=shape, slope_of=x, add=add).out, ctx.batch, shape)
+    if beside is not None and ctx.needs_input_grad[1]:
+        back = Part(dh1, first.kernel.columns(k, first.kernel.inputs).transposed)
+        dbeside = _images(convolve(back, shape=shape).out, ctx.batch, shape)
+    return dx, dbeside
+
+
+def _gradients(layers: tuple[Weights, ...], m: int) -> WeightGradients | None:
+    """The stretch of memory in which all gradients of these layers lie; None: they are frozen."""
+    views = [view for layer in layers for view in (layer.weight_gradient, layer.bias_gradient) if view is not None]
+    if not views:
+        return None
+    start = min(view.storage_offset() for view in views)
+    end = max(view.storage_offset() + view.numel() for view in views)
+    whole = views[0].as_strided((end - start,), (1,), start)
+    return WeightGradients(whole, m, covers_all=sum(view.numel() for view in views) == end - start)
+
+
+def _rows(images: Tensor) -> Tensor:
+    """[B, C, H, W] as [M, C], without a copy where channels lie last."""
+    return images.permute(0, 2, 3, 1).reshape(-1, images.shape[1]).contiguous()
+
+
+def _images(rows: Tensor, batch: int, shape: Shape) -> Tensor:
+    """[M, C] as [B, C, H, W] in channels_last memory."""
+    return rows.view(batch, shape.height, shape.width, -1).permute(0, 3, 1, 2)

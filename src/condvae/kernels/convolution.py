@@ -1,0 +1,298 @@
+"""1x1 and 3x3 convolutions with what VD-VAE does around them (GELU before, GELU after, a residual, a product with
+GELU's slope) in one kernel each.
+
+Images are [M, C] with M = B * H * W: channels_last memory, flattened. A 3x3 convolution is nine matrix products with
+shifted rows (an implicit matrix product, nothing is copied); a 1x1 convolution is one. The gradient by the input is the
+same kernel with the weights' strides exchanged and the taps in the opposite order.
+"""
+
+# mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
+
+from typing import NamedTuple
+
+import torch
+import triton  # type: ignore[import-untyped, unused-ignore]
+import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
+from torch import Tensor
+
+from condvae.kernels.tiles import WIDEST, choose_tile
+
+
+class Shape(NamedTuple):
+    """Pixels of the images whose rows are flattened."""
+
+    height: int
+    width: int
+
+
+class Kernel(NamedTuple):
+    """A convolution's weights as the kernel walks over them: [N, taps, K] by strides."""
+
+    values: Tensor
+    outputs: int
+    inputs: int
+    taps: int
+    strides: tuple[int, int, int]
+    """Of output, tap and input, in numbers."""
+
+    @classmethod
+    def of(cls, weight: Tensor) -> "Kernel":
+        """[N, K, 1, 1] or [N, K, 3, 3] weights in any memory layout."""
+        outputs, inputs, height, width = weight.shape
+        assert weight.stride(2) == width * weight.stride(3) or height == 1, "taps lie at even distances"
+        return cls(weight, outputs, inputs, height * width, (weight.stride(0), weight.stride(3), weight.stride(1)))
+
+    def rows(self, first: int, last: int) -> "Kernel":
+        """The part that gives outputs first..last - 1."""
+        return self._replace(values=self.values[first:last], outputs=last - first)
+
+    def columns(self, first: int, last: int) -> "Kernel":
+        """The part that takes inputs first..last - 1."""
+        return self._replace(values=self.values[:, first:last], inputs=last - first)
+
+    @property
+    def transposed(self) -> "Kernel":
+        """From gradients by outputs to gradients by inputs: taps are mirrored."""
+        n, tap, k = self.strides
+        # A negative stride of taps: the first tap is then the last of them.
+        return Kernel(self.values, self.inputs, self.outputs, self.taps, (k, -tap, n))
+
+    @property
+    def first_tap(self) -> int:
+        """Where the walk over taps begins, in numbers from the first weight."""
+        return -(self.taps - 1) * self.strides[1] if self.strides[1] < 0 else 0
+
+
+class Part(NamedTuple):
+    """Some of a convolution's input channels."""
+
+    x: Tensor
+    """[M, K]"""
+    kernel: Kernel
+    gelu: bool = False
+    """Whether GELU is applied to x first."""
+
+
+@triton.jit
+def gelu(x):
+    """x Phi(x), to 1e-6: log2 Phi(-a) is a polynomial in a = |x| (our fit); far cheaper than erf."""
+    a = tl.abs(x)
+    p = ((((-4.8810488e-4 * a + 7.1987354e-3) * a - 5.2146668e-2) * a - 4.5959581e-1) * a - 1.15100055) * a - 1.0
+    return tl.maximum(x, 0.0) - a * tl.exp2(p)
+
+
+@triton.jit
+def gelu_slope(x):
+    """Phi(x) + x phi(x)"""
+    a = tl.abs(x)
+    p = ((((-4.8810488e-4 * a + 7.1987354e-3) * a - 5.2146668e-2) * a - 4.5959581e-1) * a - 1.15100055) * a - 1.0
+    below = tl.exp2(p)
+    return tl.where(x < 0, below, 1.0 - below) + x * 0.3989422804 * tl.exp2(x * x * -0.72134752)
+
+
+@triton.jit
+def accumulate(
+    acc, x, w, rows, y, column, n, inside, height, width, w_n, w_tap, w_k,
+    N: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, GELU: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """acc + sum over taps and channels; a tap's few channels at one go, many channels step by step"""
+    steps: tl.constexpr = (K + BK - 1) // BK
+    unrolled: tl.constexpr = steps if (TAPS > 1) & (steps <= 4) else 1
+    loops: tl.constexpr = steps // unrolled
+    k_in_block = tl.arange(0, BK)
+    for i in range(TAPS * loops):
+        tap = i // loops
+        at = rows
+        seen = inside
+        if TAPS == 9:
+            down = tap // 3 - 1
+            right = tap % 3 - 1
+            seen &= (y + down >= 0) & (y + down < height) & (column + right >= 0) & (column + right < width)
+            at += down * width + right
+        for j in tl.static_range(0, unrolled):
+            k = ((i % loops) * unrolled + j) * BK + k_in_block
+            in_row = k < K
+            a = tl.load(x + at[:, None] * K + k[None, :], mask=seen[:, None] & in_row[None, :], other=0.0)
+            b = tl.load(
+                w + tap * w_tap + k[:, None] * w_k + n[None, :] * w_n,
+                mask=in_row[:, None] & (n < N)[None, :],
+                other=0.0,
+            )
+            if GELU:
+                a = gelu(a.to(tl.float32)).to(b.dtype)
+            acc = tl.dot(a, b, acc, input_precision="ieee")
+    return acc
+
+
+@triton.jit
+def finish(
+    acc, rows, n, inside, bias, slope_of, add, out, pre,
+    N: tl.constexpr, GELU_OUT: tl.constexpr,
+    BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr,
+):  # fmt: skip
+    """What follows the product."""
+    there = inside[:, None] & (n < N)[None, :]
+    at = rows[:, None] * N + n[None, :]
+    if BIAS:
+        acc += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)[None, :]
+    if PRE:
+        tl.store(pre + at, acc.to(pre.dtype.element_ty), mask=there)
+    if GELU_OUT:
+        acc = gelu(acc)
+    if SLOPE:
+        acc *= gelu_slope(tl.load(slope_of + at, mask=there, other=0.0).to(tl.float32))
+    if ADD:
+        acc += tl.load(add + at, mask=there, other=0.0).to(tl.float32)
+    tl.store(out + at, acc.to(out.dtype.element_ty), mask=there)
+
+
+@triton.jit(do_not_specialize=["m_all", "height", "width", "repeat"])
+def _convolve(
+    x, w, x2, w2, bias, slope_of, add, out, pre, kept, m_all, height, width, repeat,
+    w_first, w_n, w_tap, w_k, w2_n, w2_k,
+    N: tl.constexpr, K: tl.constexpr, K2: tl.constexpr, TAPS: tl.constexpr,
+    GELU: tl.constexpr, GELU_OUT: tl.constexpr,
+    BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
+):  # fmt: skip
+    tiles_n: tl.constexpr = (N + BN - 1) // BN
+    tile = tl.program_id(0)
+    rows = (tile // tiles_n) * BM + tl.arange(0, BM)
+    n = (tile % tiles_n) * BN + tl.arange(0, BN)
+    inside = rows < m_all
+    pixel = rows % (height * width)
+    y = pixel // width
+    column = pixel % width
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    acc = accumulate(
+        acc, x, w + w_first, rows, y, column, n, inside, height, width, w_n, w_tap, w_k, N, K, TAPS, GELU, BK,
+    )  # fmt: skip
+    if K2 > 0:
+        # One image may stand beside several.
+        rows2 = rows // (height * width * repeat) * (height * width) + pixel
+        acc = accumulate(
+            acc, x2, w2, rows2, y, column, n, inside, height, width, w2_n, 0, w2_k, N, K2, 1, False, BK2,
+        )  # fmt: skip
+    finish(
+        acc, rows, n, inside, bias, slope_of, add, out, pre,
+        N, GELU_OUT, BIAS, SLOPE, ADD, PRE,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["m_all", "height", "width", "repeat"])
+def _convolve_wide(
+    x, w, x2, w2, bias, slope_of, add, out, pre, kept, m_all, height, width, repeat,
+    w_first, w_n, w_tap, w_k, w2_n, w2_k,
+    N: tl.constexpr, K: tl.constexpr, K2: tl.constexpr, TAPS: tl.constexpr,
+    GELU: tl.constexpr, GELU_OUT: tl.constexpr,
+    BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
+):  # fmt: skip
+    """Few inputs, many outputs, 1x1: x is read, and put through GELU, once for all outputs."""
+    tile = tl.program_id(0)
+    rows = tile * BM + tl.arange(0, BM)
+    inside = rows < m_all
+    k = tl.arange(0, BK)
+    k2 = tl.arange(0, BK2)
+    a = tl.load(x + rows[:, None] * K + k[None, :], mask=inside[:, None] & (k < K)[None, :], other=0.0)
+    if GELU:
+        a = gelu(a.to(tl.float32)).to(w.dtype.element_ty)
+    if KEEP:
+        tl.store(kept + rows[:, None] * K + k[None, :], a, mask=inside[:, None] & (k < K)[None, :])
+    if K2 > 0:
+        pixel = rows % (height * width)
+        rows2 = rows // (height * width * repeat) * (height * width) + pixel
+        a2 = tl.load(x2 + rows2[:, None] * K2 + k2[None, :], mask=inside[:, None] & (k2 < K2)[None, :], other=0.0)
+    for first in range(0, N, BN):
+        n = first + tl.arange(0, BN)
+        in_n = (n < N)[None, :]
+        b = tl.load(w + k[:, None] * w_k + n[None, :] * w_n, mask=(k < K)[:, None] & in_n, other=0.0)
+        acc = tl.dot(a, b, input_precision="ieee")
+        if K2 > 0:
+            b2 = tl.load(w2 + k2[:, None] * w2_k + n[None, :] * w2_n, mask=(k2 < K2)[:, None] & in_n, other=0.0)
+            acc = tl.dot(a2, b2, acc, input_precision="ieee")
+        finish(
+            acc, rows, n, inside, bias, slope_of, add, out, pre,
+            N, GELU_OUT, BIAS, SLOPE, ADD, PRE,
+        )  # fmt: skip
+
+
+@triton.jit
+def _activate(x, out, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    values = gelu(tl.load(x + at, mask=at < count, other=0.0).to(tl.float32))
+    tl.store(out + at, values.to(out.dtype.element_ty), mask=at < count)
+
+
+def activate(x: Tensor) -> Tensor:
+    """GELU(x)"""
+    out = torch.empty_like(x)
+    _activate[(triton.cdiv(x.numel(), 2048),)](x, out, x.numel(), BLOCK=2048)
+    return out
+
+
+class Result(NamedTuple):
+    """What `convolve` gives."""
+
+    out: Tensor
+    """[M, N]"""
+    pre: Tensor | None
+    """[M, N] before GELU, where it was asked for."""
+    activated: Tensor | None
+    """[M, K]: GELU(x), where it was asked for."""
+
+
+def convolve(
+    part: Part,
+    beside: Part | None = None,
+    *,
+    shape: Shape,
+    bias: Tensor | None = None,
+    gelu_out: bool = False,
+    keep_pre: bool = False,
+    keep_activated: bool = False,
+    slope_of: Tensor | None = None,
+    add: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+) -> Result:
+    """out = [GELU](sum over parts of kernel * [GELU](x) + bias) [* GELU'(slope_of)] [+ add], summed in float32.
+
+    `beside` has a 1x1 kernel and no GELU; its rows may be fewer: each of its images then stands beside several of x.
+    """
+    k2 = beside.kernel.inputs if beside else 0
+    activated: Tensor | None = None
+    if keep_activated and part.kernel.inputs > WIDEST:
+        # Not stored by the kernel itself: a store inside its pipelined loop made a race of Triton's (3.6, sm_90), seen
+        # as wrong numbers now and then where other kernels ran on the same multiprocessor.
+        activated = activate(part.x)
+        part = part._replace(x=activated, gelu=False)
+    keep = keep_activated and activated is None
+    x, kernel = part.x, part.kernel
+    second = beside or part
+    m, n = x.shape[0], kernel.outputs
+    assert x.is_contiguous() and x.shape[1] == kernel.inputs and second.x.is_contiguous()
+    assert beside is None or (beside.kernel.taps == 1 and beside.kernel.outputs == n and m % beside.x.shape[0] == 0)
+    assert not keep_activated or kernel.taps == 1
+    for other in (slope_of, add):
+        assert other is None or (other.shape == (m, n) and other.is_contiguous())
+    out = torch.empty(m, n, dtype=dtype or x.dtype, device=x.device)
+    pre = torch.empty(m, n, dtype=x.dtype, device=x.device) if keep_pre else None
+    if keep:
+        activated = torch.empty_like(x)
+    tile = choose_tile(m, n, kernel.inputs, k2, kernel.taps, slope=slope_of is not None, keep=keep)
+    assert tile.wide or not keep
+    parts = triton.cdiv(m, tile.rows)
+    grid = (parts if tile.wide else parts * triton.cdiv(n, tile.columns),)
+    (_convolve_wide if tile.wide else _convolve)[grid](
+        x, kernel.values, second.x, second.kernel.values,
+        bias if bias is not None else x, slope_of if slope_of is not None else x, add if add is not None else x,
+        out, pre if pre is not None else out, activated if activated is not None else x,
+        m, shape.height, shape.width, m // second.x.shape[0],
+        kernel.first_tap, *kernel.strides, second.kernel.strides[0], second.kernel.strides[2],
+        N=n, K=kernel.inputs, K2=k2, TAPS=kernel.taps,
+        GELU=part.gelu, GELU_OUT=gelu_out,
+        BIAS=bias is not None, SLOPE=slope_of is not None, ADD=add is not None, PRE=keep_pre, KEEP=keep,
+        BM=tile.rows, BN=tile.columns, BK=tile.depth, BK2=tile.depth2,
+        num_warps=tile.warps, num_stages=tile.stages,
+    )  # fmt: skip
+    return Result(out, pre, activated)

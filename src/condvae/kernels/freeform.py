@@ -1,0 +1,349 @@
+"""Freeform holes on a GPU: one program draws candidates for one image until the hidden share fits, and nobody waits.
+
+The law is that of `observe/freeform.py`, the pixels those of `observe/strokes.py`. Pixels are bits: a cell is a row's
+word of 32 pixels, and a shape's span in a row becomes bits of its words, which are joined by OR.
+"""
+
+# mypy: disable-error-code="no-untyped-call, untyped-decorator, no-untyped-def, import-untyped"
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+MOST_TRIES = 300_000
+"""Candidates for one image; a range that one of 10,000 candidates meets runs out of them once in 10^13 images."""
+
+_SMALL = 9
+"""Large boxes come behind so many places for small ones."""
+_BOXES = 16
+_VERTICES = 32
+_CELLS_AT_ONCE = 256
+_ITEMS_AT_ONCE = 16
+"""Strokes have 5 to 18 vertices: nearly all in one go, and little of it padding."""
+_NUMBERS = ("least", "most", "most_tries", "small_boxes", "large_boxes", "most_strokes")
+"""One compiled kernel serves all ranges."""
+
+
+class Law(NamedTuple):
+    """What is drawn, beside the image's size; the kernel takes these in this order."""
+
+    small_boxes: int
+    """randint(small_boxes) boxes of sides randint(size // 2)"""
+    large_boxes: int
+    """randint(large_boxes) boxes of sides randint(size)"""
+    strokes: int
+    """randint(strokes) strokes"""
+    least_segments: int
+    most_segments: int
+    """A stroke has randint(least_segments, most_segments) of them ..."""
+    least_width: float
+    most_width: float
+    """... is int(uniform(least_width, most_width)) pixels wide ..."""
+    turn: float
+    turn_spread: float
+    """... and its segments lie at angles in [turn - U(0, turn_spread), turn + U(0, turn_spread)]."""
+    length: float
+    length_spread: float
+    """Their lengths are normal, cut at 0 and 2 length."""
+
+
+class Plan(NamedTuple):
+    """What was cut out of n images, in whole pixels; int32."""
+
+    counts: Tensor
+    """[n, 3]: small boxes, large boxes, strokes"""
+    flips: Tensor
+    """[n, 2]: whether the strokes are turned upside down, and left to right."""
+    boxes: Tensor
+    """[n, 16, 4]: x, y, width, height; small ones from 0, large ones from 9."""
+    strokes: Tensor
+    """[n, K, 2]: segments, width"""
+    vertices: Tensor
+    """[n, K, 2, 32]: x and y of each vertex, the walk going on behind the last."""
+
+
+class Drawn(NamedTuple):
+    known: Tensor
+    """[n, 1, size, size] bool"""
+    tries: Tensor
+    """[n] int32: candidates that it took; 0: there were too many, and `known` is not to be used."""
+
+
+def draw_with_plan(seeds: Tensor, size: int, pixels: tuple[int, int], law: Law) -> tuple[Drawn, Plan]:
+    """As `draw`, and what the holes are made of."""
+    n, strokes = len(seeds), max(law.strokes - 1, 1)
+    parts = [(3,), (2,), (_BOXES, 4), (strokes, 2), (strokes, 2, _VERTICES)]
+    lengths = [torch.Size(shape).numel() for shape in parts]
+    plan = torch.zeros(n, sum(lengths), dtype=torch.int32, device=seeds.device)
+    drawn = draw(seeds, size, pixels, law, plan=plan)
+    split = zip(plan.split(lengths, dim=1), parts, strict=True)
+    return drawn, Plan(*(part.view(n, *shape) for part, shape in split))
+
+
+def draw(
+    seeds: Tensor, size: int, pixels: tuple[int, int], law: Law, *, tries: int = MOST_TRIES, plan: Tensor | None = None
+) -> Drawn:
+    """Holes of pixels[0] to pixels[1] pixels; seeds: [n] int64, which decide everything. Waits for nothing.
+
+    plan: [n, ...] int32 that takes up what is drawn.
+    """
+    if law.small_boxes > _SMALL + 1 or law.large_boxes > _BOXES - _SMALL + 1 or law.most_segments > _VERTICES:
+        raise ValueError(f"{law} asks for more boxes or vertices than the kernel has places for")
+    # All is known at first: an image that runs out of candidates is then no random memory.
+    known = torch.ones(len(seeds), 1, size, size, dtype=torch.bool, device=seeds.device)
+    tries_of = torch.empty(len(seeds), dtype=torch.int32, device=seeds.device)
+    words = -(-size // 32)
+    cells = min(_CELLS_AT_ONCE, triton.next_power_of_2(size * words))
+    if len(seeds):
+        # No fused sums: products are rounded first, as elsewhere, and pixels at halves depend on it.
+        _draw[(len(seeds),)](
+            seeds, known.view(torch.uint8), tries_of, tries_of if plan is None else plan, *pixels, tries, *law,
+            size=size, words_in_row=words, cells=cells, blocks=-(-size * words // cells), items=_ITEMS_AT_ONCE,
+            small=_SMALL, boxes=_BOXES, vertices=_VERTICES, keep_plan=plan is not None,
+            num_warps=1 if cells <= 32 else 4 if cells <= 128 else 8, enable_fp_fusion=False,
+        )  # fmt: skip
+    return Drawn(known, tries_of)
+
+
+@triton.jit
+def _uniform(bits):
+    """[0, 1) in steps of 2^-24, as torch.rand: a product with a whole number below 2^24 stays below it."""
+    return (bits >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08
+
+
+@triton.jit
+def _below(bits, bound):
+    """randint(bound), and 0 where the bound is 0."""
+    return (_uniform(bits) * bound).to(tl.int32)
+
+
+@triton.jit
+def _store(at, one, two, three, four):
+    tl.store(at, one)
+    tl.store(at + 1, two)
+    tl.store(at + 2, three)
+    tl.store(at + 3, four)
+
+
+@triton.jit
+def _or(one, other):
+    return one | other
+
+
+@triton.jit
+def _ones(count):
+    """A word of so many ones, from the lowest bit on; 0 to 32."""
+    return tl.where(count >= 32, -1, (1 << (count & 31)) - 1)
+
+
+@triton.jit
+def _bits(start, end, word):
+    """The pixels from start up to end in the word-th word of a row; none unless end is more than start."""
+    first = tl.minimum(tl.maximum(start - 32 * word, 0), 32)
+    last = tl.minimum(tl.maximum(end - 32 * word, 0), 32)
+    return _ones(last) & ~_ones(first)
+
+
+@triton.jit
+def _count(words):
+    """How many bits are set in all."""
+    pairs = words - ((words >> 1) & 0x55555555)
+    fours = (pairs & 0x33333333) + ((pairs >> 2) & 0x33333333)
+    bytes_ = (fours + (fours >> 4)) & 0x0F0F0F0F
+    halves = bytes_ + (bytes_ >> 8)
+    return tl.sum((halves + (halves >> 16)) & 0x3F, axis=0)
+
+
+@triton.jit
+def _then(x_by, x_least, x_most, y_by, y_least, y_most, x_by_, x_least_, x_most_, y_by_, y_least_, y_most_):
+    """Steps x -> min(max(x + by, least), most), and the same for y; one step after another is such a step."""
+    return (
+        x_by + x_by_,
+        tl.minimum(tl.maximum(x_least + x_by_, x_least_), x_most_),
+        tl.minimum(tl.maximum(x_most + x_by_, x_least_), x_most_),
+        y_by + y_by_,
+        tl.minimum(tl.maximum(y_least + y_by_, y_least_), y_most_),
+        tl.minimum(tl.maximum(y_most + y_by_, y_least_), y_most_),
+    )
+
+
+@triton.jit
+def _rounded(values, halves_up: tl.constexpr):
+    """The nearest whole number, halves away from zero or towards it."""
+    nearest = tl.floor(tl.abs(values) + 0.5) if halves_up else tl.ceil(tl.abs(values) - 0.5)
+    return tl.where(values < 0, -nearest, nearest)
+
+
+@triton.jit
+def _strip(direction_x, direction_y, one_x, one_y, other_x, other_y):
+    """Slope, left and right of the strip between two parallel lines; as in strokes.py, also for horizontal ones."""
+    flat = direction_y == 0
+    slope = tl.div_rn(direction_x, tl.where(flat, 1.0, direction_y))
+    first, second = one_x - slope * one_y, other_x - slope * other_y
+    left = tl.where(flat, -1e4 * (tl.maximum(one_y, other_y) + 0.5), tl.minimum(first, second))
+    right = tl.where(flat, -1e4 * (tl.minimum(one_y, other_y) - 0.5), tl.maximum(first, second))
+    return tl.where(flat, 1e4, slope), left, right
+
+
+@triton.jit
+def _strips(dx, dy, width):
+    """Of each segment's parallelogram: slope, left and width of the strips between its long and its short sides."""
+    half, other = (width // 2).to(tl.float32), ((width - 1) // 2).to(tl.float32)
+    length = tl.maximum(tl.sqrt_rn(dx * dx + dy * dy), 1.0)
+    # Two corners beside the vertex, half a width away in whole pixels; the two halves of an even width differ by one.
+    corner_x = -_rounded(tl.div_rn(other * dy, length), False)
+    corner_y = _rounded(tl.div_rn(half * dx, length), True)
+    opposite_x = _rounded(tl.div_rn(half * dy, length), False)
+    opposite_y = -_rounded(tl.div_rn(other * dx, length), True)
+    slope, left, right = _strip(dx, dy, corner_x, corner_y, opposite_x, opposite_y)
+    right = tl.where((dx == 0) & (dy == 0), left - 1e4, right)
+    slope_across, left_across, right_across = _strip(
+        opposite_x - corner_x, opposite_y - corner_y, corner_x, corner_y, corner_x + dx, corner_y + dy
+    )
+    return slope, left, right - left, slope_across, left_across, right_across - left_across
+
+
+@triton.jit
+def _reach(above, width):
+    """How far a vertex's disc reaches to either side, in rows so far from it; below 0: not at all."""
+    half = (width // 2).to(tl.float32)
+    v = tl.abs(above)
+    square = half * half - v * v
+    # No root lies so near to where rounding jumps that its last bits matter.
+    nearest = tl.floor(tl.sqrt(tl.maximum(square, 0.0)) + 0.5)
+    below = tl.floor(tl.sqrt(tl.maximum(square + v - 0.25, 0.0)))
+    return tl.where(v <= half, tl.maximum(nearest, below), -1e4)
+
+
+@triton.jit
+def _under_stroke(x, y, segments, width, row, word, item, left_to_right, size: tl.constexpr, items: tl.constexpr):
+    """The bits of cells under a stroke's vertices x, y from the item-th on."""
+    vertex = tl.arange(0, x.shape[0])
+    onward = tl.minimum(vertex + 1, segments)
+    dx, dy = (tl.gather(x, onward, 0) - x).to(tl.float32), (tl.gather(y, onward, 0) - y).to(tl.float32)
+    x, y, row = x.to(tl.float32), y.to(tl.float32), row.to(tl.float32)
+    slope, left, wide, slope_across, left_across, wide_across = _strips(dx, dy, width)
+    left, left_across = left + x + 0.5, left_across + x + 0.5
+    words = tl.zeros_like(word)
+    while item <= segments:
+        # Behind the last vertex it is drawn again, which changes nothing.
+        at = tl.minimum(item + tl.arange(0, items), segments)
+        above = row[None, :] - tl.gather(y, at, 0)[:, None]
+        along = tl.gather(left, at, 0)[:, None] + tl.gather(slope, at, 0)[:, None] * above
+        across = tl.gather(left_across, at, 0)[:, None] + tl.gather(slope_across, at, 0)[:, None] * above
+        start = tl.floor(tl.maximum(along, across))
+        along, across = along + tl.gather(wide, at, 0)[:, None], across + tl.gather(wide_across, at, 0)[:, None]
+        end = tl.ceil(tl.minimum(along, across))
+        # Disc and segment overlap, so that their hull is their union, but for pixels under the next disc.
+        some, middle, reach = start < end, tl.gather(x, at, 0)[:, None], _reach(above, width)
+        start = tl.minimum(tl.where(some, start, 1e4), middle - reach)
+        end = tl.maximum(tl.where(some, end, -1e4), middle + 1 + reach)
+        start = tl.minimum(tl.maximum(start, 0.0), size).to(tl.int32)
+        end = tl.minimum(tl.maximum(end, 0.0), size).to(tl.int32)
+        start, end = tl.where(left_to_right, size - end, start), tl.where(left_to_right, size - start, end)
+        words |= tl.reduce(_bits(start, end, word[None, :]), 0, _or)
+        item += items
+    return words
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def _draw(
+    seeds, known, tries_of, plans, least, most, most_tries,
+    small_boxes, large_boxes, most_strokes, least_segments, most_segments, least_width, most_width,
+    turn, turn_spread, length_mean, length_spread,
+    size: tl.constexpr, words_in_row: tl.constexpr, cells: tl.constexpr, blocks: tl.constexpr, items: tl.constexpr,
+    small: tl.constexpr, boxes: tl.constexpr, vertices: tl.constexpr, keep_plan: tl.constexpr,
+):  # fmt: skip
+    """Random numbers are Philox of the image's seed and (candidate, kind of thing, which one, vertex)."""
+    image = tl.program_id(0).to(tl.int64)
+    seed = tl.load(seeds + image)
+    box, vertex, bit = tl.arange(0, boxes), tl.arange(0, vertices), tl.arange(0, 32)
+    places = tl.maximum(most_strokes - 1, 1)
+    plan = plans + image * (5 + 4 * boxes + places * (2 + 2 * vertices))
+    tries = tl.full((), 0, tl.int32)
+    hidden = tl.full((), -1, tl.int32)
+    while ((hidden < least) | (hidden > most)) & (tries < most_tries):
+        few, fewer, many, flips = tl.philox(seed, tries, 0, 0, 0)
+        few, fewer, many = _below(few, small_boxes), _below(fewer, large_boxes), _below(many, most_strokes)
+        upside_down, left_to_right = (flips & 1) != 0, (flips & 2) != 0
+
+        w, h, box_x, box_y = tl.philox(seed, tl.zeros_like(box) + tries, 1, box, 0)
+        side = tl.where(box < small, size // 2, size)
+        w, h = _below(w, side), _below(h, side)
+        box_x = _below(box_x, size - w + w // 2 * 2) - w // 2
+        box_y = _below(box_y, size - h + h // 2 * 2) - h // 2
+        there = tl.where(box < small, box < few, box - small < fewer)
+        if keep_plan:
+            _store(plan, few, fewer, many, upside_down.to(tl.int32))
+            tl.store(plan + 4, left_to_right.to(tl.int32))
+            _store(plan + 5 + 4 * box, box_x, box_y, w, h)
+
+        hidden = tl.full((), 0, tl.int32)
+        block = tl.full((), 0, tl.int32)
+        while (block < blocks) & (hidden <= most):
+            cell = block * cells + tl.arange(0, cells)
+            row, word = cell // words_in_row, cell % words_in_row
+            inside = row < size
+            in_rows = (row[None, :] >= box_y[:, None]) & (row[None, :] < (box_y + h)[:, None]) & there[:, None]
+            boxed = _bits(box_x[:, None], tl.minimum(box_x + w, size)[:, None], word[None, :])
+            words = tl.where(inside, tl.reduce(tl.where(in_rows, boxed, 0), 0, _or), 0)
+            before = hidden
+            hidden += _count(words)
+
+            # Rows of what is turned over afterwards.
+            source = tl.where(upside_down, size - 1 - row, row)
+            top, bottom = tl.min(tl.where(inside, source, size), 0), tl.max(tl.where(inside, source, -1), 0)
+            stroke = tl.full((), 0, tl.int32)
+            # Strokes only add to what is hidden: too much is too much.
+            while (stroke < many) & (hidden <= most):
+                segments, width, lowest, highest = tl.philox(seed, tries, 2, stroke, 0)
+                segments = least_segments + _below(segments, most_segments - least_segments)
+                width = (least_width + (most_width - least_width) * _uniform(width)).to(tl.int32)
+                lowest, highest = turn - turn_spread * _uniform(lowest), turn + turn_spread * _uniform(highest)
+                first_x, first_y, _, _ = tl.philox(seed, tries, 3, stroke, 0)
+                first_x, first_y = _below(first_x, size), _below(first_y, size)
+
+                # Step i leads to vertex i. Box-Muller gives the normal number; 1 - u is never 0.
+                angle, u, phase, _ = tl.philox(seed, tl.zeros_like(vertex) + tries, 4, stroke, vertex)
+                angle = lowest + (highest - lowest) * _uniform(angle)
+                normal = tl.sqrt(-2.0 * tl.log(1.0 - _uniform(u))) * tl.cos(6.283185307179586 * _uniform(phase))
+                length = tl.minimum(tl.maximum(length_mean + length_spread * normal, 0.0), 2 * length_mean)
+                # floor(x + step) is x + floor(step) for whole x; every other step goes up, from the first on.
+                by_x = tl.floor(length * tl.cos(angle)).to(tl.int32)
+                by_y = length * tl.sin(angle)
+                by_y = tl.floor(tl.where(vertex % 2 == 1, -by_y, by_y)).to(tl.int32)
+                # Step 0 leads to the first vertex from anywhere.
+                x_least, x_most = tl.where(vertex == 0, first_x, 0), tl.where(vertex == 0, first_x, size)
+                y_least, y_most = tl.where(vertex == 0, first_y, 0), tl.where(vertex == 0, first_y, size)
+                _, x, _, _, y, _ = tl.associative_scan((by_x, x_least, x_most, by_y, y_least, y_most), 0, _then)
+                if keep_plan:
+                    tl.store(plan + 5 + 4 * boxes + 2 * stroke, segments)
+                    tl.store(plan + 5 + 4 * boxes + 2 * stroke + 1, width)
+                    walk = plan + 5 + 4 * boxes + 2 * places + 2 * vertices * stroke + vertex
+                    tl.store(walk, x)
+                    tl.store(walk + vertices, y)
+
+                item = tl.full((), 0, tl.int32)
+                if blocks > 1:  # pass by strokes beside the block
+                    drawn, near = vertex <= segments, width // 2 + 1
+                    from_row, to_row = (
+                        tl.min(tl.where(drawn, y, size), 0) - near,
+                        tl.max(tl.where(drawn, y, 0), 0) + near,
+                    )
+                    item = tl.where((from_row <= bottom) & (to_row >= top), 0, vertices)
+                under = _under_stroke(x, y, segments, width, source, word, item, left_to_right, size, items)
+                words |= tl.where(inside, under, 0)
+                hidden = before + _count(words)
+                stroke += 1
+
+            if hidden <= most:
+                column = 32 * word[:, None] + bit[None, :]
+                at = image * (size * size) + (row * size)[:, None] + column
+                visible = ((words[:, None] >> bit[None, :]) & 1) ^ 1
+                tl.store(known + at, visible.to(tl.uint8), mask=inside[:, None] & (column < size))
+            block += 1
+        tries += 1
+    tl.store(tries_of + image, tl.where((hidden >= least) & (hidden <= most), tries, 0))

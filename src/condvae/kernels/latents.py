@@ -1,0 +1,349 @@
+"""The diagonal Gaussians of a latent group in one pass each: drawing z, and KL(q || p), with their gradients.
+
+`raw` is what a network gives, float32 [B, 2 C, H, W] in channels_last memory: in each place C means, then C scales.
+The arithmetic is condvae.gaussian's; what lies between is computed again in the backward pass instead of kept.
+"""
+
+# mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
+
+import math
+from typing import Any
+
+import torch
+import triton  # type: ignore[import-untyped, unused-ignore]
+import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from condvae.kernels.philox import halves, in_order, normals
+
+_BETA = tl.constexpr(math.log(2.0))  # condvae.gaussian._SOFTPLUS_BETA
+_LOG_BETA = tl.constexpr(math.log(math.log(2.0)))
+_BLOCK = 1024  # latents in a program
+
+
+@triton.jit
+def scale(raw, softplus: tl.constexpr):
+    """The log-std that a raw scale stands for, and its derivative: condvae.gaussian._log_softplus."""
+    if softplus:
+        far_below = raw * _BETA < -15.0
+        raw_here = tl.where(far_below, 0.0, raw)
+        far_above = raw_here * _BETA > 20.0  # torch's softplus is the identity there
+        e = tl.exp(tl.where(far_above, 0.0, raw_here * _BETA))
+        # log(1 + e) e / ((1 + e) - 1) is log1p(e) to full precision (Goldberg 1991); 1 + e > 1 as e > exp(-15).
+        u = 1.0 + e
+        value = tl.where(far_above, raw_here, tl.log(u) * (e / (u - 1.0)) / _BETA)
+        slope = tl.where(far_above, 1.0, e / u) / value
+        log_std = tl.where(far_below, raw * _BETA - _LOG_BETA, tl.log(value))
+        slope = tl.where(far_below, _BETA, slope)
+    else:
+        log_std = raw
+        slope = tl.full(raw.shape, 1.0, tl.float32)
+    return log_std, slope
+
+
+@triton.jit
+def tile(size, parts, channels: tl.constexpr, block_c: tl.constexpr, block_s: tl.constexpr):
+    """A program's sample, channels [block_c, 1], first place, places [1, block_s] of H W, and which of them exist.
+    Two dimensions, as z is dense along channels and noise along places: each is read along its own.
+    """
+    program = tl.program_id(0)
+    parts_c: tl.constexpr = (channels + block_c - 1) // block_c
+    c = (program % parts_c) * block_c + tl.arange(0, block_c)[:, None]
+    rest = program // parts_c
+    first = (rest % parts) * block_s
+    s = first + tl.arange(0, block_s)[None, :]
+    return (rest // parts).to(tl.int64), c, first, s, (c < channels) & (s < size)
+
+
+@triton.jit
+def deviation(raw, noise, temperature, softplus: tl.constexpr, temperature_given: tl.constexpr):
+    """temperature * std * noise, and the derivative of the log-std."""
+    log_std, slope = scale(raw, softplus)
+    t = tl.load(temperature) if temperature_given else temperature
+    return t * tl.exp(log_std) * noise, slope
+
+
+@triton.jit
+def draw_kernel(
+    z, raw, noise, noise_b, noise_c, noise_s, temperature, size, parts,
+    channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr,
+    block_c: tl.constexpr, block_s: tl.constexpr,
+):  # fmt: skip
+    """z = mean + temperature * std * noise"""
+    sample, c, _, s, inside = tile(size, parts, channels, block_c, block_s)
+    at = raw + sample * size * (2 * channels) + s * (2 * channels) + c
+    mean = tl.load(at, mask=inside, other=0.0)
+    raw_scale = tl.load(at + channels, mask=inside, other=0.0)
+    numbers = tl.load(noise + sample * noise_b + c * noise_c + s * noise_s, mask=inside, other=0.0)
+    off, _ = deviation(raw_scale, numbers, temperature, softplus, temperature_given)
+    tl.store(z + sample * size * channels + s * channels + c, mean + off, mask=inside)
+
+
+@triton.jit
+def draw_grad_kernel(
+    grad_raw, grad_z, grad_b, grad_c, grad_s, raw, noise, noise_b, noise_c, noise_s, temperature, size, parts,
+    channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr,
+    block_c: tl.constexpr, block_s: tl.constexpr,
+):  # fmt: skip
+    """dz / dmean = 1, dz / dlog_std = temperature * std * noise"""
+    sample, c, _, s, inside = tile(size, parts, channels, block_c, block_s)
+    place = sample * size * (2 * channels) + s * (2 * channels) + c
+    raw_scale = tl.load(raw + place + channels, mask=inside, other=0.0)
+    numbers = tl.load(noise + sample * noise_b + c * noise_c + s * noise_s, mask=inside, other=0.0)
+    grad = tl.load(grad_z + sample * grad_b + c * grad_c + s * grad_s, mask=inside, other=0.0).to(tl.float32)
+    off, slope = deviation(raw_scale, numbers, temperature, softplus, temperature_given)
+    tl.store(grad_raw + place, grad, mask=inside)
+    tl.store(grad_raw + place + channels, grad * off * slope, mask=inside)
+
+
+@triton.jit(do_not_specialize=["stream_low", "stream_high"])
+def draw_seeded_kernel(
+    z, raw, seeds, stream_low, stream_high, temperature, size, parts,
+    channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr, by_fours: tl.constexpr,
+    block_c: tl.constexpr, block_s: tl.constexpr,
+):  # fmt: skip
+    """`draw_kernel` with number c H W + s of (seed, stream). by_fours: H W is a multiple of four."""
+    sample, c, first, s, inside = tile(size, parts, channels, block_c, block_s)
+    at = raw + sample * size * (2 * channels) + s * (2 * channels) + c
+    mean = tl.load(at, mask=inside, other=0.0)
+    raw_scale = tl.load(at + channels, mask=inside, other=0.0)
+    seed = tl.load(seeds + sample)
+    if by_fours:
+        # Each block of four numbers lies in one channel: made once, [block_c, block_s / 4], and laid out in order.
+        block = c * (size // 4) + first // 4 + tl.arange(0, block_s // 4)[None, :]
+        n0, n1, n2, n3 = normals(seed, block, stream_low, stream_high)
+        numbers = in_order(n0, n1, n2, n3)
+    else:
+        j = c * size + s
+        n0, n1, n2, n3 = normals(seed, j // 4, stream_low, stream_high)
+        word = j % 4
+        numbers = tl.where(word == 0, n0, tl.where(word == 1, n1, tl.where(word == 2, n2, n3)))
+    off, _ = deviation(raw_scale, numbers, temperature, softplus, temperature_given)
+    tl.store(z + sample * size * channels + s * channels + c, mean + off, mask=inside)
+
+
+@triton.jit
+def load_pair(
+    q, p, base, sample, part, count,
+    channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Latents of q and p in the order of memory: where they stand, and the terms of their KL and its gradient."""
+    e = part * block + tl.arange(0, block)
+    inside = e < count
+    place = sample * count * 2 + (e // channels) * (2 * channels) + e % channels
+    q_mean = tl.load(q + place, mask=inside, other=0.0)
+    q_log_std, q_slope = scale(tl.load(q + place + channels, mask=inside, other=0.0), softplus)
+    p_mean = tl.load(p + place, mask=inside, other=0.0)
+    p_raw = tl.load(p + place + channels, mask=inside, other=0.0)
+    if based:
+        # p's outputs are differences from the base's mean and log-std.
+        base_log_std, _ = scale(tl.load(base + place + channels, mask=inside, other=0.0), softplus)
+        p_mean = tl.load(base + place, mask=inside, other=0.0) + p_mean
+        p_log_std = base_log_std + p_raw
+        p_slope = tl.full(p_raw.shape, 1.0, tl.float32)
+    else:
+        p_log_std, p_slope = scale(p_raw, softplus)
+    log_ratio = q_log_std - p_log_std
+    p_precision = tl.exp(-p_log_std)  # 1 / std
+    shift = (q_mean - p_mean) * p_precision
+    return place, inside, log_ratio, tl.exp(2.0 * log_ratio), shift, p_precision, q_slope, p_slope
+
+
+@triton.jit
+def kl_kernel(
+    sums, q, p, base, count, parts,
+    channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """(var ratio + shift^2 - 1) / 2 - log ratio, summed over this program's latents: [B, parts]"""
+    program = tl.program_id(0)
+    sample, part = (program // parts).to(tl.int64), program % parts
+    _, inside, log_ratio, var_ratio, shift, _, _, _ = load_pair(
+        q, p, base, sample, part, count, channels, softplus, based, block
+    )
+    kl = 0.5 * (var_ratio + shift * shift - 1.0) - log_ratio
+    tl.store(sums + program, tl.sum(tl.where(inside, kl, 0.0), axis=0))
+
+
+@triton.jit
+def kl_grad_kernel(
+    grad_q, grad_p, grad, grad_b, q, p, base, count, parts,
+    channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
+    needs_q: tl.constexpr, needs_p: tl.constexpr,
+):  # fmt: skip
+    """dq_mean = shift / p_std = -dp_mean, dq_log_std = var ratio - 1, dp_log_std = 1 - var ratio - shift^2"""
+    program = tl.program_id(0)
+    sample, part = (program // parts).to(tl.int64), program % parts
+    place, inside, _, var_ratio, shift, p_precision, q_slope, p_slope = load_pair(
+        q, p, base, sample, part, count, channels, softplus, based, block
+    )
+    g = tl.load(grad + sample * grad_b)
+    grad_mean = g * shift * p_precision
+    if needs_q:
+        tl.store(grad_q + place, grad_mean, mask=inside)
+        tl.store(grad_q + place + channels, g * (var_ratio - 1.0) * q_slope, mask=inside)
+    if needs_p:
+        tl.store(grad_p + place, -grad_mean, mask=inside)
+        tl.store(grad_p + place + channels, g * (1.0 - var_ratio - shift * shift) * p_slope, mask=inside)
+
+
+def draw(
+    raw: Tensor, noise: Tensor, *, softplus: bool, temperature: float | Tensor = 1.0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """z [B, C, H, W] = mean + temperature * std * noise, channels_last, for standard normal noise [B, C, H, W].
+
+    temperature: a number, or a float32 tensor of one number on the device. Gradients go to raw alone.
+    """
+    shape = _latent_shape(raw)
+    if noise.shape != shape or noise.dtype != torch.float32:
+        raise ValueError(f"noise is {noise.dtype} {[*noise.shape]}, expected torch.float32 {[*shape]}")
+    _check_constant(noise, "the noise")
+    return _Draw.apply(raw, noise, _temperature(temperature), softplus, dtype)  # type: ignore[no-any-return]
+
+
+def draw_seeded(
+    raw: Tensor,
+    seeds: Tensor,
+    stream: int,
+    *,
+    softplus: bool,
+    temperature: float | Tensor = 1.0,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """`draw` with the numbers that condvae.noise.DeviceSeeds(seeds) gives for the stream; without gradients."""
+    shape = _latent_shape(raw)
+    if seeds.shape != shape[:1] or seeds.dtype != torch.int64:
+        raise ValueError(f"seeds are {seeds.dtype} {[*seeds.shape]}, expected torch.int64 [{shape[0]}]")
+    raw, z = _dense(raw.detach()), _empty_latents(raw, dtype)
+    grid, tiling = _tiling(shape)
+    draw_seeded_kernel[grid](
+        z, raw, seeds.contiguous(), *halves(stream), _temperature(temperature), softplus=softplus,
+        temperature_given=isinstance(temperature, Tensor), by_fours=tiling["size"] % 4 == 0, **tiling,
+    )  # fmt: skip
+    return z
+
+
+def kl(q_raw: Tensor, p_raw: Tensor, *, softplus: bool, base_raw: Tensor | None = None) -> Tensor:
+    """KL(q || p) in nats, summed over the latents of a group: [B].
+
+    base_raw: p's outputs are differences from this Gaussian's mean and log-std. It gets no gradient.
+    """
+    for other in (p_raw, q_raw if base_raw is None else base_raw):
+        if _latent_shape(other) != _latent_shape(q_raw):
+            raise ValueError(f"outputs for p have shape {[*other.shape]}, those for q {[*q_raw.shape]}")
+    if base_raw is not None:
+        _check_constant(base_raw, "the base of a relative Gaussian")
+    return _KL.apply(q_raw, p_raw, base_raw, softplus)  # type: ignore[no-any-return]
+
+
+class _Draw(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, raw: Tensor, noise: Tensor, temperature: Any, softplus: bool, dtype: torch.dtype) -> Tensor:
+        raw, z = _dense(raw), _empty_latents(raw, dtype)
+        noise, strides = _planes(noise)
+        given = isinstance(temperature, Tensor)
+        ctx.save_for_backward(raw, noise, temperature if given else None)
+        ctx.temperature, ctx.softplus = temperature if not given else None, softplus
+        grid, tiling = _tiling(z.shape)
+        draw_kernel[grid](z, raw, noise, *strides, temperature, softplus=softplus, temperature_given=given, **tiling)
+        return z
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_z: Tensor) -> tuple[Tensor, None, None, None, None]:
+        raw, noise, temperature = ctx.saved_tensors
+        given = temperature is not None
+        (noise, noise_strides), (grad_z, grad_strides) = _planes(noise), _planes(grad_z)
+        grad_raw = torch.empty_like(raw, memory_format=torch.channels_last)
+        grid, tiling = _tiling(grad_z.shape)
+        draw_grad_kernel[grid](
+            grad_raw, grad_z, *grad_strides, raw, noise, *noise_strides, temperature if given else ctx.temperature,
+            softplus=ctx.softplus, temperature_given=given, **tiling,
+        )  # fmt: skip
+        return grad_raw, None, None, None, None
+
+
+class _KL(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, p: Tensor, base: Tensor | None, softplus: bool) -> Tensor:
+        q, p, base = _dense(q), _dense(p), None if base is None else _dense(base)
+        ctx.save_for_backward(q, p, base)
+        ctx.softplus = softplus
+        count, block, parts = _flat(q)
+        sums = torch.empty(len(q) * parts, dtype=torch.float32, device=q.device)
+        kl_kernel[(len(sums),)](
+            sums, q, p, q if base is None else base, count, parts,
+            channels=q.shape[1] // 2, softplus=softplus, based=base is not None, block=block,
+        )  # fmt: skip
+        return sums if parts == 1 else sums.view(-1, parts).sum(dim=1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        q, p, base = ctx.saved_tensors
+        needs_q, needs_p = ctx.needs_input_grad[:2]
+        grad_q = torch.empty_like(q, memory_format=torch.channels_last) if needs_q else None
+        grad_p = torch.empty_like(p, memory_format=torch.channels_last) if needs_p else None
+        count, block, parts = _flat(q)
+        kl_grad_kernel[(len(q) * parts,)](
+            grad_q if needs_q else q, grad_p if needs_p else p, grad, grad.stride(0),
+            q, p, q if base is None else base, count, parts,
+            channels=q.shape[1] // 2, softplus=ctx.softplus, based=base is not None, block=block,
+            needs_q=needs_q, needs_p=needs_p,
+        )  # fmt: skip
+        return grad_q, grad_p, None, None
+
+
+def _latent_shape(raw: Tensor) -> torch.Size:
+    """[B, C, H, W] of the latents that raw describes."""
+    if raw.ndim != 4 or raw.shape[1] % 2 or raw.dtype != torch.float32:
+        raise ValueError(f"a Gaussian's outputs are {raw.dtype} {[*raw.shape]}, expected torch.float32 [B, 2 C, H, W]")
+    if math.prod(raw.shape[1:]) >= 2**30:  # places in a sample are int32
+        raise ValueError(f"a Gaussian's outputs have shape {[*raw.shape]}, expected fewer than 2**30 a sample")
+    return torch.Size((raw.shape[0], raw.shape[1] // 2, *raw.shape[2:]))
+
+
+def _check_constant(tensor: Tensor, name: str) -> None:
+    if tensor.requires_grad:
+        raise NotImplementedError(f"{name} requires a gradient, which the fused kernels do not give: detach it")
+
+
+def _temperature(temperature: float | Tensor) -> float | Tensor:
+    if not isinstance(temperature, Tensor):
+        return float(temperature)
+    _check_constant(temperature, "the temperature")
+    if temperature.numel() != 1 or temperature.dtype != torch.float32:
+        raise ValueError(f"the temperature is {temperature.dtype} {[*temperature.shape]}, expected one torch.float32")
+    return temperature
+
+
+def _dense(raw: Tensor) -> Tensor:
+    return raw.contiguous(memory_format=torch.channels_last)
+
+
+def _empty_latents(raw: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.empty(_latent_shape(raw), dtype=dtype, device=raw.device, memory_format=torch.channels_last)
+
+
+def _planes(x: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
+    """[B, C, H, W] and its strides from sample to sample, channel to channel and place to place of H W."""
+    if x.shape[3] > 1 and x.shape[2] > 1 and x.stride(2) != x.shape[3] * x.stride(3):
+        x = x.contiguous()
+    return x, (x.stride(0), x.stride(1), x.stride(3) if x.shape[3] > 1 else x.stride(2))
+
+
+def _tiling(shape: torch.Size) -> tuple[tuple[int], dict[str, int]]:
+    """A grid of tiles over latents [B, C, H, W], and what `tile` needs to know of it."""
+    batch, channels, size = shape[0], shape[1], shape[2] * shape[3]
+    block_c = min(triton.next_power_of_2(channels), 32)
+    block_s = min(triton.next_power_of_2(size), _BLOCK // block_c)
+    parts = triton.cdiv(size, block_s)
+    sizes = {"size": size, "parts": parts, "channels": channels, "block_c": block_c, "block_s": block_s}
+    return (batch * parts * triton.cdiv(channels, block_c),), sizes
+
+
+def _flat(raw: Tensor) -> tuple[int, int, int]:
+    """How many latents a sample has, how many a program takes, and how many programs a sample needs."""
+    count = math.prod(raw.shape[1:]) // 2
+    block = min(triton.next_power_of_2(count), _BLOCK)
+    return count, block, triton.cdiv(count, block)

@@ -1,0 +1,135 @@
+"""The gradients of a convolution's weights and bias: sums over all pixels.
+
+A sum is split into parts that run beside each other; they are added up in a fixed order, so that the same batch gives
+the same gradient to the last bit.
+"""
+
+# mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
+
+import torch
+import triton  # type: ignore[import-untyped, unused-ignore]
+import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
+from torch import Tensor
+
+from condvae.kernels.convolution import Shape
+from condvae.kernels.tiles import block
+
+_ROWS = 64  # pixels in a step
+_MOST_SPLITS = 32
+
+
+@triton.jit
+def _products(
+    acc, total, dy, x, n, k, m_all, height, width, down, right, split, steps,
+    N: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, BIAS: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """acc + sum over this split's pixels of dy * x; with BIAS, total + sum of dy, sixteen times over"""
+    ones = tl.full((BM, 16), 1.0, dtype=x.dtype.element_ty)
+    for step in range(steps):
+        rows = (split * steps + step) * BM + tl.arange(0, BM)
+        inside = rows < m_all
+        seen = inside
+        if TAPS == 9:
+            pixel = rows % (height * width)
+            y = pixel // width + down
+            column = pixel % width + right
+            seen = inside & (y >= 0) & (y < height) & (column >= 0) & (column < width)
+        at = rows + (down * width + right)
+        a = tl.load(x + at[:, None] * K + k[None, :], mask=seen[:, None] & (k < K)[None, :], other=0.0)
+        g = tl.load(dy + rows[:, None] * N + n[None, :], mask=inside[:, None] & (n < N)[None, :], other=0.0)
+        acc = tl.dot(tl.trans(g), a, acc, input_precision="ieee")
+        if BIAS:
+            # A product with ones: any other use of g would take it out of the tensor cores' pipeline.
+            total = tl.dot(tl.trans(g), ones, total, input_precision="ieee")
+    return acc, total
+
+
+@triton.jit(do_not_specialize=["m_all", "height", "width", "steps"])
+def _weight_gradient(
+    dy, x, weight, bias, m_all, height, width, steps, parameters,
+    N: tl.constexpr, K: tl.constexpr, ROW: tl.constexpr, TAPS: tl.constexpr, BIAS: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    tiles_k: tl.constexpr = (K + BK - 1) // BK
+    tile = tl.program_id(0)
+    split = tl.program_id(1)
+    tap = tile % TAPS
+    k = (tile // TAPS % tiles_k) * BK + tl.arange(0, BK)
+    n = (tile // (TAPS * tiles_k)) * BN + tl.arange(0, BN)
+    down = 0
+    right = 0
+    if TAPS == 9:
+        down = tap // 3 - 1
+        right = tap % 3 - 1
+    acc = tl.zeros((BN, BK), dtype=tl.float32)
+    total = tl.zeros((BN, 16), dtype=tl.float32)
+    place = split.to(tl.int64) * parameters
+    if BIAS & (tile % (TAPS * tiles_k) == 0):
+        acc, total = _products(
+            acc, total, dy, x, n, k, m_all, height, width, down, right, split, steps, N, K, TAPS, True, BM
+        )
+        one = tl.arange(0, 16) == 0
+        tl.store(bias + place + n, tl.sum(tl.where(one[None, :], total, 0.0), axis=1), mask=n < N)
+    else:
+        acc, total = _products(
+            acc, total, dy, x, n, k, m_all, height, width, down, right, split, steps, N, K, TAPS, False, BM
+        )
+    at_weight = n[:, None] * ROW + tap * K + k[None, :]
+    tl.store(weight + place + at_weight, acc, mask=(n < N)[:, None] & (k < K)[None, :])
+
+
+@triton.jit
+def _add_splits(partial, total, splits, parameters, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = at < parameters
+    acc = tl.load(total + at, mask=there, other=0.0)
+    for split in range(splits):
+        acc += tl.load(partial + split * parameters + at, mask=there, other=0.0)
+    tl.store(total + at, acc, mask=there)
+
+
+class WeightGradients:
+    """Sums over pixels, split into parts that run beside each other and are added up in a fixed order.
+
+    `total` is where the gradients of all weights of a block lie, one after another, in float32; they are added to it.
+    """
+
+    def __init__(self, total: Tensor, m: int, *, covers_all: bool) -> None:
+        self.total, self.m = total, m
+        self.splits = max(1, min(_MOST_SPLITS, m // (4 * _ROWS)))
+        make = torch.empty if covers_all else torch.zeros
+        self.partial = make(self.splits, total.numel(), dtype=torch.float32, device=total.device)
+
+    def add(
+        self,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        dy: Tensor,
+        x: Tensor,
+        *,
+        shape: Shape,
+        column: int = 0,
+    ) -> None:
+        """One convolution's: `weight` and `bias` are views of `total`; x [M, K] is what it took in (after GELU).
+
+        dy: [M, N], the gradient by what it gave. column: where x's channels begin among the convolution's inputs.
+        """
+        assert weight is not None
+        n, k, taps = dy.shape[1], x.shape[1], weight.shape[2] * weight.shape[3]
+        bn, bk = block(n), block(k)
+        tiles = triton.cdiv(n, bn) * triton.cdiv(k, bk) * taps
+        start = self.partial.view(-1)
+        _weight_gradient[(tiles, self.splits)](
+            dy, x, start[self._offset(weight) + column :], start if bias is None else start[self._offset(bias) :],
+            self.m, shape.height, shape.width, triton.cdiv(triton.cdiv(self.m, self.splits), _ROWS),
+            self.total.numel(),
+            N=n, K=k, ROW=weight.stride(0), TAPS=taps, BIAS=bias is not None,
+            BM=_ROWS, BN=bn, BK=bk, num_warps=4, num_stages=4 if taps == 1 else 3,
+        )  # fmt: skip
+
+    def finish(self) -> None:
+        parameters = self.total.numel()
+        _add_splits[(triton.cdiv(parameters, 1024),)](self.partial, self.total, self.splits, parameters, BLOCK=1024)
+
+    def _offset(self, view: Tensor) -> int:
+        return int(view.storage_offset()) - int(self.total.storage_offset())

@@ -1,0 +1,138 @@
+"""A training step as CUDA graphs: recorded once, then started by one call instead of thousands."""
+
+import gc
+import warnings
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from condvae import kernels
+from condvae.data import Levels
+from condvae.train.step import MicroBatch, Precision, TrainingStep
+
+
+def why_not_fused(device: torch.device, precision: Precision) -> str | None:
+    """What keeps a step from computing with fused kernels; None: nothing."""
+    if device.type != "cuda":
+        return f"they need a GPU, this is a {device.type}"
+    if precision != "bf16":
+        return f"they compute in bf16, not in {precision}"
+    if not kernels.installed():
+        return "they need Triton, which is not installed"
+    return None if kernels.available(device) else "this GPU is older than compute capability 8"
+
+
+class Capture:
+    """Calls a `TrainingStep`: the first time as it is, then recorded and replayed, to the same effect.
+
+    One process that takes its batch at one go has the whole step in one graph. Otherwise a graph adds a micro-batch's
+    gradients and another makes the update; the exchange between ranks lies between them. Where recording fails, steps
+    go on as they are, and `say` is told once.
+    """
+
+    def __init__(self, step: TrainingStep, say: Callable[[str], None]) -> None:
+        self.step, self.say = step, say
+        self.device = step.world.device
+        self.possible = self.device.type == "cuda"
+        self.stream = torch.cuda.Stream(self.device) if self.possible else None
+        self.warm = False
+        self.recorded: _Recorded | None = None
+        if not self.possible:
+            say(f"steps run operation by operation: CUDA graphs need a GPU, this is a {self.device.type}")
+
+    def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
+        """What `TrainingStep` does."""
+        if not self.possible:
+            self.step(micro_batches, lr, shards=shards)
+        elif not self.warm:
+            # On the stream of the recording: libraries set themselves up, and autograd remembers the stream.
+            assert self.stream is not None
+            current = torch.cuda.current_stream(self.device)
+            self.stream.wait_stream(current)
+            with torch.cuda.stream(self.stream):
+                self.step(micro_batches, lr, shards=shards)
+            current.wait_stream(self.stream)
+            self.warm = True
+        else:
+            if self.recorded is None:
+                self._record(micro_batches, shards)
+            if self.recorded is None or not self.recorded.fits(micro_batches, shards):
+                self.step(micro_batches, lr, shards=shards)
+            else:
+                self.recorded.replay(self.step, micro_batches, lr)
+
+    def _record(self, micro_batches: Sequence[MicroBatch], shards: int) -> None:
+        try:
+            self.recorded = _Recorded(self.step, self.stream, micro_batches, shards)
+        except RuntimeError as error:  # what CUDA refuses to record
+            self.possible = False
+            torch.cuda.synchronize(self.device)
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            self.say(f"steps run operation by operation, since they cannot be captured as a CUDA graph: {reason}")
+
+
+class _Recorded:
+    """Graphs, and the places that they read from."""
+
+    def __init__(
+        self, step: TrainingStep, stream: torch.cuda.Stream | None, micro_batches: Sequence[MicroBatch], shards: int
+    ) -> None:
+        device = step.world.device
+        self.shards = shards
+        images, *others = micro_batches[0].levels
+        self.levels = Levels(images.clone(), *(None if part is None else part.clone() for part in others))
+        self.generator = torch.Generator(device)
+        self.lr = torch.zeros((), device=device)
+        self.whole = step.world.size == 1 and len(micro_batches) == 1
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+        mine = MicroBatch(self.levels, self.generator)
+        # What steps outside of graphs have left in the allocator cannot be used inside: give it back.
+        torch.cuda.synchronize(device)
+        gc.collect()
+        torch.cuda.empty_cache()
+
+        def whole() -> None:
+            step([mine], self.lr, shards=shards)
+
+        def learn() -> None:
+            step.learn(mine, share=1 / shards)
+
+        def finish() -> None:
+            step.finish(self.lr)
+
+        for work in (whole,) if self.whole else (learn, finish):
+            graph = torch.cuda.CUDAGraph()
+            graph.register_generator_state(self.generator)
+            pool = self.graphs[0].pool() if self.graphs else None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an empty graph would be told of by what it does not do
+                # Threads that read data may allocate meanwhile: only this one's calls belong to the graph.
+                with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+                    work()
+            self.graphs.append(graph)
+
+    def fits(self, micro_batches: Sequence[MicroBatch], shards: int) -> bool:
+        """Whether graphs recorded for other batches can take these."""
+        alike = all(
+            [None if part is None else (part.shape, part.dtype) for part in micro_batch.levels]
+            == [None if part is None else (part.shape, part.dtype) for part in self.levels]
+            for micro_batch in micro_batches
+        )
+        return alike and shards == self.shards and (not self.whole or len(micro_batches) == 1)
+
+    def replay(self, step: TrainingStep, micro_batches: Sequence[MicroBatch], lr: Tensor) -> None:
+        """One step."""
+        self.lr.copy_(lr)
+        if not self.whole:
+            step.begin()
+        for levels, generator in micro_batches:
+            for place, part in zip(self.levels, levels, strict=True):
+                if place is not None and part is not None:
+                    place.copy_(part)
+            # Seeded where this micro-batch's generator stands: a fresh seed, nothing drawn yet.
+            self.generator.manual_seed(generator.initial_seed())
+            self.graphs[0].replay()
+        if not self.whole:
+            step.exchange()
+            self.graphs[1].replay()

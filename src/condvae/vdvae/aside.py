@@ -1,0 +1,53 @@
+"""Work beside the main line: on a GPU in streams of its own, so that small kernels run at the same time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+class Aside:
+    """`with aside():` does what is inside in a stream of its own, after all that was asked for before; nobody waits for
+    it until `join`. Without streams, the default, it is done at once.
+
+    Memory is handed out by stream: what one stream allocated must not be freed while another reads it. So tensors that
+    cross over are given to `keep`, and let go in `release`, when all is joined.
+    """
+
+    def __init__(self, device: torch.device | None = None, streams: int = 0) -> None:
+        cuda = device is not None and device.type == "cuda"
+        self.streams = [torch.cuda.Stream(device) for _ in range(streams)] if cuda else []
+        self.kept: list[object] = []
+        self._next = 0
+
+    @contextmanager
+    def __call__(self, *read: object, for_all: bool = False) -> Iterator[None]:
+        """read: what the work inside reads of the main line. for_all: whatever is begun later waits for this."""
+        if not self.streams:
+            yield
+            return
+        stream = self.streams[self._next]
+        self._next = (self._next + 1) % len(self.streams)
+        self.kept.extend(read)
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            yield
+        if for_all:
+            for other in self.streams:
+                if other is not stream:
+                    other.wait_stream(stream)
+
+    def keep(self, *made: object) -> None:
+        """Hold on to what was made in one stream and is read in others."""
+        if self.streams:
+            self.kept.extend(made)
+
+    def join(self) -> None:
+        """From here on the main line waits for all that was begun."""
+        for stream in self.streams:
+            torch.cuda.current_stream().wait_stream(stream)
+
+    def release(self) -> None:
+        """Join, and let go of what was kept: no gradient is waited for any more."""
+        self.join()
+        self.kept.clear()

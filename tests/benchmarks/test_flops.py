@@ -1,0 +1,58 @@
+"""Counted operations agree with those of the networks themselves, and with the figures of docs/performance.md."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from models import generator, images, small_conditional, some_known
+from torch.utils.flop_counter import FlopCounterMode
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import flops
+from condvae import objectives
+from condvae.sample import sample_conditional
+from condvae.vdvae import preset
+
+
+def test_the_anchors() -> None:
+    """What was counted when the limits were set: the prior's statistics included, 0.4 % of a completion."""
+    config = preset("cifar10")
+    assert flops.ipa_step(config) == pytest.approx(103e9, rel=0.02)
+    assert flops.completion(config) == pytest.approx(37.8e9, rel=0.02)
+    assert flops.ipa_step(preset("ffhq256")) == pytest.approx(3.1e12, rel=0.02)
+    assert flops.ipa_step(preset("imagenet64")) == pytest.approx(721e9, rel=0.02)
+
+
+@pytest.mark.parametrize("network", ["tiny", "demo32"])
+def test_counts_are_those_of_the_networks(network: str) -> None:
+    config = preset(network)
+    model, batch, size = small_conditional(config), 2, config.image_size
+    x = images(batch, size=size)
+    observation = model.observe(x, some_known(batch, size=size))
+    with FlopCounterMode(display=False) as counted:
+        sample_conditional(model, observation, 3, noise=generator(), pixels="mean")
+    expected = 3 * flops.completion(config) + flops.encoding(config)
+    assert counted.get_total_flops() == batch * expected
+    with FlopCounterMode(display=False) as counted, torch.no_grad():
+        objectives.forward(model, x, observation, noise=generator(), likelihood=False)
+    step = flops.ipa_step(config) - 2 * flops.partial_encoder(config)
+    assert counted.get_total_flops() == batch * step
+
+
+def test_a_training_step_counts_three_forward_passes() -> None:
+    """Of what is trained; autograd leaves out the gradient of the image, which is little."""
+    config = preset("tiny")
+    vae = small_conditional(config, train_artifact=True).artifact
+    with FlopCounterMode(display=False) as counted:
+        objectives.elbo(vae, images(2), noise=generator()).loss.backward()
+    assert counted.get_total_flops() == pytest.approx(2 * flops.elbo_step(config), rel=0.02)
+
+
+def test_the_reverse_step() -> None:
+    config = preset("tiny")
+    model = small_conditional(config)
+    observation = model.observe(images(2), some_known(2))
+    with FlopCounterMode(display=False) as counted:
+        objectives.reverse(model, observation, noise=generator()).loss.backward()
+    assert counted.get_total_flops() == pytest.approx(2 * flops.ipa_r_step(config), rel=0.03)
