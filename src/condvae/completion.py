@@ -40,7 +40,7 @@ def completions(
 
     In chunks, so that memory stays bounded. `sampler.Sampler` is faster for many.
     """
-    check_whole(n, "the number of completions", least=1)
+    check_whole(n, "the number of samples", least=1)
     at_once = max(1, _PIXELS_AT_ONCE // model.artifact.config.image_size**2)
     together = min(n, at_once)
     rows = []

@@ -68,3 +68,14 @@ def test_schedules_that_make_no_sense() -> None:
         Schedule(warm_up=-1)
     with pytest.raises(ValueError, match="final"):
         Schedule(final=1.5)
+
+
+def test_steps_that_settle_are_no_pace() -> None:
+    budget = Budget(steps=None, minutes=2)
+    budget.look(0, 5.0)
+    budget.look(1, 65.0, settling=True)  # kernels were compiled
+    assert not budget.over(1)
+    budget.look(2, 66.0, settling=True)
+    budget.look(4, 66.2)
+    assert budget.pace == pytest.approx(0.1)
+    assert budget.elapsed(14) == pytest.approx(67.2)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from condvae.data import ImageSet, Order, deliver
 from condvae.train.checkpoint import Checkpoints, Position
-from condvae.train.evaluation import Evaluation, by_resolution, evaluate, spread
+from condvae.train.evaluation import CHUNK, Evaluation, by_resolution, evaluate, spread
 from condvae.train.logs import RunLog, duration
 from condvae.train.memory import peak_gigabytes
 from condvae.train.options import TrainingOptions
@@ -64,6 +64,7 @@ class Loop:
         self.recovery = Recovery(step, checkpoints, log, stopwatch)
         self.evaluation: Evaluation | None = None
         self._reported = (0, 0.0)
+        self._taken = 0  # steps, in this process
 
     @property
     def position(self) -> Position:
@@ -93,6 +94,8 @@ class Loop:
         if self.position.step == 0 and self.position.rollbacks == 0:
             self.log.keep_until(-1)
             self.log.record("start", 0, weights=len(self.step.flat), ranks=self.world.size)
+            if self.step.fused:  # compiles kernels, which the end will find
+                evaluate(self.step, self.held_out.subset(spread(len(self.held_out), CHUNK)), seed=self.options.seed)
             # The end will do each of these again, the evaluation twice; so now is known how long that takes.
             closing = 2 * self._timed(self._evaluate)
             if self.evaluation and not math.isfinite(self.evaluation.nats_per_dim):
@@ -109,6 +112,7 @@ class Loop:
         factor = self.schedule.factor(done, self.budget.progress(done)) * self.position.lr_scale
         self.lr.fill_(self.options.lr * factor)
         self.take_step(micro_batches, self.lr, shards=self.shards)
+        self._taken += 1
         self.recovery.move(step=done + 1)
 
     def _after_step(self, signals: StopSignals) -> bool:
@@ -305,7 +309,9 @@ class Loop:
         self._wait_for_device()
         reading = torch.tensor([self.stopwatch(), self.position.closing], dtype=torch.float64, device=self.world.device)
         elapsed, closing = self.world.from_leader(reading).tolist()
-        self.budget.look(self.position.step, elapsed, reserve=1.0 + 1.25 * closing)
+        # The first steps of a process on a GPU compile kernels and record graphs: their time is no pace.
+        settling = self.world.device.type == "cuda" and self._taken <= 2
+        self.budget.look(self.position.step, elapsed, reserve=1.0 + 1.25 * closing, settling=settling)
 
     def _timed(self, work: Callable[[], None]) -> float:
         begin = self.stopwatch()

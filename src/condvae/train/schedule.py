@@ -56,10 +56,10 @@ class Budget:
         self.pace = 0.0
         """Seconds a step, as of late."""
 
-    def look(self, step: int, elapsed: float, *, reserve: float | None = None) -> None:
-        """So many seconds have gone by when `step` steps are done."""
+    def look(self, step: int, elapsed: float, *, reserve: float | None = None, settling: bool = False) -> None:
+        """So many seconds have gone by when `step` steps are done. settling: the last of them say nothing of the pace."""
         before, then = self._seen
-        if step > before and elapsed > then:
+        if step > before and elapsed > then and not settling:
             self.pace = (elapsed - then) / (step - before)
         self._seen = (step, elapsed)
         if reserve is not None:

@@ -1,0 +1,55 @@
+"""Where the time of one of our training steps or completions goes, kernel by kernel.
+
+Usage: python benchmarks/profile_step.py [--work ipa-128] [--device cuda] [--rows 15]
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+from torch.profiler import ProfilerActivity, profile
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.works import ON_CPU, ON_GPU, Variant, ours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Profile."""
+
+    work: str = "ipa-128"
+    """A row of benchmarks/speed.py."""
+    device: str = "cuda" if torch.cuda.is_available() else "cpu"
+    streams: int | None = 0
+    """Streams beside the main one; with several, kernels overlap and their times no longer add up."""
+    rows: int = 15
+
+
+def main(options: Options) -> None:
+    device = torch.device(options.device)
+    works = [work for work in (ON_GPU if device.type == "cuda" else ON_CPU) if work.name == options.work]
+    if not works:
+        raise SystemExit(f"unknown work {options.work!r}: benchmarks/speed.py lists them")
+    run = ours(works[0], device, Variant(streams=options.streams))
+    for _ in range(4):
+        run()
+    activity = ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU
+    with profile(activities=[activity], acc_events=True) as profiler:
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    on_gpu = device.type == "cuda"
+    events = [(e.self_device_time_total if on_gpu else e.self_cpu_time_total, e) for e in profiler.key_averages()]
+    events.sort(key=lambda pair: -pair[0])
+    total = sum(time for time, _ in events)
+    print(f"{options.work} on {device}: {total / 1e3:.2f} ms in {sum(e.count for _, e in events):,} kernels")
+    print("      ms  share   calls       us  kernel")
+    for time, event in events[: options.rows]:
+        mean = time / max(event.count, 1)
+        print(f"{time / 1e3:8.2f} {time / total:6.1%} {event.count:7} {mean:8.1f}  {event.key[:90]}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
