@@ -122,6 +122,7 @@ class Hidden(torch.autograd.Function):
         shape = Shape(*x.shape[2:])
         rows, rows_beside = _rows(x), None if beside is None else _rows(beside)
         trains = any(ctx.needs_input_grad)
+        assert not trains or beside is None or len(beside) == len(x), "with gradients, one image stands beside one"
         h, saved = _hidden(rows, rows_beside, layers, shape, keep=trains and not recompute)
         if trains:
             ctx.shape, ctx.layers, ctx.batch = shape, layers, x.shape[0]
@@ -217,6 +218,7 @@ class Whole(torch.autograd.Function):
         rows, rows_beside = _rows(x), None if beside is None else _rows(beside)
         trains = any(ctx.needs_input_grad)
         keep = trains and not recompute
+        assert not trains or beside is None or len(beside) == len(x), "with gradients, one image stands beside one"
         h, saved = _hidden(rows, rows_beside, layers[:3], shape, keep=keep)
         y, _, a = convolve(
             Part(h, layers[3].kernel, gelu=True),

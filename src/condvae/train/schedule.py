@@ -57,7 +57,7 @@ class Budget:
         """Seconds a step, as of late."""
 
     def look(self, step: int, elapsed: float, *, reserve: float | None = None, settling: bool = False) -> None:
-        """So many seconds have gone by when `step` steps are done. settling: the last of them say nothing of the pace."""
+        """So many seconds have gone by when `step` steps are done. settling: the last ones say nothing of the pace."""
         before, then = self._seen
         if step > before and elapsed > then and not settling:
             self.pace = (elapsed - then) / (step - before)
