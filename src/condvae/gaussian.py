@@ -27,6 +27,10 @@ class Gaussian(NamedTuple):
         mean, scale = full_precision(raw).chunk(2, dim=1)
         return cls(mean, scale if scales == "log_std" else _log_softplus(scale))
 
+    @property
+    def shape(self) -> torch.Size:
+        return self.mean.shape
+
     def draw(self, noise: Noise, stream: int, temperature: float | Tensor = 1.0) -> Tensor:
         """A sample, with the numbers of that stream."""
         return self.sample(noise.normal(stream, self.mean.shape, self.mean.device), temperature)

@@ -91,6 +91,7 @@ class Sampler:
         check_choice(pixels, "pixels", ("sample", "mean"))
         check_whole(n, "the number of samples", least=1)
         observation.check_values()
+        observation = observation.to(self.device)
         count, config = len(observation), self.model.artifact.config
         seeds = _seeds(seed, n, count)
         together = min(n, self.chunk)
@@ -165,9 +166,8 @@ class _Chunk:
             except RuntimeError as error:  # what CUDA refuses to record
                 self.graphs, sampler.graphs = [], False
                 torch.cuda.synchronize(device)
-                sampler.say(
-                    f"samples are drawn operation by operation, without a CUDA graph: {str(error).splitlines()[0]}"
-                )
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                sampler.say(f"samples are drawn operation by operation, without a CUDA graph: {reason}")
 
     def heat(self, temperatures: tuple[float, ...]) -> None:
         """Take in one temperature for each group of latents."""

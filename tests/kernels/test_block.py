@@ -11,6 +11,9 @@ from condvae.vdvae.blocks import Block
 
 pytest.importorskip("triton")
 from condvae.kernels.block import Hidden, Outputs, Weights, Whole, half_way, second_half, without_gradients
+from condvae.kernels.convolution import Shape, check_size
+from condvae.kernels.tiles import WIDEST
+from condvae.kernels.weight_gradient import WeightGradients
 
 pytestmark = pytest.mark.usefixtures("roomy_tiles")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -103,6 +106,38 @@ def test_without_gradients(shape: tuple[Any, ...], fused_end: bool, monkeypatch:
     with torch.no_grad():
         got = without_gradients(x, beside, layers, add=block.adds_input, dtype=torch.float32)
         torch.testing.assert_close(got, block(x, beside), **TOLERANCE)
+
+
+def test_only_the_gradients_asked_for_are_touched() -> None:
+    """A prior's last convolution is used in two parts, in two streams: neither may write where the other does."""
+    vector = torch.full((100,), 7.0, device=DEVICE)
+    weight, bias = vector[:60].view(10, 6, 1, 1), vector[60:70]
+    gradients = WeightGradients([weight[4:], bias[4:]], 20)
+    dy, x = torch.randn(20, 6, device=DEVICE), torch.randn(20, 6, device=DEVICE)
+    gradients.add(weight[4:], bias[4:], dy, x, shape=Shape(4, 5))
+    vector[:24], vector[60:64] = torch.nan, torch.nan  # whatever stands there meanwhile
+    gradients.finish()
+    torch.testing.assert_close(weight[4:, :, 0, 0], 7 + dy.T @ x, **TOLERANCE)
+    torch.testing.assert_close(bias[4:], 7 + dy.sum(0), **TOLERANCE)
+    assert vector[:24].isnan().all()
+    assert vector[60:64].isnan().all()
+    assert (vector[70:] == 7).all()
+
+
+def test_wide_blocks_take_the_way_that_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("condvae.kernels.block._ROWS_THAT_PAY", 0)
+    shape = (1, 16, 0, WIDEST + 8, 16, True, 2)
+    block, _, layers = make(shape)
+    x, _ = inputs_of(shape)
+    with torch.no_grad():
+        got = without_gradients(x, None, layers, add=True, dtype=torch.float32)
+        torch.testing.assert_close(got, block(x), **TOLERANCE)
+
+
+def test_more_than_int32_counts_is_refused() -> None:
+    with pytest.raises(ValueError, match="smaller micro-batch"):
+        check_size(2**22, 512)
+    check_size(2**22 - 1, 512)
 
 
 def test_one_image_stands_beside_several() -> None:

@@ -8,6 +8,8 @@ import importlib.util
 
 import torch
 
+_SHARED_BYTES = 160 * 1024
+
 
 @functools.cache
 def installed() -> bool:
@@ -16,5 +18,18 @@ def installed() -> bool:
 
 
 def available(device: torch.device) -> bool:
-    """Whether kernels can run there: tensor cores for bfloat16 came with compute capability 8."""
-    return device.type == "cuda" and installed() and torch.cuda.get_device_capability(device) >= (8, 0)
+    """Whether kernels can run there."""
+    return device.type == "cuda" and installed() and _large(device)
+
+
+@functools.cache
+def _large(device: torch.device) -> bool:
+    """Tensor cores for bfloat16 came with compute capability 8; tiles want the shared memory of A100, H100 and later
+    cards for servers, which those for desktops have not.
+    """
+    properties = torch.cuda.get_device_properties(device)
+    shared = getattr(properties, "shared_memory_per_block_optin", None)
+    capability = (properties.major, properties.minor)
+    if shared is None:  # an older torch does not tell
+        return capability in ((8, 0), (9, 0), (10, 0), (10, 3))
+    return capability >= (8, 0) and shared >= _SHARED_BYTES

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from condvae.kernels.convolution import Kernel, Part, Shape, convolve
 from condvae.kernels.double_convolution import convolve_twice
+from condvae.kernels.tiles import WIDEST
 from condvae.kernels.weight_gradient import WeightGradients
 
 
@@ -45,16 +46,19 @@ class Weights:
 _ROWS_THAT_PAY = 4_000
 
 
-def pays(x: Tensor) -> bool:
-    """Whether the last two convolutions are faster as one kernel: not where a few pixels leave the GPU idle anyway."""
-    return x.shape[0] * x.shape[2] * x.shape[3] >= _ROWS_THAT_PAY
+def pays(x: Tensor, layers: tuple[Weights, ...]) -> bool:
+    """Whether the last two convolutions are faster as one kernel: not where a few pixels leave the GPU idle anyway, nor
+    where what lies between does not fit into registers.
+    """
+    inner = layers[2].weight.shape[0]
+    return x.shape[0] * x.shape[2] * x.shape[3] >= _ROWS_THAT_PAY and inner <= WIDEST
 
 
 def without_gradients(
     x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], *, add: bool, dtype: torch.dtype
 ) -> Tensor:
     """The whole block where nothing is trained."""
-    if pays(x):
+    if pays(x, layers):
         return second_half(half_way(x, beside, layers), layers, add=x if add else None, dtype=dtype)
     shape, rows, last = Shape(*x.shape[2:]), _rows(x), layers[3]
     h, _ = _hidden(rows, None if beside is None else _rows(beside), layers[:3], shape, keep=False)
@@ -305,14 +309,9 @@ def _hidden_backward(
 
 
 def _gradients(layers: tuple[Weights, ...], m: int) -> WeightGradients | None:
-    """The stretch of memory in which all gradients of these layers lie; None: they are frozen."""
+    """Where the gradients of these layers are summed; None: they are frozen."""
     views = [view for layer in layers for view in (layer.weight_gradient, layer.bias_gradient) if view is not None]
-    if not views:
-        return None
-    start = min(view.storage_offset() for view in views)
-    end = max(view.storage_offset() + view.numel() for view in views)
-    whole = views[0].as_strided((end - start,), (1,), start)
-    return WeightGradients(whole, m, covers_all=sum(view.numel() for view in views) == end - start)
+    return WeightGradients(views, m) if views else None
 
 
 def _rows(images: Tensor) -> Tensor:

@@ -231,6 +231,14 @@ def activate(x: Tensor) -> Tensor:
     return out
 
 
+def check_size(m: int, channels: int) -> None:
+    """Raise a ValueError where places in a tensor cannot be counted in int32."""
+    if m * channels >= 2**31:
+        raise ValueError(
+            f"{m:,} pixels of {channels} channels are too many at once: use a smaller micro-batch or chunk"
+        )
+
+
 class Result(NamedTuple):
     """What `convolve` gives."""
 
@@ -273,6 +281,7 @@ def convolve(
     assert x.is_contiguous() and x.shape[1] == kernel.inputs and second.x.is_contiguous()
     assert beside is None or (beside.kernel.taps == 1 and beside.kernel.outputs == n and m % beside.x.shape[0] == 0)
     assert not keep_activated or kernel.taps == 1
+    check_size(m, max(n, kernel.inputs, k2))
     for other in (slope_of, add):
         assert other is None or (other.shape == (m, n) and other.is_contiguous())
     out = torch.empty(m, n, dtype=dtype or x.dtype, device=x.device)

@@ -7,8 +7,8 @@ import triton  # type: ignore[import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
-from condvae.kernels.convolution import Kernel, Part, Shape, accumulate, finish, gelu
-from condvae.kernels.tiles import block, choose_tile_twice, depth
+from condvae.kernels.convolution import Kernel, Part, Shape, accumulate, check_size, finish, gelu
+from condvae.kernels.tiles import WIDEST, block, choose_tile_twice, depth
 
 
 @triton.jit(do_not_specialize=["m_all", "height", "width"])
@@ -67,10 +67,12 @@ def convolve_twice(
     """
     m, n, c = x.shape[0], outer.outputs, inner.outputs
     assert x.is_contiguous() and outer.taps == 1 and outer.inputs == c and (add is None or add.is_contiguous())
+    cz = beside.kernel.inputs if beside else 0
+    assert max(c, cz) <= WIDEST
+    check_size(m, max(n, c))
     out = torch.empty(m, n, dtype=dtype or x.dtype, device=x.device)
     tile = choose_tile_twice(m, n, c)
     second = beside or Part(x, outer)
-    cz = beside.kernel.inputs if beside else 0
     _convolve_twice[(triton.cdiv(m, tile.rows),)](
         x, inner.values, inner_bias, outer.values, second.x, second.kernel.values, outer_bias,
         add if add is not None else x, out, m, shape.height, shape.width,

@@ -6,6 +6,8 @@ the same gradient to the last bit.
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
 
+from collections.abc import Sequence
+
 import torch
 import triton  # type: ignore[import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
@@ -79,9 +81,9 @@ def _weight_gradient(
 
 
 @triton.jit
-def _add_splits(partial, total, splits, parameters, BLOCK: tl.constexpr):
+def _add_splits(partial, total, splits, parameters, count, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    there = at < parameters
+    there = at < count
     acc = tl.load(total + at, mask=there, other=0.0)
     for split in range(splits):
         acc += tl.load(partial + split * parameters + at, mask=there, other=0.0)
@@ -91,14 +93,23 @@ def _add_splits(partial, total, splits, parameters, BLOCK: tl.constexpr):
 class WeightGradients:
     """Sums over pixels, split into parts that run beside each other and are added up in a fixed order.
 
-    `total` is where the gradients of all weights of a block lie, one after another, in float32; they are added to it.
+    views: gradients of weights and biases in float32, parts of one vector; the sums are added to them, and nothing that
+    lies between them is touched: it may belong to another stream.
     """
 
-    def __init__(self, total: Tensor, m: int, *, covers_all: bool) -> None:
-        self.total, self.m = total, m
+    def __init__(self, views: Sequence[Tensor], m: int) -> None:
+        self.m = m
+        spans = sorted((int(view.storage_offset()), int(view.storage_offset()) + view.numel()) for view in views)
+        self.spans = [spans[0]]
+        for start, end in spans[1:]:
+            if start == self.spans[-1][1]:
+                self.spans[-1] = (self.spans[-1][0], end)
+            else:
+                self.spans.append((start, end))
+        self.start, self.length = self.spans[0][0], self.spans[-1][1] - self.spans[0][0]
+        self.total = views[0].as_strided((self.length,), (1,), self.start)
         self.splits = max(1, min(_MOST_SPLITS, m // (4 * _ROWS)))
-        make = torch.empty if covers_all else torch.zeros
-        self.partial = make(self.splits, total.numel(), dtype=torch.float32, device=total.device)
+        self.partial = torch.empty(self.splits, self.length, dtype=torch.float32, device=self.total.device)
 
     def add(
         self,
@@ -110,11 +121,11 @@ class WeightGradients:
         shape: Shape,
         column: int = 0,
     ) -> None:
-        """One convolution's: `weight` and `bias` are views of `total`; x [M, K] is what it took in (after GELU).
+        """One convolution's: `weight` and `bias` are among the views; x [M, K] is what it took in (after GELU).
 
         dy: [M, N], the gradient by what it gave. column: where x's channels begin among the convolution's inputs.
         """
-        assert weight is not None
+        assert weight is not None and (weight.stride(1) == 1 or weight.shape[1] == 1), "channels lie last"
         n, k, taps = dy.shape[1], x.shape[1], weight.shape[2] * weight.shape[3]
         bn, bk = block(n), block(k)
         tiles = triton.cdiv(n, bn) * triton.cdiv(k, bk) * taps
@@ -122,14 +133,18 @@ class WeightGradients:
         _weight_gradient[(tiles, self.splits)](
             dy, x, start[self._offset(weight) + column :], start if bias is None else start[self._offset(bias) :],
             self.m, shape.height, shape.width, triton.cdiv(triton.cdiv(self.m, self.splits), _ROWS),
-            self.total.numel(),
+            self.length,
             N=n, K=k, ROW=weight.stride(0), TAPS=taps, BIAS=bias is not None,
             BM=_ROWS, BN=bn, BK=bk, num_warps=4, num_stages=4 if taps == 1 else 3,
         )  # fmt: skip
 
     def finish(self) -> None:
-        parameters = self.total.numel()
-        _add_splits[(triton.cdiv(parameters, 1024),)](self.partial, self.total, self.splits, parameters, BLOCK=1024)
+        """Add up the parts."""
+        for first, last in self.spans:
+            skipped, count = first - self.start, last - first
+            _add_splits[(triton.cdiv(count, 1024),)](
+                self.partial.view(-1)[skipped:], self.total[skipped:], self.splits, self.length, count, BLOCK=1024
+            )
 
     def _offset(self, view: Tensor) -> int:
-        return int(view.storage_offset()) - int(self.total.storage_offset())
+        return int(view.storage_offset()) - self.start

@@ -39,6 +39,14 @@ class Observation:
     def __len__(self) -> int:
         return self.y.shape[0]
 
+    def to(self, device: torch.device) -> "Observation":
+        """The same on another device."""
+        return Observation(
+            y=self.y.to(device),
+            known=None if self.known is None else self.known.to(device),
+            pixels=None if self.pixels is None else self.pixels.to(device),
+        )
+
     def __getitem__(self, rows: slice) -> "Observation":
         """Some of the observations."""
         return Observation(

@@ -20,7 +20,7 @@ def why_not_fused(device: torch.device, precision: Precision) -> str | None:
         return f"they compute in bf16, not in {precision}"
     if not kernels.installed():
         return "they need Triton, which is not installed"
-    return None if kernels.available(device) else "this GPU is older than compute capability 8"
+    return None if kernels.available(device) else "they need a GPU like A100 or newer, with 160 KiB of shared memory"
 
 
 class Capture:
@@ -36,7 +36,7 @@ class Capture:
         self.device = step.world.device
         self.possible = self.device.type == "cuda"
         self.stream = torch.cuda.Stream(self.device) if self.possible else None
-        self.warm = False
+        self.warm = self._told = False
         self.recorded: _Recorded | None = None
         if not self.possible:
             say(f"steps run operation by operation: CUDA graphs need a GPU, this is a {self.device.type}")
@@ -57,7 +57,12 @@ class Capture:
         else:
             if self.recorded is None:
                 self._record(micro_batches, shards)
-            if self.recorded is None or not self.recorded.fits(micro_batches, shards):
+            if self.recorded is None:
+                self.step(micro_batches, lr, shards=shards)
+            elif not self.recorded.fits(micro_batches, shards):
+                if not self._told:
+                    self.say("a batch of another shape than the recorded one is taken operation by operation")
+                    self._told = True
                 self.step(micro_batches, lr, shards=shards)
             else:
                 self.recorded.replay(self.step, micro_batches, lr)

@@ -127,7 +127,7 @@ class Loop:
                 self._look_at_clock()
                 self._reported = (self.position.step, self.stopwatch())
                 return True
-        elif done < options.log_every and done & (done - 1) == 0:
+        elif self._taken <= 2 or (done < options.log_every and done & (done - 1) == 0):
             self._look_at_clock()  # early and often while the pace is not known
         if self.budget.over(done):
             return False  # the end evaluates and saves anyway

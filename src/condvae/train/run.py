@@ -184,11 +184,11 @@ def _train(
             held_out = dataset.train
         task.model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         micro, _ = options.micro_batches(world.size)
-        if recomputes(options.recompute, task, micro, world.device):
+        precision = _precision(options, world)
+        if recomputes(options.recompute, task, micro, world.device, precision=precision):
             recompute_activations(task.model if task.needs_whole_network else task.model.partial)  # type: ignore[arg-type]
             log.say("activations are computed again in the backward pass, to save memory")
         flip = dataset.flips if options.flip == "auto" else options.flip == "yes"
-        precision = _precision(options, world)
         obstacle = "that was asked for" if options.engine == "plain" else why_not_fused(world.device, precision)
         step = TrainingStep(task, options.rule, world, precision=precision, flip=flip, fused=obstacle is None)
         log.say(f"training {len(step.flat):,} weights on {world.size} x {world.device.type}, {step.precision}")

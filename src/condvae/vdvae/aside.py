@@ -19,6 +19,7 @@ class Aside:
         self.streams = [torch.cuda.Stream(device) for _ in range(streams)] if cuda else []
         self.kept: list[object] = []
         self._next = 0
+        self._begun: list[torch.cuda.Stream] = []  # a recording knows only streams that took part in it
 
     @contextmanager
     def __call__(self, *read: object, for_all: bool = False) -> Iterator[None]:
@@ -29,12 +30,14 @@ class Aside:
         stream = self.streams[self._next]
         self._next = (self._next + 1) % len(self.streams)
         self.kept.extend(read)
+        self._take_part(stream)
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             yield
         if for_all:
             for other in self.streams:
                 if other is not stream:
+                    self._take_part(other)
                     other.wait_stream(stream)
 
     def keep(self, *made: object) -> None:
@@ -44,10 +47,15 @@ class Aside:
 
     def join(self) -> None:
         """From here on the main line waits for all that was begun."""
-        for stream in self.streams:
+        for stream in self._begun:
             torch.cuda.current_stream().wait_stream(stream)
 
     def release(self) -> None:
         """Join, and let go of what was kept: no gradient is waited for any more."""
         self.join()
         self.kept.clear()
+        self._begun.clear()
+
+    def _take_part(self, stream: torch.cuda.Stream) -> None:
+        if stream not in self._begun:
+            self._begun.append(stream)

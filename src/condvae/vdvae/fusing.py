@@ -14,6 +14,7 @@ from condvae.gaussian import Gaussian, Scales
 from condvae.kernels import latents
 from condvae.kernels.block import Hidden, Outputs, Weights, Whole, half_way, pays, second_half, without_gradients
 from condvae.kernels.resample import enlarge, mean_pool
+from condvae.kernels.tiles import WIDEST
 from condvae.noise import DeviceSeeds, Noise
 from condvae.vdvae.aside import Aside
 from condvae.vdvae.blocks import Block, fit_channels
@@ -54,6 +55,10 @@ class FusedGaussian(Gaussian):
     def log_std(self) -> Tensor:
         return self._plain.log_std
 
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((len(self.raw), self.raw.shape[1] // 2, *self.raw.shape[2:]))
+
     def draw(self, noise: Noise, stream: int, temperature: float | Tensor = 1.0) -> Tensor:
         if self.base:
             return self._plain.draw(noise, stream, temperature).to(self.dtype)
@@ -62,7 +67,7 @@ class FusedGaussian(Gaussian):
             return latents.draw_seeded(
                 raw, noise.seeds, stream, softplus=softplus, temperature=temperature, dtype=self.dtype
             )
-        numbers = noise.normal(stream, (len(raw), raw.shape[1] // 2, *raw.shape[2:]), raw.device)
+        numbers = noise.normal(stream, self.shape, raw.device)
         return latents.draw(raw, numbers, softplus=softplus, temperature=temperature, dtype=self.dtype)
 
     def total_kl_to(self, other: Gaussian) -> Tensor:
@@ -105,9 +110,13 @@ class FusedBlock:
     def look(self, state: Tensor, *, prior: bool) -> Looked:
         """What is made of a state before z is known. Where nobody asks for the prior, half of it: the rest can wait."""
         state = state.to(self.dtype)
-        if not prior and not self.trains(state) and pays(state):
+        if not prior and not self.trains(state) and self._may_wait(state):
             return Looked(half_way(state, None, self.layers), half_way=True)
         return Looked(Hidden.apply(state, None, self.anchor, self.layers[:3], self.block.recompute))
+
+    def _may_wait(self, state: Tensor) -> bool:
+        assert self.projection is not None
+        return pays(state, self.layers) and self.projection.weight.shape[1] <= WIDEST
 
     def statistics(self, looked: Looked, last: int) -> Tensor:
         """Output channels up to `last` in float32."""
@@ -181,6 +190,9 @@ class Fused:
             vae.aside, vae.ahead = self.aside, self.ahead
         try:
             yield
+        except BaseException:
+            self.aside.kept.clear()
+            raise
         finally:
             for block, _ in self.blocks:
                 block.fused = None

@@ -154,6 +154,6 @@ class VDVAE(nn.Module):
 
 
 def _check_latents(z: Tensor, drawn_from: Gaussian, group: int) -> None:
-    if z.shape != drawn_from.mean.shape:
-        expected = tuple(drawn_from.mean.shape)
+    if z.shape != drawn_from.shape:
+        expected = tuple(drawn_from.shape)
         raise ValueError(f"the latents given for group {group} have shape {tuple(z.shape)}, expected {expected}")
