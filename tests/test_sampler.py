@@ -1,5 +1,8 @@
 """The fast sampler draws what the plain one draws, sample by sample, in any chunks."""
 
+import time
+from typing import Any
+
 import pytest
 import torch
 from models import images, small_conditional, some_known
@@ -7,7 +10,7 @@ from models import images, small_conditional, some_known
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.pixels import to_uint8
-from condvae.sample import Pixels, sample_conditional, seeds_from
+from condvae.sample import Pixels, chunks, sample_conditional, seeds_from
 from condvae.sampler import Sampler, faster_precision
 from condvae.vdvae import VDVAE, preset
 
@@ -94,8 +97,29 @@ def test_bad_input_is_refused() -> None:
         Sampler(model)(observation, 1, temperature=-1.0)
 
 
-def test_a_cpu_tries_both_precisions() -> None:
-    assert faster_precision(small_conditional()) in ("fp32", "bf16")
+@pytest.mark.parametrize(("slow", "expected"), [(torch.float32, "bf16"), (torch.bfloat16, "fp32")])
+def test_a_cpu_takes_the_precision_that_proves_faster(
+    slow: torch.dtype, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convolve = torch.nn.functional.conv2d
+
+    def slowed(x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+        if x.dtype == slow:
+            time.sleep(0.05)
+        return convolve(x, *arguments, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", slowed)
+    assert faster_precision(small_conditional()) == expected
+
+
+@pytest.mark.parametrize(("observations", "n", "most"), [(3, 5, 7), (3, 5, 4), (1, 1, 9), (10, 1, 4), (2, 3, 1)])
+def test_chunks_cover_every_sample_once_and_stay_small(observations: int, n: int, most: int) -> None:
+    seen = torch.zeros(observations, n, dtype=torch.int64)
+    pieces = list(chunks(observations, n, most))
+    for rows, columns in pieces:
+        assert 0 < seen[rows, columns].numel() <= min(most, seen[pieces[0]].numel())
+        seen[rows, columns] += 1
+    assert (seen == 1).all()
 
 
 @gpu

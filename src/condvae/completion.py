@@ -16,7 +16,7 @@ from condvae.data.decode import decode
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
 from condvae.pictures import to_pil
-from condvae.sample import Pixels, Temperature, sample_conditional, seeds_from
+from condvae.sample import Pixels, Temperature, chunks, sample_conditional, seeds_from
 from condvae.sheets import conditional_sheet
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
@@ -41,19 +41,15 @@ def completions(
     In chunks, so that memory stays bounded. `sampler.Sampler` is faster for many.
     """
     check_whole(n, "the number of samples", least=1)
-    at_once = max(1, _PIXELS_AT_ONCE // model.artifact.config.image_size**2)
-    together = min(n, at_once)
-    rows = []
-    for first in range(0, len(observation), max(1, at_once // together)):
-        some = observation[first : first + max(1, at_once // together)]
-        parts = []
-        for start in range(0, n, together):
-            k = min(together, n - start)
-            noise = seeds_from(seed, k, observations=range(first, first + len(some)), first=start)
-            samples = sample_conditional(model, some, k, noise=noise, temperature=temperature, pixels=pixels)
-            parts.append(some.paste(samples.images, n=k).unflatten(0, (len(some), k)))
-        rows.append(torch.cat(parts, dim=1))
-    return torch.cat(rows)
+    config = model.artifact.config
+    shape = (config.channels, config.image_size, config.image_size)
+    made = torch.empty(len(observation), n, *shape, dtype=observation.y.dtype, device=observation.y.device)
+    for rows, columns in chunks(len(observation), n, max(1, _PIXELS_AT_ONCE // config.image_size**2)):
+        some, k = observation[rows], columns.stop - columns.start
+        noise = seeds_from(seed, k, observations=range(rows.start, rows.stop), first=columns.start)
+        samples = sample_conditional(model, some, k, noise=noise, temperature=temperature, pixels=pixels)
+        made[rows, columns] = some.paste(samples.images, n=k).view(len(some), k, *shape)
+    return made
 
 
 def complete_files(

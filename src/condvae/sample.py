@@ -1,7 +1,7 @@
 """Drawing images: from the prior, from q(z | x) (reconstructions), and from p_cond(x | y)."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -93,6 +93,17 @@ def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: 
     index = np.array([(b << 32) | k for b in observations for k in range(first, first + n)], dtype=np.uint64)
     low, high, _, _ = philox_words(index, SEED_STREAM, np.array(seed, dtype=np.uint64))
     return SeededNoise((low | (high << np.uint64(32))).tolist())
+
+
+def chunks(observations: int, n: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """Which observations, and which of the n samples of each, are drawn together: at most `most`; the first chunk is
+    the largest, and an observation's samples follow each other.
+    """
+    together = min(n, most)
+    beside = max(1, min(observations, most // together))
+    for first in range(0, observations, beside):
+        for start in range(0, n, together):
+            yield slice(first, min(first + beside, observations)), slice(start, min(start + together, n))
 
 
 def _draw(

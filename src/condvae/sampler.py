@@ -5,7 +5,6 @@ that is not possible, they are plain torch in the precision that is faster there
 
 import contextlib
 import functools
-import gc
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -17,11 +16,12 @@ from torch import Tensor, nn
 
 from condvae import kernels
 from condvae.checks import check_choice, check_whole
+from condvae.graphs import reason, record, run_on
 from condvae.noise import DeviceSeeds
 from condvae.observe.observation import Observation
 from condvae.partial import ConditionalVAE
 from condvae.pixels import to_uint8
-from condvae.sample import Pixels, Temperature, sample_conditional, seeds_from
+from condvae.sample import Pixels, Temperature, chunks, sample_conditional, seeds_from
 from condvae.vdvae.encoder import Posterior
 
 if TYPE_CHECKING:
@@ -94,20 +94,18 @@ class Sampler:
         observation = observation.to(self.device)
         count, config = len(observation), self.model.artifact.config
         seeds = _seeds(seed, n, count)
-        together = min(n, self.chunk)
-        beside = max(1, min(count, self.chunk // together))
-        chunk = self._chunk(beside, together, pixels)
+        pieces = list(chunks(count, n, self.chunk))
+        largest, most = pieces[0]
+        chunk = self._chunk(largest.stop, most.stop, pixels)
         shape = (config.channels, config.image_size, config.image_size)
         out = torch.empty(count, n, *shape, dtype=torch.uint8, device=self.device)
         sound = torch.ones(count, n, dtype=torch.bool, device=self.device)
         chunk.heat(tuple(float(t) for t in self.model.artifact.per_group(temperature)))
-        for first in range(0, count, beside):
-            rows = slice(first, min(first + beside, count))
-            chunk.encode(observation[rows])
-            for start in range(0, n, together):
-                columns = slice(start, min(start + together, n))
-                images, finite = chunk.decode(seeds[rows, columns])
-                out[rows, columns], sound[rows, columns] = images, finite
+        for rows, columns in pieces:
+            if columns.start == 0:
+                chunk.encode(observation[rows])
+            images, finite = chunk.decode(seeds[rows, columns])
+            out[rows, columns], sound[rows, columns] = images, finite
         if not bool(sound.all()):
             self._draw_again(observation, out, ~sound, seed, temperature, pixels)
         return out
@@ -161,13 +159,15 @@ class _Chunk:
         self._heat: tuple[float, ...] = ()
         self.graphs: list[torch.cuda.CUDAGraph] = []
         if sampler.graphs:
+            stream = torch.cuda.Stream(device)
+            works = (self._encode, self._decode)
             try:
-                self._record()
-            except RuntimeError as error:  # what CUDA refuses to record
-                self.graphs, sampler.graphs = [], False
-                torch.cuda.synchronize(device)
-                reason = (str(error) or type(error).__name__).splitlines()[0]
-                sampler.say(f"samples are drawn operation by operation, without a CUDA graph: {reason}")
+                for work in works:
+                    run_on(stream, work)
+                self.graphs = record(works, stream)
+            except RuntimeError as error:
+                sampler.graphs = False
+                sampler.say(f"samples are drawn operation by operation, without a CUDA graph: {reason(error)}")
 
     def heat(self, temperatures: tuple[float, ...]) -> None:
         """Take in one temperature for each group of latents."""
@@ -233,26 +233,6 @@ class _Chunk:
         self.finite = torch.isfinite(parameters).flatten(1).all(dim=1)
         known, given = (part.repeat_interleave(self.samples, dim=0) for part in (self.known, self.given))
         self.images = to_uint8(torch.where(known, given, images))
-
-    def _record(self) -> None:
-        device = self.sampler.device
-        stream = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            self._encode()
-            self._decode()
-        torch.cuda.current_stream(device).wait_stream(stream)
-        torch.cuda.synchronize(device)
-        gc.collect()
-        torch.cuda.empty_cache()
-        graphs: list[torch.cuda.CUDAGraph] = []
-        for work in (self._encode, self._decode):
-            graph = torch.cuda.CUDAGraph()
-            pool = graphs[0].pool() if graphs else None
-            with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-                work()
-            graphs.append(graph)
-        self.graphs = graphs
 
 
 @functools.lru_cache(maxsize=16)

@@ -70,9 +70,7 @@ def without_gradients(
 def half_way(x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...]) -> Tensor:
     """GELU(c2(GELU(c1(GELU(x), beside)))), for `second_half`."""
     shape = Shape(*x.shape[2:])
-    one, two = _inputs(_rows(x), None if beside is None else _rows(beside), layers[0])
-    a1 = convolve(one, two, shape=shape, bias=layers[0].bias, gelu_out=True).out
-    a2 = convolve(Part(a1, layers[1].kernel), shape=shape, bias=layers[1].bias, gelu_out=True).out
+    a2, _ = _half(_rows(x), None if beside is None else _rows(beside), layers[:2], shape, keep=False)
     return _images(a2, x.shape[0], shape)
 
 
@@ -259,15 +257,22 @@ class Whole(torch.autograd.Function):
 def _hidden(
     x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], shape: Shape, *, keep: bool
 ) -> tuple[Tensor, _Saved | None]:
-    first, second, third = layers
+    a2, saved = _half(x, beside, layers[:2], shape, keep=keep)
+    h = convolve(Part(a2, layers[2].kernel), shape=shape, bias=layers[2].bias).out
+    return h, saved
+
+
+def _half(
+    x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], shape: Shape, *, keep: bool
+) -> tuple[Tensor, _Saved | None]:
+    first, second = layers
     one, two = _inputs(x, beside, first)
     a1, h1, g = convolve(one, two, shape=shape, bias=first.bias, gelu_out=True, keep_pre=keep, keep_activated=keep)
     a2, h2, _ = convolve(Part(a1, second.kernel), shape=shape, bias=second.bias, gelu_out=True, keep_pre=keep)
-    h = convolve(Part(a2, third.kernel), shape=shape, bias=third.bias).out
     if not keep:
-        return h, None
+        return a2, None
     assert g is not None and h1 is not None and h2 is not None
-    return h, _Saved(g, h1, a1, h2, a2)
+    return a2, _Saved(g, h1, a1, h2, a2)
 
 
 def _inputs(x: Tensor, beside: Tensor | None, first: Weights) -> tuple[Part, Part | None]:

@@ -42,10 +42,6 @@ class Kernel(NamedTuple):
         assert weight.stride(2) == width * weight.stride(3) or height == 1, "taps lie at even distances"
         return cls(weight, outputs, inputs, height * width, (weight.stride(0), weight.stride(3), weight.stride(1)))
 
-    def rows(self, first: int, last: int) -> "Kernel":
-        """The part that gives outputs first..last - 1."""
-        return self._replace(values=self.values[first:last], outputs=last - first)
-
     def columns(self, first: int, last: int) -> "Kernel":
         """The part that takes inputs first..last - 1."""
         return self._replace(values=self.values[:, first:last], inputs=last - first)
@@ -74,19 +70,24 @@ class Part(NamedTuple):
 
 
 @triton.jit
+def _normal_below(a):
+    """Phi(-a) for a >= 0: its logarithm to base 2 is a polynomial in a (our fit), which is cheaper than erf."""
+    return tl.exp2(
+        ((((-4.8810488e-4 * a + 7.1987354e-3) * a - 5.2146668e-2) * a - 4.5959581e-1) * a - 1.15100055) * a - 1.0
+    )
+
+
+@triton.jit
 def gelu(x):
-    """x Phi(x), to 1e-6: log2 Phi(-a) is a polynomial in a = |x| (our fit); far cheaper than erf."""
+    """x Phi(x), to 1e-6"""
     a = tl.abs(x)
-    p = ((((-4.8810488e-4 * a + 7.1987354e-3) * a - 5.2146668e-2) * a - 4.5959581e-1) * a - 1.15100055) * a - 1.0
-    return tl.maximum(x, 0.0) - a * tl.exp2(p)
+    return tl.maximum(x, 0.0) - a * _normal_below(a)
 
 
 @triton.jit
 def gelu_slope(x):
     """Phi(x) + x phi(x)"""
-    a = tl.abs(x)
-    p = ((((-4.8810488e-4 * a + 7.1987354e-3) * a - 5.2146668e-2) * a - 4.5959581e-1) * a - 1.15100055) * a - 1.0
-    below = tl.exp2(p)
+    below = _normal_below(tl.abs(x))
     return tl.where(x < 0, below, 1.0 - below) + x * 0.3989422804 * tl.exp2(x * x * -0.72134752)
 
 
@@ -155,6 +156,7 @@ def _convolve(
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
 ):  # fmt: skip
+    """A tile of pixels and outputs. Arguments are those of `_convolve_wide` too, so that one call starts either."""
     tiles_n: tl.constexpr = (N + BN - 1) // BN
     tile = tl.program_id(0)
     rows = (tile // tiles_n) * BM + tl.arange(0, BM)
@@ -270,8 +272,8 @@ def convolve(
     k2 = beside.kernel.inputs if beside else 0
     activated: Tensor | None = None
     if keep_activated and part.kernel.inputs > WIDEST:
-        # Not stored by the kernel itself: a store inside its pipelined loop made a race of Triton's (3.6, sm_90), seen
-        # as wrong numbers now and then where other kernels ran on the same multiprocessor.
+        # Not stored by the kernel itself: with Triton 3.6 on sm_90 a store inside its pipelined loop is a race, which
+        # gives wrong numbers where other kernels share the multiprocessor.
         activated = activate(part.x)
         part = part._replace(x=activated, gelu=False)
     keep = keep_activated and activated is None

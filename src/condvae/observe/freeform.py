@@ -89,11 +89,6 @@ class Freeform(KnownPixels):
         seeds = torch.randint(2**63 - 1, (n,), device=generator.device, generator=generator)
         return draw(seeds, size, pixels, kernel_law(self, size)).known
 
-    def draw_candidates(self, n: int, size: int, generator: torch.Generator) -> Tensor:
-        """[n, 1, size, size] bool, whatever share is hidden; shapes do not depend on the draw, nothing waits."""
-        plan = self._plan(n, size, generator)
-        return ~(plan.boxes | plan.under_strokes(0, plan.strokes.x.shape[1]))[:, None]
-
     def _fitting(
         self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator, *, in_turn: bool
     ) -> Tensor:

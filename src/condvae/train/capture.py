@@ -1,7 +1,5 @@
 """A training step as CUDA graphs: recorded once, then started by one call instead of thousands."""
 
-import gc
-import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -9,6 +7,7 @@ from torch import Tensor
 
 from condvae import kernels
 from condvae.data import Levels
+from condvae.graphs import reason, record, run_on
 from condvae.train.step import MicroBatch, Precision, TrainingStep
 
 
@@ -46,13 +45,8 @@ class Capture:
         if not self.possible:
             self.step(micro_batches, lr, shards=shards)
         elif not self.warm:
-            # On the stream of the recording: libraries set themselves up, and autograd remembers the stream.
             assert self.stream is not None
-            current = torch.cuda.current_stream(self.device)
-            self.stream.wait_stream(current)
-            with torch.cuda.stream(self.stream):
-                self.step(micro_batches, lr, shards=shards)
-            current.wait_stream(self.stream)
+            run_on(self.stream, lambda: self.step(micro_batches, lr, shards=shards))
             self.warm = True
         else:
             if self.recorded is None:
@@ -68,20 +62,21 @@ class Capture:
                 self.recorded.replay(self.step, micro_batches, lr)
 
     def _record(self, micro_batches: Sequence[MicroBatch], shards: int) -> None:
+        assert self.stream is not None
         try:
             self.recorded = _Recorded(self.step, self.stream, micro_batches, shards)
-        except RuntimeError as error:  # what CUDA refuses to record
+        except RuntimeError as error:
             self.possible = False
-            torch.cuda.synchronize(self.device)
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            self.say(f"steps run operation by operation, since they cannot be captured as a CUDA graph: {reason}")
+            self.say(
+                f"steps run operation by operation, since they cannot be captured as a CUDA graph: {reason(error)}"
+            )
 
 
 class _Recorded:
     """Graphs, and the places that they read from."""
 
     def __init__(
-        self, step: TrainingStep, stream: torch.cuda.Stream | None, micro_batches: Sequence[MicroBatch], shards: int
+        self, step: TrainingStep, stream: torch.cuda.Stream, micro_batches: Sequence[MicroBatch], shards: int
     ) -> None:
         device = step.world.device
         self.shards = shards
@@ -90,12 +85,7 @@ class _Recorded:
         self.generator = torch.Generator(device)
         self.lr = torch.zeros((), device=device)
         self.whole = step.world.size == 1 and len(micro_batches) == 1
-        self.graphs: list[torch.cuda.CUDAGraph] = []
         mine = MicroBatch(self.levels, self.generator)
-        # What steps outside of graphs have left in the allocator cannot be used inside: give it back.
-        torch.cuda.synchronize(device)
-        gc.collect()
-        torch.cuda.empty_cache()
 
         def whole() -> None:
             step([mine], self.lr, shards=shards)
@@ -106,24 +96,11 @@ class _Recorded:
         def finish() -> None:
             step.finish(self.lr)
 
-        for work in (whole,) if self.whole else (learn, finish):
-            graph = torch.cuda.CUDAGraph()
-            graph.register_generator_state(self.generator)
-            pool = self.graphs[0].pool() if self.graphs else None
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an empty graph would be told of by what it does not do
-                # Threads that read data may allocate meanwhile: only this one's calls belong to the graph.
-                with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-                    work()
-            self.graphs.append(graph)
+        self.graphs = record((whole,) if self.whole else (learn, finish), stream, self.generator)
 
     def fits(self, micro_batches: Sequence[MicroBatch], shards: int) -> bool:
         """Whether graphs recorded for other batches can take these."""
-        alike = all(
-            [None if part is None else (part.shape, part.dtype) for part in micro_batch.levels]
-            == [None if part is None else (part.shape, part.dtype) for part in self.levels]
-            for micro_batch in micro_batches
-        )
+        alike = all(_form(micro_batch.levels) == _form(self.levels) for micro_batch in micro_batches)
         return alike and shards == self.shards and (not self.whole or len(micro_batches) == 1)
 
     def replay(self, step: TrainingStep, micro_batches: Sequence[MicroBatch], lr: Tensor) -> None:
@@ -141,3 +118,7 @@ class _Recorded:
         if not self.whole:
             step.exchange()
             self.graphs[1].replay()
+
+
+def _form(levels: Levels) -> list[object]:
+    return [None if part is None else (part.shape, part.dtype) for part in levels]
