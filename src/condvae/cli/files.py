@@ -1,20 +1,12 @@
-"""The command line: one verb per job."""
-# Heavy imports stay inside the verbs, so that --help is quick.
+"""Verbs on model files and run folders: import, info."""
 
 import dataclasses
-import itertools
 import json
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
-
-import condvae
-from condvae.train.options import ConditionOptions, PretrainOptions
-from condvae.train.presets import options_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,133 +115,6 @@ class Info:
             print(f"{key:13} {_in_words(value) if isinstance(value, dict) else value}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pretrain(PretrainOptions):
-    """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
-
-    def run(self) -> None:
-        from condvae.train import pretrain
-
-        pretrain(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Train(ConditionOptions):
-    """Train a partial encoder for a pretrained VAE, or a whole conditional VAE from scratch."""
-
-    def run(self) -> None:
-        from condvae.train import condition
-
-        condition(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Complete:
-    """Complete images with a trained model: K answers for each, and a contact sheet."""
-
-    images: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Image files; they are cropped to a square and resized to the model's size."""
-    model: Path
-    """A conditional model: model.safetensors of a `condvae train` run."""
-    out: Path = Path("completions")
-    """Folder for the completions and sheet.png."""
-    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 5
-    """Completions of each image."""
-    box: Annotated[str | None, tyro.conf.arg(metavar="X,Y,W,H")] = None
-    """Hide this box, in pixels of the model's images."""
-    half: Literal["left", "right", "top", "bottom"] | None = None
-    """Hide this half. Without a box or a half, what the model was trained to observe is drawn at random."""
-    temperature: float = 1.0
-    """Factor on the spread of the latents: less than 1 is calmer."""
-    seed: int = 0
-    """Decides what is drawn; completion k of image i is the same however many there are."""
-
-    def run(self) -> None:
-        from condvae import weights
-        from condvae.completion import complete_files
-        from condvae.partial import ConditionalVAE
-
-        box = None if self.box is None else _box(self.box)
-        if box is not None and self.half is not None:
-            raise ValueError("give --box or --half, not both")
-        model = weights.load(self.model)
-        if not isinstance(model, ConditionalVAE):
-            raise ValueError(f"{self.model} is an unconditional VAE: condition it first with condvae train")
-        sheet = complete_files(
-            model,
-            self.images,
-            self.out,
-            n=self.n,
-            seed=self.seed,
-            temperature=self.temperature,
-            box=box,
-            half=self.half,
-        )
-        print(f"wrote {sheet}")
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run one verb; bad input is one sentence on stderr and exit code 2."""
-    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    if arguments == ["--version"]:
-        print(f"condvae {condvae.__version__}")
-        return
-    try:
-        verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
-        verb.run()
-    except (ValueError, OSError) as error:
-        _leave(error, 2)
-    except KeyboardInterrupt:
-        _leave("interrupted", 130)
-    except RuntimeError as error:
-        from condvae.train import Diverged
-
-        if isinstance(error, Diverged):
-            _leave(error, 1)
-        if "out of memory" not in str(error) and "allocate memory" not in str(error):
-            raise
-        _leave("there is not enough memory: give a smaller --batch or --micro-batch, or fewer images", 2)
-    except Exception as error:
-        from condvae.train import Stopped
-
-        if not isinstance(error, Stopped):
-            raise
-        _leave(error, 130)
-
-
-def _verbs(arguments: list[str]) -> Any:
-    """The verbs; a preset on the command line becomes the defaults of its verb, in `--help` too."""
-    name = _preset_in(arguments)
-    training: dict[str, Any] = {}
-    for word, kind in (("pretrain", Pretrain), ("train", Train)):
-        chosen = name if arguments[:1] == [word] else None
-        training[word] = options_for(kind, chosen, data=tyro.MISSING, out=tyro.MISSING)
-    return (
-        Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=training["pretrain"], prefix_name=False)]
-        | Annotated[Train, tyro.conf.subcommand("train", default=training["train"], prefix_name=False)]
-        | Annotated[Complete, tyro.conf.subcommand("complete", prefix_name=False)]
-        | Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
-        | Annotated[Info, tyro.conf.subcommand("info", prefix_name=False)]
-    )
-
-
-def _preset_in(arguments: list[str]) -> str | None:
-    for word, after in itertools.pairwise([*arguments, ""]):
-        if word == "--preset" and after:
-            return after
-        if word.startswith("--preset="):
-            return word.removeprefix("--preset=")
-    return None
-
-
-def _box(text: str) -> tuple[int, int, int, int]:
-    try:
-        x, y, width, height = (int(number) for number in text.split(","))
-    except ValueError:
-        raise ValueError(f"--box {text} was given, expected four whole numbers x,y,width,height") from None
-    return x, y, width, height
-
-
 def _in_words(values: dict[str, Any]) -> str:
     def word(value: Any) -> str:
         if isinstance(value, float):
@@ -261,13 +126,3 @@ def _in_words(values: dict[str, Any]) -> str:
         for key, value in values.items()
         if value is not None
     )
-
-
-def _leave(error: Exception | str, code: int) -> None:
-    rank = os.environ.get("RANK", "0")
-    print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {error}", file=sys.stderr)
-    sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

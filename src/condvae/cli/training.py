@@ -1,0 +1,25 @@
+"""Verbs that train: pretrain, train."""
+
+from dataclasses import dataclass
+
+from condvae.train.options import ConditionOptions, PretrainOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrain(PretrainOptions):
+    """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
+
+    def run(self) -> None:
+        from condvae.train import pretrain
+
+        pretrain(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(ConditionOptions):
+    """Train a partial encoder for a pretrained VAE, or a whole conditional VAE from scratch."""
+
+    def run(self) -> None:
+        from condvae.train import condition
+
+        condition(self)
