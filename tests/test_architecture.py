@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gaussian": {"noise"},
     "likelihood": {"checks", "gaussian", "noise", "pixels"},
     "vdvae": {"checks", "gaussian", "kernels", "likelihood", "noise", "pixels"},
+    "temperature": {"vdvae"},
     "batch": set(),
     "observe": {"batch", "checks", "kernels", "pixels"},
     "data": {"batch", "checks", "pixels"},
@@ -25,15 +26,28 @@ MAY_IMPORT: dict[str, set[str]] = {
     "objectives": {"checks", "gaussian", "noise", "observe", "partial", "vdvae"},
     "sample": {"checks", "noise", "observe", "partial", "vdvae"},
     "sampler": {"checks", "graphs", "kernels", "noise", "observe", "partial", "pixels", "sample", "vdvae"},
-    "weights": {"checks", "likelihood", "observe", "partial", "vdvae"},
+    "weights": {"checks", "lazy", "likelihood", "observe", "partial", "vdvae"},
     "pictures": set(),
+    "album": set(),
+    "drawing": {"checks", "pixels", "sample", "temperature", "vdvae"},
     "sheets": {"batch", "observe", "partial", "pictures", "pixels", "sample", "vdvae"},
-    "completion": {"batch", "checks", "data", "observe", "partial", "pictures", "pixels", "sample", "sheets"},
+    "completion": {
+        *("album", "batch", "checks", "data", "drawing", "observe", "partial", "pictures", "pixels", "sample"),
+        *("sampler", "sheets", "temperature", "vdvae", "weights"),
+    },
     "train": {
         *("batch", "checks", "completion", "graphs", "kernels", "lazy", "data", "likelihood", "objectives", "observe"),
         *("partial", "sheets", "vdvae", "weights"),
     },
-    "cli": {"completion", "observe", "partial", "train", "vdvae", "weights"},
+    "metrics": {
+        *("checks", "lazy", "likelihood", "noise", "objectives", "observe", "partial", "pixels", "sample", "vdvae"),
+        "weights",
+    },
+    "baselines": {"checks", "data", "observe", "pixels", "sample"},
+    "cli": {
+        *("album", "completion", "drawing", "observe", "partial", "pictures", "pixels", "train", "vdvae", "weights"),
+        "metrics",
+    },
     "__main__": {"cli"},
 }
 

@@ -2,6 +2,7 @@ import math
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -244,6 +245,45 @@ def test_gaussian_pixels_measure_the_divergence_above_the_floor() -> None:
     # Nothing beats the image itself at the floor, whatever the network says.
     best = likelihood.log_prob(torch.tensor([0.4, -100.0]).view(1, 2, 1, 1), x)
     assert float(best) == pytest.approx(0, abs=1e-5)
+
+
+@settings(max_examples=30)
+@given(st.floats(-3, 3), st.floats(-8, 12))
+def test_gaussian_masses_of_the_256_levels_sum_to_one(mean: float, raw: float) -> None:
+    likelihood = GaussianPixels(channels=1, noise_floor=0.004)
+    levels = torch.arange(256.0, dtype=torch.float64).view(-1, 1, 1, 1) / 127.5 - 1
+    parameters = torch.tensor([mean, raw], dtype=torch.float64).view(1, 2, 1, 1).expand(256, -1, -1, -1)
+    log_mass = likelihood.log_mass(parameters, levels)
+    assert torch.isfinite(log_mass).all()
+    assert abs(float(log_mass.exp().sum()) - 1) < 1e-9
+
+
+def test_gaussian_masses_are_those_of_scipy_far_into_the_tails() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    likelihood = GaussianPixels(channels=3, noise_floor=0.01)
+    generator = torch.Generator().manual_seed(0)
+    levels = torch.randint(256, (400, 3, 1, 1), generator=generator)
+    levels[:20], levels[20:40] = 0, 255
+    parameters = torch.randn(400, 6, 1, 1, generator=generator, dtype=torch.float64)
+    parameters[:, 3:] -= 2
+    got = likelihood.log_mass(parameters, levels.double() / 127.5 - 1)
+    mean = parameters[:, :3].numpy()
+    std = math.log(0.01) + torch.nn.functional.softplus(parameters[:, 3:] - math.log(0.01))
+    edges = [((levels.double() + side) / 127.5 - 1).numpy() for side in (-0.5, 0.5)]
+    lower, upper = ((edge - mean) / std.exp().numpy() for edge in edges)
+    lower[levels.numpy() == 0], upper[levels.numpy() == 255] = -math.inf, math.inf
+    # The log of a truncated normal's normalising constant is the log of the mass between its ends.
+    middle = np.clip(0.0, lower, upper)
+    expected = stats.norm.logpdf(middle) - stats.truncnorm.logpdf(middle, lower, upper)
+    assert float(got.min()) < -1000
+    torch.testing.assert_close(got, torch.from_numpy(expected).sum(dim=1), rtol=1e-8, atol=1e-8)
+
+
+def test_gaussian_masses_reach_beyond_single_precision() -> None:
+    likelihood = GaussianPixels(channels=1, noise_floor=0.01)
+    wide = torch.tensor([0.0, 15.0]).view(1, 2, 1, 1)  # a bin holds 1e-9 of it
+    log_mass = float(likelihood.log_mass(wide, torch.full((1, 1, 1, 1), 1 / 255)))
+    assert log_mass == pytest.approx(math.log(2 / 255) - 15 - 0.5 * math.log(2 * math.pi), rel=1e-5)
 
 
 def test_gaussian_samples_have_its_mean_and_std() -> None:

@@ -5,35 +5,44 @@ from typing import TYPE_CHECKING
 from condvae.lazy import finder
 
 if TYPE_CHECKING:
+    from condvae.completion import Completion, complete
     from condvae.observe import Observation
     from condvae.partial import ConditionalVAE, PartialConfig
     from condvae.vdvae import VDVAE, VDVAEConfig, preset
-    from condvae.weights import import_public, load, save
+    from condvae.weights import from_pretrained, import_public, load, save, save_pretrained
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Completion": "condvae.completion",
     "ConditionalVAE": "condvae.partial",
     "Observation": "condvae.observe",
     "PartialConfig": "condvae.partial",
     "VDVAE": "condvae.vdvae",
     "VDVAEConfig": "condvae.vdvae",
+    "complete": "condvae.completion",
+    "from_pretrained": "condvae.weights",
     "import_public": "condvae.weights",
     "load": "condvae.weights",
     "preset": "condvae.vdvae",
     "save": "condvae.weights",
+    "save_pretrained": "condvae.weights",
 }
 
 __all__ = [
     "VDVAE",
+    "Completion",
     "ConditionalVAE",
     "Observation",
     "PartialConfig",
     "VDVAEConfig",
+    "complete",
+    "from_pretrained",
     "import_public",
     "load",
     "preset",
     "save",
+    "save_pretrained",
 ]
 
 __getattr__ = finder(__name__, _HOMES)

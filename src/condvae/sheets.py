@@ -40,12 +40,14 @@ def conditional_sheet(
     seen = visible(model.artifact, observation)
     pictures = [[batch.x[i], seen[i], *completions[i], completions[i].mean(0)] for i in range(rows)]
     spread = completions.std(dim=1, correction=0).mean(dim=1)
-    table = [
-        [*(pixels.to_uint8(tile) for tile in row), heat_map(spread[i], largest=_LARGEST_SPREAD)]
-        for i, row in enumerate(pictures)
-    ]
+    table = [[*(pixels.to_uint8(tile) for tile in row), spread_map(spread[i])] for i, row in enumerate(pictures)]
     columns = ["original", "observed", *(f"completion {k + 1}" for k in range(n)), f"mean of {n}", "spread"]
     return contact_sheet(table, columns)
+
+
+def spread_map(spread: Tensor) -> Tensor:
+    """Standard deviations [H, W], of values in [-1, 1], as a picture [3, H, W] uint8."""
+    return heat_map(spread, largest=_LARGEST_SPREAD)
 
 
 def visible(vae: VDVAE, observation: Observation) -> Tensor:

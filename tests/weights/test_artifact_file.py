@@ -141,6 +141,9 @@ def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
         load(path)
     with pytest.raises(ValueError, match="does not exist"):
         load(tmp_path / "none.safetensors")
+    with pytest.raises(ValueError, match="not one of condvae's"):
+        load(tmp_path)  # a folder stands for the model.safetensors in it
+    path.unlink()
     with pytest.raises(ValueError, match=r"is a folder: give a file, such as .*model\.safetensors"):
         load(tmp_path)
 

@@ -10,7 +10,9 @@ import tyro
 
 import condvae
 from condvae.cli.completing import Complete
-from condvae.cli.files import Import, Info
+from condvae.cli.drawing import Reconstruct, Sample
+from condvae.cli.fetching import Fetch
+from condvae.cli.files import Export, Import, Info
 from condvae.cli.training import Pretrain, Train
 from condvae.train.presets import options_for
 
@@ -55,7 +57,11 @@ def _verbs(arguments: list[str]) -> Any:
         Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=training["pretrain"], prefix_name=False)]
         | Annotated[Train, tyro.conf.subcommand("train", default=training["train"], prefix_name=False)]
         | Annotated[Complete, tyro.conf.subcommand("complete", prefix_name=False)]
+        | Annotated[Sample, tyro.conf.subcommand("sample", prefix_name=False)]
+        | Annotated[Reconstruct, tyro.conf.subcommand("reconstruct", prefix_name=False)]
+        | Annotated[Fetch, tyro.conf.subcommand("fetch", prefix_name=False)]
         | Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
+        | Annotated[Export, tyro.conf.subcommand("export", prefix_name=False)]
         | Annotated[Info, tyro.conf.subcommand("info", prefix_name=False)]
     )
 

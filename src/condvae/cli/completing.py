@@ -1,55 +1,94 @@
-"""Verbs that draw images: complete."""
+"""The verb that completes images."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from condvae.weights.embedded import DEFAULT_MODEL
+
 
 @dataclass(frozen=True, kw_only=True)
 class Complete:
-    """Complete images with a trained model: K answers for each, and a contact sheet."""
+    """Complete images: several answers for each, a contact sheet, and a record from which the call can be repeated.
 
-    images: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Image files; they are cropped to a square and resized to the model's size."""
-    model: Path
-    """A conditional model: model.safetensors of a `condvae train` run."""
-    out: Path = Path("completions")
-    """Folder for the completions and sheet.png."""
-    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 5
-    """Completions of each image."""
+    Say what is hidden in one way: --known, --hole, --box, --half or --random; or make it transparent in the image.
+    """
+
+    images: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    """Image files, or folders of them; their middle square is resized to the model's size."""
+    known: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
+    """A picture of the image's size, or a folder of them with the images' names: white (128 and lighter) is known."""
+    hole: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
+    """Likewise, but white is hidden."""
     box: Annotated[str | None, tyro.conf.arg(metavar="X,Y,W,H")] = None
-    """Hide this box, in pixels of the model's images."""
+    """Hide this box, in pixels of the upright image."""
     half: Literal["left", "right", "top", "bottom"] | None = None
-    """Hide this half. Without a box or a half, what the model was trained to observe is drawn at random."""
-    temperature: float = 1.0
-    """Factor on the spread of the latents: less than 1 is calmer."""
+    """Hide this half of the middle square."""
+    random: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Hide at random what the model was trained on, by the seed."""
+    model: Annotated[str, tyro.conf.arg(metavar="NAME|FILE")] = DEFAULT_MODEL
+    """A conditional model by name, file, run folder, or owner/name on the hub."""
+    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 8
+    """Completions of each image."""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("completions")
+    """Folder for the completions, sheet.png and record.json."""
+    temperature: Annotated[str | None, tyro.conf.arg(metavar="T")] = None
+    """Factor on the spread of the latents, less than 1 is calmer, 0 gives one answer: one number, one for each group of
+    latents as in 1,1,0.9, or by resolution as in 8:0.9,16:0.7, where the others stay at 1. Default: what looks best."""
+    pixels: Literal["mean", "sample"] | None = None
+    """Pixels as the mean of their distribution, or drawn from it. Default: what looks best."""
+    share: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
+    """Vary only the details: latents up to resolution R x R are those of the first completion in all of them."""
+    keep_size: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Paste the hidden pixels back into the whole image at its own size; all others stay exactly as they are."""
     seed: int = 0
-    """Decides what is drawn; completion k of image i is the same however many there are."""
+    """Decides what is drawn; completion k of an image is the same however many there are, of it and of others."""
+    chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Completions computed at a time, which bounds memory; the result is the same."""
+    device: Literal["cpu", "cuda"] | None = None
+    """Where to compute; by default on the CPU, where a call can be repeated bit for bit."""
+    repeat: Annotated[Path | None, tyro.conf.arg(metavar="RECORD")] = None
+    """Do again what this record.json says, with the same files; only --out and --chunk may be given with it."""
 
     def run(self) -> None:
-        from condvae import weights
-        from condvae.completion import complete_files
-        from condvae.partial import ConditionalVAE
+        if self.repeat is not None:
+            self._check_alone()
+            from condvae.completion.files import repeat
 
+            print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk)}")
+            return
         box = None if self.box is None else _box(self.box)
-        if box is not None and self.half is not None:
-            raise ValueError("give --box or --half, not both")
-        model = weights.load(self.model)
-        if not isinstance(model, ConditionalVAE):
-            raise ValueError(f"{self.model} is an unconditional VAE: condition it first with condvae train")
+        from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
+        from condvae.completion.files import complete_files
+        from condvae.completion.holes import Hole
+        from condvae.completion.record import Settings
+
         sheet = complete_files(
-            model,
             self.images,
+            Hole(known=self.known, hole=self.hole, box=box, half=self.half, random=self.random),
             self.out,
-            n=self.n,
-            seed=self.seed,
-            temperature=self.temperature,
-            box=box,
-            half=self.half,
+            model=self.model,
+            settings=Settings(
+                n=self.n,
+                temperature=DEFAULT_TEMPERATURE if self.temperature is None else self.temperature,
+                seed=self.seed,
+                pixels=self.pixels or DEFAULT_PIXELS,
+                share=self.share,
+                keep_size=self.keep_size,
+            ),
+            chunk=self.chunk,
+            device=self.device,
         )
         print(f"wrote {sheet}")
+
+    def _check_alone(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.name not in ("repeat", "out", "chunk") and getattr(self, field.name) != field.default:
+                option = "images were" if field.name == "images" else f"--{field.name.replace('_', '-')} was"
+                raise ValueError(f"{option} given with --repeat, which takes everything from the record: leave out one")
 
 
 def _box(text: str) -> tuple[int, int, int, int]:

@@ -1,4 +1,4 @@
-"""Verbs on model files and run folders: import, info."""
+"""Verbs on model files and run folders: import, export, info."""
 
 import dataclasses
 import json
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+
+from condvae.weights.embedded import DEFAULT_MODEL
+from condvae.weights.hub import MODEL_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +41,7 @@ class Import:
         from condvae import weights
         from condvae.vdvae import Normalisation
 
-        if self.out.suffix != ".safetensors":
-            raise ValueError(f"{self.out} should end in .safetensors")
+        _check_suffix(self.out)
         layers: str | weights.Layers | None = self.preset
         if any(option is not None for option in (self.encoder, self.decoder, self.bits, self.shift, self.scale)):
             if layers or not self.encoder or not self.decoder or not self.bits or self.shift is None or not self.scale:
@@ -57,30 +59,74 @@ class Import:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Info:
-    """Print what a condvae file or a run folder holds."""
+class Export:
+    """Write a model to a file of its own, with its record: in half precision, to be shipped."""
 
-    path: Annotated[Path, tyro.conf.Positional]
-    """A .safetensors file, or the --out folder of a training."""
+    model: Annotated[str, tyro.conf.Positional]
+    """A model by name, file, run folder, or owner/name on the hub."""
+    out: Annotated[Path, tyro.conf.Positional]
+    """The .safetensors file to write."""
+    half: bool = False
+    """Store weights in half precision: half the size."""
+
+    def run(self) -> None:
+        from condvae import weights
+
+        _check_suffix(self.out)
+        file = weights.locate(self.model)
+        weights.save(weights.load(file), self.out, half=self.half, record=weights.describe(file).record)
+        print(f"wrote {self.out}, {_mebibytes(self.out)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """Print what a model or a run folder holds."""
+
+    model: Annotated[str, tyro.conf.Positional] = DEFAULT_MODEL
+    """A model by name, .safetensors file, or owner/name on the hub; or the --out folder of a training."""
+    list_models: Annotated[bool, tyro.conf.arg(name="list")] = False
+    """Print the models that come with the package instead."""
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
     """Print everything as JSON."""
 
     def run(self) -> None:
-        if self.path.is_dir():
-            self._print_run()
+        from condvae.weights import embedded_names
+
+        path = Path(self.model)
+        shared = (path / MODEL_FILE).is_file() and not (path / "options.json").is_file()  # a model's folder, not a run
+        if self.list_models:
+            self._print_embedded()
+        elif path.is_dir() and not shared and self.model not in embedded_names():
+            self._print_run(path)
         else:
             self._print_model()
 
-    def _print_run(self) -> None:
+    def _print_embedded(self) -> None:
+        from condvae import weights
+
+        files = {name: weights.locate(name) for name in weights.embedded_names()}
+        headers = {name: weights.describe(file) for name, file in files.items()}
+        if self.as_json:
+            print(json.dumps({name: {"bytes": file.stat().st_size} for name, file in files.items()}, indent=1))
+            return
+        for name, header in headers.items():
+            kind = "conditional" if header.partial else "unconditional"
+            size = header.config.image_size
+            default = ", the default" if name == DEFAULT_MODEL else ""
+            print(f"{name:13} {_mebibytes(files[name])}, {kind}, {size} x {size} pixels{default}")
+        if not files:
+            print("no models come with this installation")
+
+    def _print_run(self, path: Path) -> None:
         from condvae.train import describe_run
 
-        run = describe_run(self.path)
+        run = describe_run(path)
         if self.as_json:
             print(json.dumps(run, indent=1))
             return
         state = "finished" if run["finished"] else "not finished: the same command with --resume goes on"
         state = "a process is training here now" if run["running"] else state
-        print(f"{self.path}: step {run['step']:,} after {run['seconds'] / 60:.1f} minutes, {state}")
+        print(f"{path}: step {run['step']:,} after {run['seconds'] / 60:.1f} minutes, {state}")
         for step, condition in run["checkpoints"].items():
             print(f"checkpoint    step {step:,}, {condition}{', the best' if step == run['best_step'] else ''}")
         if run["rollbacks"]:
@@ -93,7 +139,7 @@ class Info:
     def _print_model(self) -> None:
         from condvae import observe, weights
 
-        header = weights.describe(self.path)
+        header = weights.describe(self.model)
         if self.as_json:
             process = header.process.to_dict() if header.process else None
             bare = dataclasses.replace(header, process=None)
@@ -101,7 +147,7 @@ class Info:
             print(json.dumps(plain, indent=1))
             return
         config, partial = header.config, header.partial
-        print(f"{self.path}: {'conditional' if partial else 'unconditional'} VAE, {header.parameters:,} weights")
+        print(f"{self.model}: {'conditional' if partial else 'unconditional'} VAE, {header.parameters:,} weights")
         print(f"images        {config.channels} x {config.image_size} x {config.image_size}")
         groups = {stage.resolution: stage.groups for stage in config.decoder_stages if stage.groups}
         by_resolution = ", ".join(f"{count} at {resolution}" for resolution, count in groups.items())
@@ -113,6 +159,15 @@ class Info:
             print(f"observes      {observe.describe(header.process)}")
         for key, value in header.record.items():
             print(f"{key:13} {_in_words(value) if isinstance(value, dict) else value}")
+
+
+def _check_suffix(out: Path) -> None:
+    if out.suffix != ".safetensors":
+        raise ValueError(f"{out} should end in .safetensors")
+
+
+def _mebibytes(path: Path) -> str:
+    return f"{path.stat().st_size / 2**20:.1f} MiB"
 
 
 def _in_words(values: dict[str, Any]) -> str:

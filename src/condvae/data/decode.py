@@ -51,15 +51,35 @@ def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = Fals
     pair: the file holds two pictures side by side, and [H, 2 H, channels] comes back; they are fitted one by one.
     """
     with Image.open(file) as opened:
-        image = _plain(opened)
-        turn = _UPRIGHT.get(opened.getexif().get(_ORIENTATION, 1))
-    if turn is not None:
-        image = image.transpose(turn)
+        image = _turned(_plain(opened), opened)
     if not pair:
         return fit(image, channels=channels, size=size)
     side = image.height
     halves = (image.crop((left, 0, left + side, side)) for left in (0, side))
     return np.concatenate([fit(half, channels=channels, size=size) for half in halves], axis=1)
+
+
+class Layers(NamedTuple):
+    """An upright picture, and how opaque it is."""
+
+    colours: Image.Image  # L or RGB: what stands in the file, under whatever is transparent too
+    alpha: Image.Image | None  # L: 255 is opaque
+
+
+def layers(image: Image.Image) -> Layers:
+    """The first picture of an opened file, upright, with its colours and its transparency apart."""
+    mode, info = image.mode, image.info
+    alpha = None
+    if mode.startswith("I"):
+        colours = _sixteen_bits(image)
+        if isinstance(clear := info.get("transparency"), int):  # one shade of grey
+            alpha = Image.fromarray(np.where(np.asarray(image) == clear, 0, 255).astype(np.uint8))
+    elif mode in _ALPHA_MODES or "transparency" in info or _clear_palette(image):
+        rgba = image.convert("RGBA")
+        colours, alpha = rgba.convert("L" if mode in _GREY_MODES else "RGB"), rgba.getchannel("A")
+    else:
+        colours = _plain(image)
+    return Layers(_turned(colours, image), None if alpha is None else _turned(alpha, image))
 
 
 def is_grey(file: BinaryIO) -> bool:
@@ -83,6 +103,19 @@ def fit(image: Image.Image, *, channels: int, size: int | None) -> Pixels:
         if side != size:
             image = image.resize((size, size), Image.Resampling.LANCZOS)
     return np.asarray(image, dtype=np.uint8).reshape(image.height, image.width, channels)
+
+
+def _clear_palette(image: Image.Image) -> bool:
+    return image.mode == "P" and image.palette is not None and image.palette.mode.endswith("A")
+
+
+def _turned(image: Image.Image, by: Image.Image) -> Image.Image:
+    """Upright, by what another image's EXIF data say; those that cannot be read say nothing."""
+    try:
+        turn = _UPRIGHT.get(by.getexif().get(_ORIENTATION, 1))
+    except Exception:  # Pillow's parser lets every kind through
+        turn = None
+    return image if turn is None else image.transpose(turn)
 
 
 def _plain(image: Image.Image) -> Image.Image:

@@ -196,17 +196,18 @@ class PretrainOptions(TrainingOptions):
 
     preset: str | None = None
     """Defaults by name; other options given override them: cifar10, imagenet32, imagenet64, ffhq256, xray256 (as
-    published), small32, small64, small128 (ours), demo."""
+    published), small32, small64, small128, faces64 (ours), demo."""
     network: str = "small32"
-    """A network by name (tiny, demo32, small32, small64, small128; cifar10, imagenet32, imagenet64, ffhq256, ffhq1024,
-    xray256), or a JSON file of one."""
+    """A network by name (tiny, demo32, small32, small64, small128, faces64; cifar10, imagenet32, imagenet64, ffhq256,
+    ffhq1024, xray256), or a JSON file of one."""
     bits: Literal[5, 8] | None = None
     """Bits per channel that the likelihood accounts for. Default: the network's."""
     normalise: Literal["auto", "data", "network"] = "auto"
     """Mean and spread of the network's inputs: measured on the training images, or the network's own. auto: the public
     networks keep theirs, ours are measured."""
     init: Path | None = None
-    """Start from the weights of this file instead of random ones; its network and normalisation are used."""
+    """Start from the weights of this model instead of random ones: a file, a run folder, or a name such as faces64. Its
+    network and normalisation are used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,15 +219,16 @@ class ConditionOptions(TrainingOptions):
     preset: str | None = None
     """Defaults by name; other options given override them. The paper's: ipa-cifar10, ipa-r-cifar10, scratch-cifar10,
     transfer-cifar10, ipa-imagenet64, ipa-r-imagenet64, scratch-imagenet64, ipa-ffhq256, ipa-r-ffhq256, scratch-edges,
-    transfer-edges, ipa-xray256. Ours: small32, small64, small128, demo."""
+    transfer-edges, ipa-xray256. Ours: small32, small64, small128, faces64,
+    demo."""
     artifact: Path | None = None
-    """The pretrained VAE, frozen: a file of `condvae pretrain` or `condvae import`, of these or of other images. Its
-    normalisation is kept."""
+    """The pretrained VAE, frozen: a file or run folder of `condvae pretrain` or `condvae import`, or a name such as
+    faces64; of these or of other images. Its normalisation is kept."""
     scratch: str | None = None
     """Instead of an artifact: train everything from random weights in this network (a name, or a JSON file)."""
     init: Path | None = None
-    """Go on from the weights of this conditional model; its artifact, form and, unless others are given, observations
-    are used."""
+    """Go on from the weights of this conditional model: a file, a run folder, or a name such as faces64. Its artifact,
+    form and, unless others are given, observations are used."""
     observe: tuple[str, ...] = ()
     """What is observed of an image; freeform if nothing is said. One of freeform, patches, boxes, halves, pixels,
     nothing, edges, grey, low-resolution, label, paired; with parameters as in freeform,low=0.2,high=0.8. Several

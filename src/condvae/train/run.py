@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import os
-import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +28,7 @@ from condvae.train.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
 from condvae.train.loop import Loop
 from condvae.train.memory import recomputes
 from condvae.train.options import ConditionOptions, PretrainOptions, TrainingOptions
+from condvae.train.origins import keep_origins, origin_records
 from condvae.train.run_folder import RunFolder
 from condvae.train.schedule import Budget, Stopwatch
 from condvae.train.seeds import Seeds
@@ -144,23 +143,12 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
         if world.leads:
             folder.claim(options, data=_fingerprint(dataset), resume=resume)
             if not folder.began:
-                _keep_origins(options, folder, task)
+                keep_origins(options, folder, task)
         try:
             _train(options, world, folder, dataset, task, stopwatch, resume=resume)
         finally:
             folder.release()
         return folder.model
-
-
-def _keep_origins(options: TrainingOptions, folder: RunFolder, task: Task) -> None:
-    """Copies of what the run starts from: it can then go on even if those files are moved or replaced."""
-    if isinstance(task, Conditioning) and not task.trains_artifact:
-        weights.save(task.vae, folder.artifact)
-    init: Path | None = getattr(options, "init", None)
-    if init and init.resolve() != folder.init.resolve():
-        temporary = folder.init.with_name(".init.part")
-        shutil.copyfile(init, temporary)
-        os.replace(temporary, folder.init)
 
 
 def _train(
@@ -199,10 +187,12 @@ def _train(
             batch = held_out.take(spread(len(held_out), _SHOWN)).to(world.device).batch()
             return _sheet(task, batch, options.seed)
 
+        origins = origin_records(options, folder, task) if world.leads else {}
+
         def save_model(path: Path, record: dict[str, Any]) -> None:
             made = {"task": "train" if isinstance(task, Conditioning) else "pretrain", "data": dataset.summary()}
             versions = {"condvae": condvae.__version__, "torch": torch.__version__}
-            weights.save(task.model, path, record={**made, **record, "versions": versions})  # type: ignore[arg-type]
+            weights.save(task.model, path, record={**made, **record, "versions": versions, **origins})  # type: ignore[arg-type]
 
         loop = Loop(
             options,

@@ -1,6 +1,41 @@
-"""Models as files: our one-file artifacts, and the import of public checkpoints."""
+"""Models as files: our one-file artifacts, models by name and on the hub, and the import of public checkpoints."""
 
-from condvae.weights.artifact_file import describe, load, save
-from condvae.weights.public import Layers, import_public
+from typing import TYPE_CHECKING
 
-__all__ = ["Layers", "describe", "import_public", "load", "save"]
+from condvae.lazy import finder
+
+if TYPE_CHECKING:
+    from condvae.weights.artifact_file import Header, describe, load, save
+    from condvae.weights.embedded import DEFAULT_MODEL, embedded_names, locate
+    from condvae.weights.pretrained import from_pretrained, save_pretrained
+    from condvae.weights.public import Layers, import_public
+
+_HOMES = {
+    "DEFAULT_MODEL": "condvae.weights.embedded",
+    "Header": "condvae.weights.artifact_file",
+    "Layers": "condvae.weights.public",
+    "describe": "condvae.weights.artifact_file",
+    "embedded_names": "condvae.weights.embedded",
+    "from_pretrained": "condvae.weights.pretrained",
+    "import_public": "condvae.weights.public",
+    "load": "condvae.weights.artifact_file",
+    "locate": "condvae.weights.embedded",
+    "save": "condvae.weights.artifact_file",
+    "save_pretrained": "condvae.weights.pretrained",
+}
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "Header",
+    "Layers",
+    "describe",
+    "embedded_names",
+    "from_pretrained",
+    "import_public",
+    "load",
+    "locate",
+    "save",
+    "save_pretrained",
+]
+
+__getattr__ = finder(__name__, _HOMES)

@@ -15,6 +15,7 @@ from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file
+from condvae.weights.embedded import locate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,12 +58,12 @@ def save(
     sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=weights)
 
 
-def load(path: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
-    """The model in a file that `save` wrote, in float32 on the CPU.
+def load(name: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
+    """The model in a file that `save` wrote, in float32 on the CPU: by its path, or a name that `locate` knows.
 
     A conditional one has its artifact frozen, unless `train_artifact` is set to go on training all of it.
     """
-    path = Path(path)
+    path = locate(name)
     header, weights = _read(path)
     model = assemble(header.config, header.partial, weights, origin=str(path), train_artifact=train_artifact)
     if isinstance(model, ConditionalVAE):
@@ -70,9 +71,9 @@ def load(path: str | Path, *, train_artifact: bool = False) -> VDVAE | Condition
     return model
 
 
-def describe(path: str | Path) -> Header:
-    """What a file says of its model."""
-    return _read(Path(path))[0]
+def describe(name: str | Path) -> Header:
+    """What a file says of its model; a name will do, as for `load`."""
+    return _read(locate(name))[0]
 
 
 def assemble(

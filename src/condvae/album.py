@@ -1,0 +1,70 @@
+"""Pictures into a folder: all of them or none."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from PIL import Image
+
+
+class Album:
+    """A folder for pictures, which appear in it when the `with` ends well.
+
+    Until then they lie in a hidden folder inside; if something goes wrong, that and every folder made for it goes.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._names: list[str] = []
+        self._outdated: list[str] = []
+
+    def __enter__(self) -> "Album":
+        self._made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._hidden = Path(tempfile.mkdtemp(dir=self.folder, prefix=".unfinished-"))
+        except OSError as error:
+            self._remove_made()
+            raise ValueError(
+                f"{self.folder} cannot be written to ({error.strerror}): give another folder for the pictures"
+            ) from error
+        return self
+
+    def put(self, name: str, picture: Image.Image) -> None:
+        """Write a picture; the name says its kind."""
+        if (self.folder / name).is_dir():
+            raise ValueError(f"{self.folder / name} is a folder, where a picture should be: give another folder")
+        picture.save(self._hidden / name)
+        self._names.append(name)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a text beside the pictures; what is put in last appears last."""
+        (self._hidden / name).write_text(text)
+        self._names.append(name)
+
+    def replace(self, names: list[str]) -> None:
+        """Files of the folder that go when the new ones appear."""
+        self._outdated += names
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                for name in self._outdated:
+                    (self.folder / name).unlink(missing_ok=True)
+                for name in self._names:
+                    os.replace(self._hidden / name, self.folder / name)
+        finally:
+            shutil.rmtree(self._hidden, ignore_errors=True)
+        if kind is not None:
+            self._remove_made()
+
+    def _remove_made(self) -> None:
+        for path in self._made:  # the innermost comes first
+            try:
+                path.rmdir()
+            except OSError:  # was never made, or somebody else has put something there
+                return

@@ -1,0 +1,140 @@
+"""`complete`: one picture, many answers."""
+
+import functools
+from pathlib import Path
+
+import torch
+
+from condvae import weights
+from condvae.checks import check_choice, check_whole
+from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, completed_levels
+from condvae.completion.holes import Box, Half, Hole
+from condvae.completion.inputs import FileId, Picture, PictureLike, read_picture, shown
+from condvae.completion.record import ModelId, Settings, file_sha256
+from condvae.completion.result import Completion, Made
+from condvae.completion.view import View, view
+from condvae.partial import ConditionalVAE
+from condvae.pixels import to_uint8
+from condvae.sample import Pixels
+from condvae.sampler import Sampler
+from condvae.sheets import visible
+from condvae.temperature import TemperatureLike
+
+DEVICES = ("cpu", "cuda")
+
+
+def complete(
+    image: PictureLike,
+    *,
+    known: PictureLike | None = None,
+    hole: PictureLike | None = None,
+    box: Box | None = None,
+    half: Half | None = None,
+    random: bool = False,
+    model: str | Path | ConditionalVAE = weights.DEFAULT_MODEL,
+    n: int = 8,
+    temperature: TemperatureLike = DEFAULT_TEMPERATURE,
+    seed: int = 0,
+    pixels: Pixels = DEFAULT_PIXELS,
+    share: int | None = None,
+    keep_size: bool = False,
+    chunk: int | None = None,
+) -> Completion:
+    """n answers to what stands in the hidden part of an image: a path, a PIL image or an array [H, W, C].
+
+    What is hidden: `known` (white, or True in an array of bool, is known), `hole` (white, or True, is hidden), a box
+    (x, y, width, height in the image's pixels), a half, what the model was trained on (`random`), or else the image's
+    transparent pixels. docs/completing.md has the rest.
+    """
+    way = Hole(known=known, hole=hole, box=box, half=half, random=random)
+    settings = Settings(n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size)
+    picture = read_picture(image)
+    return Completer(model, settings, chunk=chunk)(picture, way)
+
+
+class Completer:
+    """A model and what is to be drawn from it, for any number of pictures."""
+
+    def __init__(
+        self,
+        model: str | Path | ConditionalVAE,
+        settings: Settings,
+        *,
+        device: str | None = None,
+        chunk: int | None = None,
+    ) -> None:
+        """A device moves the model there; a model in memory stays where it is unless one is named."""
+        if chunk is not None:
+            check_whole(chunk, "the chunk", least=1)
+        self.chunk = chunk
+        self.identity: ModelId | None = None
+        if not isinstance(model, ConditionalVAE):
+            self.identity, model = _opened(model)
+            device = device or "cpu"
+        if device is not None:
+            check_choice(device, "the device", DEVICES)
+            if device == "cuda" and not torch.cuda.is_available():
+                raise ValueError("the device is cuda, but no GPU that torch can use was found: use the CPU")
+            model = model.to(device)
+        self.model: ConditionalVAE = model
+        self.settings = settings.checked(model.artifact.config)
+        self.device = model.artifact.decoder.gain.device
+        self.sampler = Sampler(model, chunk=chunk) if self.device.type == "cuda" and settings.share is None else None
+
+    def made(self, hole: Hole) -> Made:
+        """What stands in a record."""
+        return Made(
+            settings=self.settings,
+            hole=hole,
+            model=self.identity,
+            device=self.device.type,
+            precision=self.sampler.precision if self.sampler else "fp32",
+        )
+
+    def view(self, picture: Picture, hole: Hole) -> View:
+        """What the model sees of a picture; a ValueError if the two do not go together."""
+        return view(self.model, picture, hole, seed=self.settings.seed, keep_size=self.settings.keep_size)
+
+    def __call__(self, picture: Picture, hole: Hole) -> Completion:
+        """Complete one picture."""
+        settings, artifact = self.settings, self.model.artifact
+        seen = self.view(picture, hole)
+        images = completed_levels(
+            self.model,
+            seen.observation,
+            settings.n,
+            seed=settings.seed,
+            temperature=settings.temperature,
+            pixels=settings.pixels,
+            share=settings.share,
+            chunk=self.chunk,
+            sampler=self.sampler,
+        )
+        images[:, seen.known] = seen.levels[seen.known]
+        observed = to_uint8(visible(artifact, seen.observation))[0].permute(1, 2, 0).cpu().numpy()
+        return Completion(
+            images=images,
+            original=seen.levels,
+            observed=observed,
+            known=seen.known,
+            notes=seen.notes,
+            view=seen,
+            made=self.made(hole),
+            file=picture.file,
+        )
+
+
+def _opened(name: str | Path) -> tuple[ModelId, ConditionalVAE]:
+    path = weights.locate(name)
+    stat = path.stat()
+    identity, model = _loaded(path.resolve(), stat.st_size, stat.st_mtime_ns)
+    if not isinstance(model, ConditionalVAE):
+        raise ValueError(f"{shown(name)} is an unconditional VAE: condition it first with condvae train")
+    by_name = not Path(name).exists()
+    return ModelId(name=str(name), file=FileId(path, identity), by_name=by_name), model
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(path: Path, size: int, changed: int) -> tuple[str, object]:
+    """A file's digest and its model: calls in a row load it once, unless it changes."""
+    return file_sha256(path), weights.load(path)

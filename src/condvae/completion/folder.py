@@ -1,0 +1,79 @@
+"""A folder of completions of any number of pictures, with their sheets and the record: all of it or nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from torch import Tensor
+
+from condvae.album import Album
+from condvae.completion.record import RECORD, Entry, outputs_of, to_text
+from condvae.completion.result import Completion, Made, columns
+from condvae.pictures import contact_sheet
+
+_ROWS = 24
+_LONGEST_STEM = 100  # so that a name fits wherever the picture's own did
+
+
+class CompletionFolder:
+    """Add completions, then finish. Pictures that an earlier record in the folder lists give way; other files stay.
+
+    In memory is at most one page of the sheet.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._album = Album(folder)
+        self._entries: list[Entry] = []
+        self._sheets: list[str] = []
+        self._rows: list[list[Tensor]] = []
+        self._columns: list[str] = []
+
+    def __enter__(self) -> "CompletionFolder":
+        self._album.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._album.__exit__(kind, error, traceback)
+
+    def add(self, completion: Completion) -> Sequence[str]:
+        """Write the completions of one more picture; returns the names of their files."""
+        stem = completion.file.path.stem if completion.file else "image"
+        # A number first: no two names can be the same, nor one that of a sheet.
+        prefix = f"{len(self._entries) + 1:03}-{stem[:_LONGEST_STEM]}"
+        names = tuple(f"{prefix}-{k + 1}.png" for k in range(len(completion)))
+        for k, name in enumerate(names):
+            self._album.put(name, completion.picture(k))
+        self._entries.append(Entry(file=completion.file, hole_file=completion.view.hole_file, outputs=names))
+        self._rows.append(completion.row())
+        self._columns = columns(len(completion))
+        if len(self._rows) == _ROWS:
+            self._turn_page()
+        return names
+
+    def finish(self, made: Made) -> Path:
+        """Write the last page and the record; returns the path of the first sheet. All appears when the `with` ends."""
+        self._turn_page()
+        # The old record goes first and the new one comes last: a record never stands beside others' pictures.
+        self._album.replace([RECORD, *outputs_of(self.folder / RECORD)])
+        text = to_text(
+            self.folder,
+            settings=made.settings,
+            hole=made.hole,
+            model=made.model,
+            entries=self._entries,
+            device=made.device,
+            precision=made.precision,
+            sheets=self._sheets,
+        )
+        self._album.write(RECORD, text)
+        return self.folder / self._sheets[0]
+
+    def _turn_page(self) -> None:
+        if self._rows:
+            name = f"sheet-{len(self._sheets) + 1}.png" if self._sheets else "sheet.png"
+            self._album.put(name, contact_sheet(self._rows, self._columns))
+            self._sheets.append(name)
+            self._rows = []

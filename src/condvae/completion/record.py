@@ -1,0 +1,217 @@
+"""The record of a call: what it was asked, of which files and with which versions, so that it can be repeated."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL
+import torch
+
+import condvae
+from condvae.checks import check_choice, check_whole, strict
+from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
+from condvae.completion.holes import Hole
+from condvae.completion.inputs import FileId, shown
+from condvae.drawing import groups_down_to
+from condvae.sample import Pixels
+from condvae.temperature import TemperatureLike, per_group
+from condvae.vdvae.config import VDVAEConfig
+
+RECORD = "record.json"
+MOST_COMPLETIONS = 10_000
+_FORMAT, _VERSION = "condvae completions", 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is drawn."""
+
+    n: int = 8
+    temperature: TemperatureLike = DEFAULT_TEMPERATURE
+    seed: int = 0
+    pixels: Pixels = DEFAULT_PIXELS
+    share: int | None = None
+    keep_size: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole(self.n, "the number of completions", least=1)
+        if self.n > MOST_COMPLETIONS:
+            raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
+        check_whole(self.seed, "the seed")
+        check_choice(self.pixels, "pixels", ("mean", "sample"))
+        check_choice(self.keep_size, "keep_size", (True, False))
+
+    def checked(self, config: VDVAEConfig) -> "Settings":
+        """With the temperature as plain numbers; a ValueError if the model has no such groups of latents."""
+        if self.share is not None:
+            check_whole(self.share, "the resolution up to which latents are shared", least=1)
+            groups_down_to(config, self.share)
+        each = per_group(self.temperature, config)
+        return replace(self, temperature=each[0] if len(set(each)) == 1 else each)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelId:
+    """Which model: a name, or a path, and what was in its file."""
+
+    name: str
+    file: FileId
+    by_name: bool
+    """Whether the name finds it again anywhere; else its path does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One image of a call."""
+
+    file: FileId | None
+    """None: it was given in memory."""
+    hole_file: FileId | None
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A record that was read: all that a call needs."""
+
+    settings: Settings
+    hole: Hole
+    """Pictures of what is hidden stand with the images."""
+    model: str | Path
+    model_sha256: str
+    entries: tuple[Entry, ...]
+    device: str
+    notes: tuple[str, ...]
+    """What is different today."""
+
+
+def versions() -> dict[str, str]:
+    """Of all that has a say in the pixels."""
+    return {
+        "condvae": condvae.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "pillow": PIL.__version__,
+    }
+
+
+def to_text(
+    folder: Path,
+    *,
+    settings: Settings,
+    hole: Hole,
+    model: ModelId | None,
+    entries: Sequence[Entry],
+    device: str,
+    precision: str,
+    sheets: Sequence[str],
+) -> str:
+    """The record of a call whose pictures are in a folder, as JSON; paths are relative to the folder."""
+
+    def named(file: FileId | None) -> dict[str, str] | None:
+        return None if file is None else {"path": _relative(file.path, folder), "sha256": file.sha256}
+
+    plain: dict[str, Any] = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "model": None
+        if model is None
+        else {"name" if model.by_name else "path": model.name if model.by_name else _relative(model.file.path, folder)}
+        | {"sha256": model.file.sha256},
+        "hidden": hole.to_dict(),
+        **asdict(settings),
+        "device": device,
+        "precision": precision,
+        "versions": versions(),
+        "images": [
+            {"image": named(entry.file), "hidden_by": named(entry.hole_file), "outputs": list(entry.outputs)}
+            for entry in entries
+        ],
+        "sheets": list(sheets),
+    }
+    return json.dumps(plain, indent=1) + "\n"
+
+
+def outputs_of(path: Path) -> list[str]:
+    """Names of the pictures that a record lists; none where there is no record that can be read."""
+    try:
+        plain = json.loads(path.read_text())
+        if plain["format"] != _FORMAT:
+            return []
+        names = [name for entry in plain["images"] for name in entry["outputs"]] + plain["sheets"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [name for name in names if isinstance(name, str) and name == Path(name).name and name.endswith(".png")]
+
+
+def read_record(path: Path) -> Recorded:
+    """What is needed to repeat a call; files are looked for, not read."""
+    if path.is_dir():
+        path = path / RECORD
+    name = shown(path)
+    try:
+        plain = json.loads(path.read_text())
+    except OSError as error:
+        raise ValueError(f"{name} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} is no record of completions: it is not JSON") from error
+    if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
+        raise ValueError(f"{name} is no record of completions, expected the {RECORD} of condvae complete")
+    if plain.get("format_version") != _VERSION:
+        raise ValueError(f"{name} has format version {plain.get('format_version')}, this condvae reads {_VERSION}")
+    try:
+        return _recorded(plain, path)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{name} is damaged: {type(error).__name__} at {error}") from error
+
+
+def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
+    folder, name = path.parent, shown(path)
+    if plain["model"] is None or any(image["image"] is None for image in plain["images"]):
+        raise ValueError(f"{name} is of a model or of images that were in memory: it can be repeated in Python alone")
+
+    def found(file: Mapping[str, str] | None) -> FileId | None:
+        return None if file is None else FileId(Path(os.path.normpath(folder / file["path"])), file["sha256"])
+
+    model, hidden = plain["model"], plain["hidden"]
+    fields = ("n", "temperature", "seed", "pixels", "share", "keep_size")
+    settings = strict(Settings, {field: plain[field] for field in fields}, where="record")
+    numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+        raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}")
+    # Read per image; here they only say which way it was.
+    by_picture = {hidden["way"]: Path()} if hidden["way"] in ("known", "hole") else {}
+    box = tuple(hidden["box"]) if "box" in hidden else None
+    was, now = plain["versions"], versions()
+    changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
+    return Recorded(
+        settings=settings,
+        hole=Hole(**by_picture, box=box, half=hidden.get("half"), random=hidden["way"] == "random"),
+        model=model["name"] if "name" in model else Path(os.path.normpath(folder / model["path"])),
+        model_sha256=model["sha256"],
+        entries=tuple(
+            Entry(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
+            for e in plain["images"]
+        ),
+        device=plain["device"],
+        notes=(f"{name} was made with {', '.join(changed)}: pixels may differ",) if changed else (),
+    )
+
+
+def file_sha256(path: Path) -> str:
+    """Of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _relative(path: Path, folder: Path) -> str:
+    try:
+        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # on another drive
+        return path.resolve().as_posix()

@@ -1,0 +1,100 @@
+"""The answer to a call: completions of one picture, what they were made from, and their files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from torch import Tensor
+
+from condvae.completion.holes import Flags, Hole
+from condvae.completion.inputs import FileId, Levels
+from condvae.completion.record import ModelId, Settings
+from condvae.completion.view import View, as_tensor, to_picture
+from condvae.pictures import contact_sheet
+from condvae.sheets import spread_map
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Made:
+    """By what: the same for all images of a call."""
+
+    settings: Settings
+    hole: Hole
+    model: ModelId | None
+    """None: a model in memory."""
+    device: str
+    precision: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Completion:
+    """Completions of one picture."""
+
+    images: Levels
+    """[n, H, W, C]: grey levels at the model's size; known pixels are those of `original`."""
+    original: Levels
+    """[H, W, C]: the picture as the model could have seen it ..."""
+    observed: Levels
+    """[H, W, C]: ... and what it saw, grey where it is hidden."""
+    known: Flags
+    """[H, W]: True where observed."""
+    notes: tuple[str, ...]
+    """What was done to the picture, in sentences."""
+    view: View
+    made: Made
+    file: FileId | None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def mean(self) -> npt.NDArray[np.float32]:
+        """[H, W, C]: of all completions, in grey levels."""
+        # Whole numbers are added without rounding, in any order.
+        return np.asarray(self.images.sum(axis=0, dtype=np.int64) / len(self), dtype=np.float32)
+
+    @property
+    def std(self) -> npt.NDArray[np.float32]:
+        """[H, W, C]: of all completions, in grey levels; 0 where they agree, as they do where a pixel is known."""
+        squares = sum(image.astype(np.int64) ** 2 for image in self.images)
+        sums = self.images.sum(axis=0, dtype=np.int64)
+        return np.asarray(np.sqrt(squares * len(self) - sums**2) / len(self), dtype=np.float32)
+
+    def picture(self, k: int) -> Image.Image:
+        """Completion k, from 0; at the picture's own size with keep_size, where only hidden pixels are new."""
+        image: Levels = self.images[k]
+        return self.view.pasted(image) if self.made.settings.keep_size else to_picture(image)
+
+    def row(self) -> list[Tensor]:
+        """The tiles of a sheet, [C, H, W] uint8: original, observed, completions, mean, uncertainty."""
+        mean = np.round(self.mean).astype(np.uint8)
+        tiles = [as_tensor(tile) for tile in (self.original, self.observed, *self.images[:_SHOWN], mean)]
+        return [*tiles, spread_map(torch.from_numpy(self.std).mean(2) / 127.5)]
+
+    def sheet(self) -> Image.Image:
+        """A labelled contact sheet."""
+        return contact_sheet([self.row()], columns(len(self)))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write completions, sheet.png and record.json, all or none; returns the sheet."""
+        from condvae.completion.folder import CompletionFolder  # which knows this class
+
+        with CompletionFolder(folder) as out:
+            out.add(self)
+            return out.finish(self.made)
+
+
+def columns(n: int) -> list[str]:
+    """What stands over a sheet of n completions."""
+    return [
+        "original",
+        "observed",
+        *(f"completion {k + 1}" for k in range(min(n, _SHOWN))),
+        f"mean of {n}",
+        "uncertainty",
+    ]

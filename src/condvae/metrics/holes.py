@@ -1,0 +1,31 @@
+"""Where completions are measured: freeform holes of five sizes, the same for every method and on any device."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from condvae.checks import check_whole
+from condvae.observe import Freeform
+
+
+class HoleBin(NamedTuple):
+    """The hidden share of an image's pixels lies between low and high."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:g}-{self.high:g}"
+
+
+HOLE_BINS = tuple(HoleBin(low / 10, (low + 2) / 10) for low in range(0, 10, 2))
+"""The paper's; a summary takes the five equally often."""
+
+
+def known_in_bin(hole: HoleBin, n: int, size: int, *, seed: int) -> Tensor:
+    """[n, 1, size, size] bool on the CPU: True where observed. A function of its arguments alone."""
+    check_whole(seed, "the seed")
+    # Bins draw from generators that have nothing in common.
+    generator = torch.Generator().manual_seed(seed * 1000 + round(100 * hole.low))
+    return Freeform(low=hole.low, high=hole.high).draw(n, size, generator)

@@ -1,0 +1,129 @@
+"""Three lines of Python: an image, what is known, completions."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from completion.pictures_to_complete import levels, model_file, photo
+from models import small_conditional, small_vae
+from PIL import Image
+
+import condvae
+from condvae.completion import Completion
+from condvae.completion.call import Completer
+from condvae.completion.record import Settings
+
+
+def test_three_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_file(tmp_path)
+    photo(tmp_path / "photo.png", 30, 24)
+    white = np.zeros((30, 24), dtype=np.uint8)
+    white[:, :12] = 255
+    Image.fromarray(white).save(tmp_path / "known.png")
+    monkeypatch.chdir(tmp_path)
+    result = condvae.complete("photo.png", known="known.png", model=model, n=4)
+    result.save("out/")
+    assert result.images.shape == (4, 8, 8, 3) and result.images.dtype == np.uint8
+    names = {path.name for path in Path("out").iterdir()}
+    assert names == {"sheet.png", "record.json", *(f"001-photo-{k}.png" for k in (1, 2, 3, 4))}
+    for k in range(4):
+        with Image.open(f"out/001-photo-{k + 1}.png") as image:
+            assert np.array_equal(np.asarray(image), result.images[k])
+    record = json.loads(Path("out/record.json").read_text())
+    assert record["model"]["path"] == "../model.safetensors" and record["images"][0]["image"]["path"] == "../photo.png"
+
+
+def result_of(**options: object) -> Completion:
+    arguments: dict[str, object] = {"model": small_conditional(), "half": "left", "n": 5, **options}
+    return condvae.complete(levels(8, 8), **arguments)  # type: ignore[arg-type]
+
+
+def test_known_pixels_and_statistics() -> None:
+    result = result_of()
+    assert len(result) == 5
+    assert (result.images[:, result.known] == levels(8, 8)[result.known]).all()
+    assert np.array_equal(result.original, levels(8, 8))
+    assert np.array_equal(result.observed[result.known], levels(8, 8)[result.known])
+    assert len(np.unique(result.observed[~result.known])) == 1
+    np.testing.assert_allclose(result.mean, result.images.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(result.std, result.images.std(axis=0), rtol=1e-5, atol=1e-4)
+    assert (result.std[result.known] == 0).all() and (result.std[~result.known] > 0).any()
+
+
+def test_seeds_numbers_and_chunks() -> None:
+    many = result_of(n=12).images
+    for options in ({"n": 1}, {"n": 8, "chunk": 3}, {"n": 5}):
+        made = result_of(**options).images
+        assert np.array_equal(made, many[: len(made)])
+    assert not np.array_equal(result_of(n=12, seed=1).images, many)
+    assert np.array_equal(result_of(n=3, share=1).images[0], many[0])
+    still = result_of(n=3, temperature=0, seed=7).images
+    assert (still == still[0]).all() and np.array_equal(still, result_of(n=3, temperature={1: 0, 4: 0, 8: 0}).images)
+
+
+def test_everything_known_returns_the_input_and_nothing_known_works() -> None:
+    every = np.ones((8, 8), dtype=bool)
+    result = result_of(half=None, known=every)
+    assert (result.images == levels(8, 8)).all() and (result.std == 0).all()
+    assert not (result_of(half=None, hole=every).images == levels(8, 8)).all()
+
+
+def test_pictures_at_their_own_size() -> None:
+    array = levels(30, 24)
+    result = condvae.complete(array, box=(3, 10, 6, 6), model=small_conditional(), n=2, keep_size=True)
+    changed = (np.asarray(result.picture(1)) != array).any(axis=2)
+    assert changed[10:16, 3:9].any()
+    changed[10:16, 3:9] = False
+    assert not changed.any()
+    assert result.images.shape == (2, 8, 8, 3)
+    assert condvae.complete(array, box=(3, 10, 6, 6), model=small_conditional(), n=1).picture(0).size == (8, 8)
+
+
+def test_boxes_are_those_of_the_upright_picture(tmp_path: Path) -> None:
+    array, exif = levels(20, 26), Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.rot90(array).copy()).save(tmp_path / "side.png", exif=exif)
+    upright = condvae.complete(array, box=(20, 2, 5, 9), model=small_conditional(), n=2, keep_size=True)
+    turned = condvae.complete(tmp_path / "side.png", box=(20, 2, 5, 9), model=small_conditional(), n=2, keep_size=True)
+    assert np.array_equal(turned.images, upright.images) and turned.picture(1).tobytes() == upright.picture(1).tobytes()
+
+
+def test_the_sheet_shows_at_most_eight() -> None:
+    few, many = result_of(n=2).sheet(), result_of(n=20).sheet()
+    tile = 8 * 12 + 4
+    assert few.width == (2 + 2 + 2) * tile + 4 and many.width == (2 + 8 + 2) * tile + 4
+
+
+def test_models(tmp_path: Path) -> None:
+    path = model_file(tmp_path)
+    by_path = condvae.complete(levels(8, 8), half="left", model=str(path), n=1)
+    assert by_path.made.model is not None and by_path.made.model.file.path == path
+    condvae.save(small_vae(), path)  # the same name, another model
+    with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
+        condvae.complete(levels(8, 8), half="left", model=path)
+    with pytest.raises(ValueError, match="unknown model 'nothing'"):
+        condvae.complete(levels(8, 8), half="left", model="nothing")
+    with pytest.raises(ValueError, match="the device is 'tpu'"):
+        Completer(small_conditional(), Settings(), device="tpu")
+
+
+def test_bad_settings() -> None:
+    for options, message in (
+        ({"n": 0}, "the number of completions is 0"),
+        ({"n": 10_001}, "expected at most 10000"),
+        ({"n": 2.0}, "expected a whole number"),
+        ({"seed": -1}, "the seed is -1"),
+        ({"temperature": float("nan")}, "temperature nan"),
+        ({"temperature": -1}, "expected a number from 0"),
+        ({"temperature": [1, 2]}, "2 temperatures were given"),
+        ({"temperature": {5: 1.0}}, "at 5"),
+        ({"share": 3}, "no latents at resolution 3, only at 1, 4, 8"),
+        ({"share": True}, "expected a whole number"),
+        ({"pixels": "median"}, "pixels is 'median'"),
+        ({"keep_size": "yes"}, "keep_size is 'yes'"),
+        ({"chunk": 0}, "the chunk is 0"),
+        ({"box": (0, 0, 2, 2)}, "2 ways"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            result_of(**options)

@@ -1,0 +1,107 @@
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from lpips_networks import random_lpips, random_weights, real_lpips_file
+from models import images
+from PIL import Image
+from torch import Tensor
+
+from condvae.metrics import LPIPS
+from condvae.pixels import to_uint8
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def plain_lpips(weights: dict[str, Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """The definition, layer by layer: mean over places of the weighted sum of squared differences of unit vectors."""
+    total = torch.zeros(len(a), dtype=torch.float64)
+    shift, scale = torch.tensor([-0.030, -0.088, -0.188]), torch.tensor([0.458, 0.448, 0.450])
+    a, b = (((x - shift[:, None, None]) / scale[:, None, None]).double() for x in (a, b))
+    for i, (layer, stride, padding, pooled) in enumerate(
+        [(0, 4, 2, False), (3, 1, 2, True), (6, 1, 1, True), (8, 1, 1, False), (10, 1, 1, False)]
+    ):
+        found = []
+        for x in (a, b):
+            x = F.max_pool2d(x, 3, 2) if pooled else x
+            kernel, bias = weights[f"features.{layer}.weight"].double(), weights[f"features.{layer}.bias"].double()
+            found.append(F.conv2d(x, kernel, bias, stride=stride, padding=padding).clamp_min(0))
+        a, b = found
+        difference = F.normalize(a, dim=1) - F.normalize(b, dim=1)
+        total += torch.einsum("bchw,c->bhw", difference**2, weights[f"lin{i}"].double()).mean(dim=(1, 2))
+    return total
+
+
+@pytest.mark.parametrize("size", [31, 32, 64])
+def test_it_is_the_definition(size: int) -> None:
+    a, b = images(3, size=size), images(3, size=size, seed=1)
+    expected = plain_lpips(random_weights(), a, b)
+    torch.testing.assert_close(random_lpips()(a, b).double(), expected, rtol=1e-5, atol=0)
+
+
+def test_it_is_a_distance_between_pictures_of_any_shape() -> None:
+    lpips = random_lpips()
+    a, b = images(2, size=48)[..., :40], images(2, size=48, seed=1)[..., :40]
+    assert float(lpips(a, a).max()) == 0
+    assert float(lpips(a, b).min()) > 1e-3
+    torch.testing.assert_close(lpips(a, b), lpips(b, a), rtol=0, atol=0)
+    nearer = a + 0.1 * (b - a)
+    assert (lpips(a, nearer) < lpips(a, b)).all()
+    assert lpips(a[:0], b[:0]).shape == (0,)
+
+
+def test_grey_levels_floats_and_grey_images_are_the_same_pictures() -> None:
+    lpips = random_lpips()
+    a, b = images(2, size=32), images(2, size=32, seed=1)
+    torch.testing.assert_close(lpips(to_uint8(a), to_uint8(b)), lpips(a, b))
+    grey = images(2, size=32, channels=1)
+    torch.testing.assert_close(lpips(grey, b[:, :1]), lpips(grey.expand(-1, 3, -1, -1), b[:, :1].expand(-1, 3, -1, -1)))
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lpips = random_lpips()
+    a, b = images(7, size=32), images(7, size=32, seed=1)
+    whole = lpips(a, b)
+    monkeypatch.setattr("condvae.metrics.lpips._PIXELS_AT_ONCE", {"cpu": 2 * 32 * 32, "cuda": 2 * 32 * 32})
+    torch.testing.assert_close(lpips(a, b), whole)
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    lpips = random_lpips()
+    a = images(2, size=32)
+    for bad, message in (
+        (images(2, size=30), "30 x 30 pixels, LPIPS needs 31"),
+        (a[0], "expected"),
+        (torch.zeros(2, 2, 32, 32), "3 or 1"),
+        (torch.zeros(2, 3, 32, 32, dtype=torch.int64), "uint8 or floats"),
+        (a * 127, "expected \\[-1, 1\\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lpips.features(bad)
+    with pytest.raises(ValueError, match="expected the same"):
+        lpips(a, a[:1])
+
+
+def test_weights_must_be_its_own() -> None:
+    weights = random_weights()
+    with pytest.raises(ValueError, match="negative"):
+        LPIPS({**weights, "lin2": weights["lin2"] - 1})
+    with pytest.raises(ValueError, match=r"lin5"):
+        LPIPS({**weights, "lin5": weights["lin4"]})
+    del weights["features.8.bias"]
+    with pytest.raises(ValueError, match=r"features\.8\.bias"):
+        LPIPS(weights)
+
+
+def test_real_faces_are_as_far_apart_as_the_reference_says() -> None:
+    lpips = LPIPS.load(real_lpips_file())
+    expected = json.loads((DATA / "lpips_expected.json").read_text())
+    with zipfile.ZipFile(DATA / "lpips_faces.zip") as pack:
+        arrays = [np.asarray(Image.open(io.BytesIO(pack.read(name)))) for name in expected["names"]]
+    faces = torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
+    torch.testing.assert_close(lpips(faces[:8], faces[8:]), torch.tensor(expected["alex"]), rtol=1e-4, atol=0)

@@ -1,0 +1,57 @@
+"""Pictures come all together or not at all."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from condvae.album import Album
+
+
+def picture(level: int = 0) -> Image.Image:
+    return Image.new("L", (2, 2), level)
+
+
+def test_pictures_appear_at_the_end(tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b"
+    with Album(out) as album:
+        album.put("1.png", picture())
+        assert not (out / "1.png").exists()
+        album.put("2.png", picture())
+    assert sorted(path.name for path in out.iterdir()) == ["1.png", "2.png"]
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with Album(tmp_path / "a" / "b") as album:
+            album.put("1.png", picture())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_what_was_there_before(tmp_path: Path) -> None:
+    with Album(tmp_path) as album:
+        album.put("1.png", picture(7))
+    (tmp_path / "sheet.png").mkdir()
+
+    def obstructed() -> None:
+        with Album(tmp_path) as album:
+            album.put("1.png", picture(9))
+            album.put("sheet.png", picture())
+
+    with pytest.raises(ValueError, match=r"sheet\.png is a folder"):
+        obstructed()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.png", "sheet.png"]
+    with Image.open(tmp_path / "1.png") as kept:
+        assert kept.getpixel((0, 0)) == 7
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for out in (tmp_path / "file", tmp_path / "file" / "deep"):
+        with pytest.raises(ValueError, match=r"cannot be written to .*: give another folder"), Album(out):
+            raise AssertionError
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,198 @@
+"""Folders to share and the hub: a real client against a small hub on localhost, and no client where none is needed."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hub_server import Hub, commit_of, local_hub
+from models import images, small_conditional, small_vae, some_known
+
+import condvae
+from condvae import weights
+from condvae.observe import Boxes
+from condvae.partial import ConditionalVAE
+from condvae.sample import sample_conditional, seeds_from
+from condvae.vdvae import VDVAE
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+    with local_hub() as server:
+        yield server
+
+
+@pytest.fixture
+def model() -> ConditionalVAE:
+    model = small_conditional()
+    model.process = Boxes()
+    return model
+
+
+def stored(tmp_path: Path, *, seed: int = 0) -> bytes:
+    weights.save(small_vae(seed=seed), tmp_path / "stored.safetensors", record={"seed": seed})
+    return (tmp_path / "stored.safetensors").read_bytes()
+
+
+def assert_same_weights(one: torch.nn.Module, other: torch.nn.Module) -> None:
+    mine, theirs = one.state_dict(), other.state_dict()
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_a_folder_holds_the_model_and_a_card(tmp_path: Path, model: ConditionalVAE) -> None:
+    folder = condvae.save_pretrained(model, tmp_path / "deep" / "boxes8", record={"bits_per_dim": 4.5})
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "model.safetensors"]
+    card = (folder / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: condvae\n")
+    for fact in ("# boxes8", "3 channels, 8 x 8 pixels", "LogisticMixture", "boxes", "4.5", "condvae.from_pretrained("):
+        assert fact in card
+    loaded = condvae.from_pretrained(folder)
+    assert isinstance(loaded, ConditionalVAE)
+    assert_same_weights(loaded, model)
+    assert loaded.process == Boxes()
+    observation = model.observe(images(1), some_known(1))
+    drawn = [sample_conditional(m, observation, noise=seeds_from(0, 1)).images for m in (model, loaded)]
+    assert torch.equal(*drawn)
+
+
+def test_a_named_model_keeps_its_record_and_a_card_stays(tmp_path: Path) -> None:
+    weights.save(small_vae(), tmp_path / "vae.safetensors", record={"steps": 7})
+    folder = condvae.save_pretrained(tmp_path / "vae.safetensors", tmp_path / "out", name="A title", half=True)
+    assert weights.describe(folder).record == {"steps": 7}
+    assert "# A title" in (folder / "README.md").read_text()
+    assert (folder / "model.safetensors").stat().st_size < 0.7 * (tmp_path / "vae.safetensors").stat().st_size
+    (folder / "README.md").write_text("my own words")
+    condvae.save_pretrained(small_vae(), folder)
+    assert (folder / "README.md").read_text() == "my own words"
+
+
+def test_nothing_is_written_of_a_model_that_cannot_be_saved(tmp_path: Path) -> None:
+    vae = small_vae()
+    vae.decoder.gain.data.fill_(1e6)
+    with pytest.raises(ValueError, match="too large for half precision"):
+        condvae.save_pretrained(vae, tmp_path / "out", half=True)
+    for bad in ("faces", "a/b/c", "owner/name@main", "https://hub/x"):
+        with pytest.raises(ValueError, match="expected owner/name"):
+            condvae.save_pretrained(small_vae(), tmp_path / "out", push_to=bad)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_comes_from_the_hub_once(tmp_path: Path, hub: Hub) -> None:
+    hub.repositories["owner/vae"] = {
+        "main": {"model.safetensors": stored(tmp_path)},
+        "v2": {"model.safetensors": stored(tmp_path, seed=2)},
+    }
+    for _ in range(2):
+        model = condvae.from_pretrained("owner/vae", cache=tmp_path / "cache", endpoint=hub.endpoint)
+        assert isinstance(model, VDVAE)
+        assert_same_weights(model, small_vae())
+    assert hub.requests.count("GET /owner/vae/resolve/main/model.safetensors") == 1
+    # A revision, said in either way.
+    other = condvae.from_pretrained("owner/vae@v2", cache=tmp_path / "cache", endpoint=hub.endpoint)
+    same = condvae.from_pretrained("owner/vae", revision="v2", cache=tmp_path / "cache", endpoint=hub.endpoint)
+    for model in (other, same):
+        assert_same_weights(model, small_vae(seed=2))
+    # What is in the cache needs no hub; a commit is not even asked for.
+    asked = len(hub.requests)
+    again = condvae.from_pretrained(
+        "owner/vae", revision=commit_of("v2"), cache=tmp_path / "cache", endpoint=hub.endpoint
+    )
+    assert_same_weights(again, small_vae(seed=2))
+    assert len(hub.requests) == asked
+
+
+def test_a_token_opens_a_closed_door(tmp_path: Path, hub: Hub) -> None:
+    hub.repositories["owner/secret"] = {"main": {"model.safetensors": stored(tmp_path)}}
+    hub.closed = "owner/secret"
+    with pytest.raises(ValueError, match="given access: pass a token"):
+        condvae.from_pretrained("owner/secret", cache=tmp_path / "cache", endpoint=hub.endpoint)
+    model = condvae.from_pretrained("owner/secret", cache=tmp_path / "cache", token="sesame", endpoint=hub.endpoint)
+    assert_same_weights(model, small_vae())
+
+
+def test_what_the_hub_does_not_have_is_one_sentence(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.repositories["owner/empty"] = {"main": {"other.bin": b"x"}}
+    hub.repositories["owner/odd"] = {"main": {"model.safetensors": b"no such file"}}
+    for name, message in (
+        ("owner/none", "owner/none is no file here, and the hub has no owner/none, or it is private"),
+        ("owner/empty@v9", "owner/empty on the hub has no revision 'v9'"),
+        ("owner/empty", r"owner/empty on the hub holds no model\.safetensors"),
+        ("owner/odd", r"not a whole \.safetensors file"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            condvae.from_pretrained(name, cache=tmp_path / "cache", endpoint=hub.endpoint)
+        assert "\n" not in str(caught.value)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # the client tries again and again, ever more slowly
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", said.append)
+    logging.getLogger("huggingface_hub").addHandler(handler)
+    with pytest.raises(ValueError, match="the hub cannot be reached, and the cache does not hold it"):
+        condvae.from_pretrained("owner/vae", cache=tmp_path / "cache", endpoint="http://127.0.0.1:9")
+    logging.getLogger("huggingface_hub").removeHandler(handler)
+    assert said == []
+
+
+def test_revisions_belong_to_the_hub_and_are_said_once(tmp_path: Path) -> None:
+    condvae.save_pretrained(small_vae(), tmp_path / "vae")
+    with pytest.raises(ValueError, match="no model of the hub"):
+        condvae.from_pretrained(tmp_path / "vae", revision="main")
+    with pytest.raises(ValueError, match="leave one out"):
+        condvae.from_pretrained("owner/name@a", revision="b")
+
+
+def test_a_model_is_uploaded_and_comes_back(tmp_path: Path, hub: Hub, model: ConditionalVAE) -> None:
+    folder = tmp_path / "boxes8"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("not for others")
+    for _ in range(2):  # again into a repository that exists
+        condvae.save_pretrained(model, folder, push_to="owner/boxes8", token="sesame", endpoint=hub.endpoint)
+    assert sorted(hub.repositories["owner/boxes8"]["main"]) == ["README.md", "model.safetensors"]
+    assert hub.tokens == {"Bearer sesame"}
+    assert 'condvae.from_pretrained("owner/boxes8")' in (folder / "README.md").read_text()
+    back = condvae.from_pretrained("owner/boxes8", cache=tmp_path / "cache", endpoint=hub.endpoint)
+    assert_same_weights(back, model)
+
+
+def test_a_failed_upload_says_that_the_folder_is_there(tmp_path: Path, hub: Hub) -> None:
+    with pytest.raises(ValueError, match="was written but not uploaded to owner/x") as caught:
+        condvae.save_pretrained(
+            small_vae(), tmp_path / "x", push_to="owner/x", token="t", endpoint=hub.endpoint + "/no"
+        )
+    assert "\n" not in str(caught.value)
+    assert isinstance(condvae.from_pretrained(tmp_path / "x"), VDVAE)
+
+
+def run(words: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "condvae", *words]
+    surroundings = {**os.environ, "NO_PROXY": "127.0.0.1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **environment}
+    return subprocess.run(program, env=surroundings, capture_output=True, text=True, timeout=200, check=False)
+
+
+def test_verbs_take_models_of_the_hub(tmp_path: Path, hub: Hub) -> None:
+    hub.repositories["owner/vae"] = {"main": {"model.safetensors": stored(tmp_path)}}
+    cache = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home")}
+    shown = run(["info", "owner/vae"], **cache)
+    assert shown.returncode == 0 and "owner/vae: unconditional VAE" in shown.stdout
+    offline = run(["info", "owner/other"], HF_HUB_OFFLINE="1", **cache)
+    assert offline.returncode == 2
+    assert len(offline.stderr.strip().splitlines()) == 1 and "owner/other is no file here" in offline.stderr
+
+
+def test_without_the_library_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    """A module of its name that cannot be imported stands in for its absence."""
+    (tmp_path / "huggingface_hub.py").write_text("raise ImportError('not here')")
+    condvae.save_pretrained(small_vae(), tmp_path / "vae")
+    surroundings = {"PYTHONPATH": str(tmp_path)}
+    assert run(["info", str(tmp_path / "vae")], **surroundings).returncode == 0
+    missing = run(["info", "owner/name"], **surroundings)
+    assert missing.returncode == 2
+    assert missing.stderr.strip().endswith("needs huggingface_hub: pip install 'condvae[hub]'")
+    assert len(missing.stderr.strip().splitlines()) == 1
