@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo train-demo test lint types unit clean
 
 demo: $(READY)
 	$(BIN)/python recipes/demo.py --out out/demo
+
+train-demo: $(READY)
+	$(BIN)/python recipes/train_in_a_minute.py --out out/train_in_a_minute
 
 test: lint types unit
 

@@ -12,6 +12,7 @@ left if the call is repeated.
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -34,14 +35,19 @@ class Options:
     """Of the VAE, evaluation and files included."""
     partial_minutes: float = 5.3
     """Of the partial encoder."""
-    steps: int | None = None
-    """At most so many updates in each stage, for a trial."""
     seed: int = 0
+    steps: int | None = None
+    """For a trial: at most so many updates in each stage."""
+    batch: int = 128
+    """Images of an update."""
+    held_out: int = 300
+    """Training images that are kept aside to evaluate on."""
 
 
 def main(options: Options) -> None:
-    shared = {"data": (options.data,), "seed": options.seed, "resume": True, "steps": options.steps, "log_every": 250}
-    shared |= {"evaluate_every": 5000, "checkpoint_every": 5000, "sheet_every": 0, "evaluate_on": 300}
+    shared: dict[str, Any] = {"data": (options.data,), "seed": options.seed, "resume": True, "steps": options.steps}
+    shared |= {"batch": options.batch, "validation": options.held_out, "evaluate_on": options.held_out}
+    shared |= {"log_every": 250, "evaluate_every": 5000, "checkpoint_every": 5000, "sheet_every": 0}
     vae = pretrain(
         options_for(PretrainOptions, "faces64", **shared, minutes=options.vae_minutes, out=options.out / "vae")
     )

@@ -1,13 +1,33 @@
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from condvae import Completion
+
 ROOT = Path(__file__).parents[1]
 
 
+def examples(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+def test_the_first_example_completes_a_photo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "tests" / "data" / "faces64" / "Eva_Amurri_0001.jpg", tmp_path / "photo.jpg")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    (example,) = examples(ROOT / "README.md")
+    exec(example, names)
+    result = names["result"]
+    assert isinstance(result, Completion)
+    assert result.images.shape == (8, 64, 64, 3)
+    assert result.mean.shape == result.std.shape == (64, 64, 3)
+    assert {"sheet.png", "record.json"} < {path.name for path in (tmp_path / "out").iterdir()}
+
+
 def test_the_library_example_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    (example,) = examples(ROOT / "docs" / "library.md")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(example, names)

@@ -3,6 +3,6 @@
 from condvae.completion.call import complete
 from condvae.completion.draw import completions
 from condvae.completion.inputs import read_files
-from condvae.completion.result import Completion
+from condvae.completion.result import Completion, sheet_of
 
-__all__ = ["Completion", "complete", "completions", "read_files"]
+__all__ = ["Completion", "complete", "completions", "read_files", "sheet_of"]

@@ -1,5 +1,6 @@
 """The answer to a call: completions of one picture, what they were made from, and their files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +79,7 @@ class Completion:
 
     def sheet(self) -> Image.Image:
         """A labelled contact sheet."""
-        return contact_sheet([self.row()], columns(len(self)))
+        return sheet_of([self])
 
     def save(self, folder: str | Path) -> Path:
         """Write completions, sheet.png and record.json, all or none; returns the sheet."""
@@ -87,6 +88,11 @@ class Completion:
         with CompletionFolder(folder) as out:
             out.add(self)
             return out.finish(self.made)
+
+
+def sheet_of(completions: Sequence[Completion]) -> Image.Image:
+    """One labelled contact sheet of several pictures, as many completions of each."""
+    return contact_sheet([one.row() for one in completions], columns(len(completions[0])))
 
 
 def columns(n: int) -> list[str]:

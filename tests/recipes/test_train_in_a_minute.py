@@ -11,11 +11,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "recipes" / "demo.py", *arguments]
+    command = [sys.executable, ROOT / "recipes" / "train_in_a_minute.py", *arguments]
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
 
 
-def test_the_demo_writes_a_model_and_a_sheet(tmp_path: Path) -> None:
+def test_it_writes_a_model_and_a_sheet(tmp_path: Path) -> None:
     done = run("--out", tmp_path, "--vae-steps", "2", "--partial-steps", "2", "--batch", "4")
     assert done.returncode == 0, done.stderr
     assert isinstance(load(tmp_path / "partial" / "model.safetensors"), ConditionalVAE)
@@ -41,5 +41,5 @@ def test_bad_images_are_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
         assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
     done = run("--batch", "0", "--out", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (2, "demo: --batch is 0, expected a whole number from 1\n")
+    assert (done.returncode, done.stderr) == (2, "train_in_a_minute: --batch is 0, expected a whole number from 1\n")
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,57 @@
+"""How soon a user sees completions: `condvae complete` from the start of its process, and where the time goes."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+FACE = Path(__file__).parents[1] / "tests" / "data" / "faces64" / "Eva_Amurri_0001.jpg"
+PARTS = """
+import json, sys, time
+seconds, last = {}, time.perf_counter()
+def mark(name):
+    global last
+    seconds[name], last = round(time.perf_counter() - last, 3), time.perf_counter()
+import torch; mark("import torch")
+import condvae, condvae.completion; mark("import condvae")
+model = condvae.load(sys.argv[2]); mark("load the model")
+condvae.complete(sys.argv[1], half="right", model=model, n=8); mark("8 completions")
+condvae.complete(sys.argv[1], half="right", model=model, n=8); mark("8 more")
+condvae.complete(sys.argv[1], half="right", model=model, n=64); mark("64")
+print(json.dumps(seconds))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure."""
+
+    image: Path = FACE
+    model: str = "faces64"
+    n: int = 8
+    """Completions in a call."""
+    runs: int = 5
+
+
+def main(options: Options) -> None:
+    print(f"{os.cpu_count()} CPU cores")
+    for i in range(options.runs):
+        with tempfile.TemporaryDirectory() as out:
+            words = ["complete", options.image, "--half", "right", "-n", options.n, "--model", options.model, "-o", out]
+            begin = time.perf_counter()
+            command = [sys.executable, "-m", "condvae", *map(str, words)]
+            subprocess.run(command, check=True, capture_output=True)
+            print(f"call {i + 1}: {time.perf_counter() - begin:.2f} s for {options.n} completions", flush=True)
+    parts = [sys.executable, "-c", PARTS, str(options.image), options.model]
+    seconds = json.loads(subprocess.run(parts, check=True, capture_output=True, text=True).stdout)
+    print("; ".join(f"{name} {took:.2f} s" for name, took in seconds.items()))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

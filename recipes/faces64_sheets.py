@@ -1,0 +1,88 @@
+"""Contact sheets of a face model, to look at: test faces of different people with freeform holes of all five sizes,
+with boxes over eyes and mouth, with a half hidden, and a few of which nothing is known. Those in the README are of
+
+    python recipes/faces64_sheets.py --data lfw64.zip --images 6 --format webp --out docs/faces64
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+import tyro
+from torch import Tensor
+
+import condvae
+from condvae.batch import Batch
+from condvae.completion import completions
+from condvae.completion.draw import DEFAULT_TEMPERATURE
+from condvae.data import open_data
+from condvae.metrics import HOLE_BINS, known_in_bin
+from condvae.partial import ConditionalVAE
+from condvae.sheets import conditional_sheet
+from condvae.temperature import parse
+from condvae.train.evaluation import spread
+
+EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
+"""Boxes x, y, width, height in aligned faces of 64 x 64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Draw the sheets."""
+
+    data: Path
+    """Aligned faces of 64 x 64 with test images, such as lfw64.zip."""
+    model: str = "faces64"
+    """A conditional model, by name or file."""
+    out: Path = Path("out/faces64")
+    """Folder for the sheets freeform, boxes, halves and nothing."""
+    images: int = 24
+    """Test images of as many people, evenly over all."""
+    format: Literal["png", "webp"] = "png"
+    """Of the sheets."""
+    n: int = 8
+    """Completions of each."""
+    temperature: str = str(DEFAULT_TEMPERATURE)
+    """A number, or one per resolution of latents, such as 16:0.8,32:0.7."""
+    seed: int = 0
+
+
+def main(options: Options) -> None:
+    model = condvae.load(options.model)
+    if not isinstance(model, ConditionalVAE):
+        raise ValueError(f"{options.model} is an unconditional VAE: condition it first with condvae train")
+    temperature = parse(options.temperature, model.artifact.config)
+    test = open_data(options.data, size=64).test
+    first_of_each = np.arange(len(test)) if test.labels is None else np.unique(test.labels[test.rows], True)[1]
+    x = test.take(np.sort(first_of_each)[spread(len(first_of_each), options.images)]).batch().x
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, known in regions(len(x), options.seed).items():
+        images = x[: len(known)]
+        observation = model.observe(images, known)
+        made = completions(model, observation, options.n, seed=options.seed, temperature=temperature)
+        sheet = options.out / f"{name}.{options.format}"
+        conditional_sheet(model, Batch(x=images), observation, made).save(sheet, quality=80)
+        print(f"wrote {sheet}")
+
+
+def regions(n: int, seed: int) -> dict[str, Tensor]:
+    """[n, 1, 64, 64] bool by the name of the sheet, True where observed; the kinds take turns."""
+    freeform = torch.cat([known_in_bin(HOLE_BINS[i % 5], n, 64, seed=seed)[i : i + 1] for i in range(n)])
+    boxes, halves = torch.ones(2, n, 1, 64, 64, dtype=torch.bool)
+    for i in range(n):
+        x, y, width, height = (EYES, MOUTH)[i % 2]
+        boxes[i, :, y : y + height, x : x + width] = False
+        side = halves[i] if i % 4 < 2 else halves[i].mT
+        side[..., slice(32, 64) if i % 2 else slice(0, 32)] = False
+    return {"freeform": freeform, "boxes": boxes, "halves": halves, "nothing": torch.zeros_like(boxes[:4])}
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options, description=__doc__))
+    except (ValueError, OSError) as error:
+        print(f"faces64_sheets: {error}", file=sys.stderr)
+        sys.exit(2)
