@@ -63,13 +63,14 @@ def test_the_demo_completes_photos(tmp_path: Path) -> None:
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for recipe, words, message in (
+    cases: list[tuple[str, list[str | Path], str]] = [
         ("faces64.py", ["--data", tmp_path / "none.zip", "--out", tmp_path / "out"], "does not exist"),
         ("faces64_sheets.py", ["--data", tmp_path / "none.zip", "--out", tmp_path / "out"], "does not exist"),
         ("demo.py", ["--faces", tmp_path / "empty", "--out", tmp_path / "out"], "holds no .jpg"),
         ("demo.py", ["--faces", tmp_path / "none", "--out", tmp_path / "out"], "none"),
         ("demo.py", ["--model", "faces46", "--out", tmp_path / "out"], "faces64"),
-    ):
+    ]
+    for recipe, words, message in cases:
         done = run(recipe, *words)
         assert done.returncode == 2
         assert message in done.stderr

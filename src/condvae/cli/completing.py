@@ -37,9 +37,9 @@ class Complete:
     """Folder for the completions, sheet.png and record.json."""
     temperature: Annotated[str | None, tyro.conf.arg(metavar="T")] = None
     """Factor on the spread of the latents, less than 1 is calmer, 0 gives one answer: one number, one for each group of
-    latents as in 1,1,0.9, or by resolution as in 8:0.9,16:0.7, where the others stay at 1. Default: what looks best."""
+    latents as in 1,1,0.9, or by resolution as in 8:0.9,16:0.7, the others at 1. Default: 1."""
     pixels: Literal["mean", "sample"] | None = None
-    """Pixels as the mean of their distribution, or drawn from it. Default: what looks best."""
+    """Pixels as the mean of their distribution, or drawn from it. Default: mean, which looks best."""
     share: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
     """Vary only the details: latents up to resolution R x R are those of the first completion in all of them."""
     keep_size: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
