@@ -4,9 +4,7 @@ LPIPS diversity on the test images of a data set, in five ranges of hole sizes. 
 
 import itertools
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,9 +103,16 @@ def main(options: Options) -> None:
     model = None if options.model == "none" else load_model(options.model).to(device)
     lpips = LPIPS.load(options.lpips).to(device)
     data = open_data(options.data)
-    result = report(model, data, lpips, options)
-    if options.out is not None:
-        write_json(options.out, result)
+    part = written_at_the_end(options.out) if options.out else None
+    try:
+        result = report(model, data, lpips, options)
+        if options.out and part:
+            part.write_text(json.dumps(result, indent=1))
+            part.replace(options.out)
+            print(f"wrote {options.out}\n")
+    finally:
+        if part:
+            part.unlink(missing_ok=True)
     print(as_text(result))
 
 
@@ -181,14 +186,14 @@ def measure_bits(model: ConditionalVAE, test: ImageSet, options: Options) -> dic
     for first, x in batches(images, device, "bits per dimension"):
         bits = elbo_bits_per_dim(model.artifact, x, noise=[seeds(first + i) for i in range(len(x))])
         native.append(bits.native)
-        of_8_bits.append(bits.native if bits.of_8_bits is None else bits.of_8_bits)
+        if bits.of_8_bits is not None:
+            of_8_bits.append(bits.of_8_bits)
     likelihood = model.artifact.likelihood
-    comparable = getattr(likelihood, "bits", 8) == 8
     return {
         "images": len(images),
         "likelihood": str(likelihood),
         "native": plain(Estimate.of(torch.cat(native))),
-        "of_8_bit_images": plain(Estimate.of(torch.cat(of_8_bits))) if comparable else None,
+        "of_8_bit_images": plain(Estimate.of(torch.cat(of_8_bits))) if of_8_bits else None,
     }
 
 
@@ -318,17 +323,12 @@ def _number(estimate: dict[str, float | None]) -> str:
     return f"{mean:.4f}" + ("" if error is None else f" ±{error:.4f}")
 
 
-def write_json(path: Path, result: dict[str, Any]) -> None:
+def written_at_the_end(path: Path) -> Path:
+    """A place for a file until it is whole; made at once, since all measuring would be for nothing without it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(result, file, indent=1)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    print(f"wrote {path}\n")
+    part = path.with_name(f".{path.name}.part")
+    part.touch()
+    return part
 
 
 if __name__ == "__main__":

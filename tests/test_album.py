@@ -1,5 +1,6 @@
 """Pictures come all together or not at all."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,36 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"cannot be written to .*: give another folder"), Album(out):
             raise AssertionError
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    for name in ("mine.png", "old.png", "older.png"):
+        picture(7).save(tmp_path / name)
+    album = Album(tmp_path, replaces=["old.png", "older.png"])
+    with album:
+        album.put("old.png", picture(9))
+        with pytest.raises(ValueError, match=r"mine\.png is there already"):
+            album.put("mine.png", picture(9))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.png", "old.png"]
+    with Image.open(tmp_path / "mine.png") as kept, Image.open(tmp_path / "old.png") as new:
+        assert (kept.getpixel((0, 0)), new.getpixel((0, 0))) == (7, 9)
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def filled(text: bool) -> None:
+        with Album(out) as album:
+            if text:
+                album.write("a.txt", "x" * 1000)
+            album.put("1.png", picture())
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for text in (False, True):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+        try:
+            with pytest.raises(ValueError, match=r"out cannot be written to \(File too large\): give another folder"):
+                filled(text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert not out.exists()

@@ -97,7 +97,7 @@ def test_samples_are_the_same_however_many_there_are(capsys: pytest.CaptureFixtu
     main(["sample", "-n", "20", "--seed", "3", "--out", "many"])
     assert capsys.readouterr().out == "wrote 20 images and many/sheet.png\n"
     assert names("many") == [f"{k:04}.png" for k in range(1, 21)] + ["sheet.png"]
-    main(["sample", "-n", "2", "--seed", "3", "--out", "few", "--model", "faces64"])
+    main(["sample", "-n", "2", "--seed", "3", "-o", "few", "--model", "faces64"])
     assert names("few") == ["0001.png", "0002.png", "sheet.png"]
     for name in ("0001.png", "0002.png"):
         assert Path("few", name).read_bytes() == Path("many", name).read_bytes()
@@ -130,7 +130,7 @@ def test_reconstructions_show_what_the_levels_hold() -> None:
         ("three", ["--groups", "3"]),
         ("none", ["--groups", "0"]),
     ):
-        main(["reconstruct", *files, "--out", out, *words])
+        main(["reconstruct", *files, "-o", out, *words])
         assert names(out) == [f"00{i + 1}-photo {i}.png" for i in range(3)] + ["sheet.png"]
     content = {out: Path(out, "001-photo 0.png").read_bytes() for out in ("all", "four", "coarse", "three", "none")}
     assert content["all"] == content["four"]
@@ -143,8 +143,13 @@ def test_reconstructions_show_what_the_levels_hold() -> None:
 def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     (photo,) = photos(1)
     Path("text.png").write_text("no picture")
+    Path("folder.safetensors").mkdir()
     before = names(".")
     for words, message in (
+        (["info", "FACES64"], "unknown model 'FACES64': did you mean faces64?"),
+        (["info", "models/two\nlines"], "models/two lines does not exist"),
+        (["export", "faces64", "folder.safetensors"], "folder.safetensors is a folder"),
+        (["fetch", "lpips", "--from", "folder.safetensors"], "folder.safetensors is no file"),
         (["info", "faces46"], "unknown model 'faces46': did you mean faces64?"),
         (["export", "faces64", "out.th"], "out.th should end in .safetensors"),
         (["export", "face", "out.safetensors"], "unknown model 'face'"),

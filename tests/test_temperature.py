@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from condvae import temperature
 from condvae.vdvae import preset
@@ -44,6 +45,7 @@ def test_every_way_to_say_it(given: Any, expected: list[float]) -> None:
         -1,
         float("nan"),
         float("inf"),
+        pytest.param(10**400, id="beyond floats"),
         None,
         "",
         ",",
@@ -72,6 +74,11 @@ def test_numbers_that_are_no_temperatures_are_refused(given: str) -> None:
 def test_the_refusal_lists_the_latents_of_the_model(given: Any) -> None:
     with pytest.raises(ValueError, match="4 groups of latents, 1 at 1, 2 at 4, 1 at 8"):
         temperature.per_group(given, TINY)
+
+
+@pytest.mark.parametrize("given", [np.array(0.5), torch.tensor(0.5)])
+def test_an_array_of_one_number_is_one_number(given: Any) -> None:
+    assert temperature.per_group(given, TINY) == [0.5] * 4
 
 
 def test_a_resolution_named_twice_is_refused() -> None:

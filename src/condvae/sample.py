@@ -39,7 +39,7 @@ def sample_prior(
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
     """n unconditional images, z from p(z)."""
-    return _draw(vae, None, n, noise, temperature, pixels, given)
+    return draw(vae, None, n, noise, temperature, pixels, given)
 
 
 @torch.no_grad()
@@ -54,7 +54,7 @@ def reconstruct(
 ) -> Samples:
     """Images [B, C, H, W] in [-1, 1] through the model and back, z from q(z | x)."""
     vae.check(x)
-    return _draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
+    return draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
 
 
 @torch.no_grad()
@@ -76,7 +76,7 @@ def sample_conditional(
     observation.check_values()
     check_whole(n, "the number of samples", least=1)
     c = model.posterior(observation)
-    return _draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
+    return draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
 
 
 def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: int = 0) -> SeededNoise:
@@ -106,15 +106,16 @@ def chunks(observations: int, n: int, most: int) -> Iterator[tuple[slice, slice]
             yield slice(first, min(first + beside, observations)), slice(start, min(start + together, n))
 
 
-def _draw(
+def draw(
     vae: VDVAE,
     source: Source | None,
     n: int,
     noise: NoiseSource,
-    temperature: Temperature,
-    pixels: Pixels,
-    given: Sequence[Tensor | None],
+    temperature: Temperature = 1.0,
+    pixels: Pixels = "sample",
+    given: Sequence[Tensor | None] = (),
 ) -> Samples:
+    """n images with z from any source (None: the prior), x from p(x | z): what the three above are made of."""
     check_choice(pixels, "pixels", ("sample", "mean"))
     check_whole(n, "the number of samples", least=1)
     noise = as_noise(noise)

@@ -55,8 +55,10 @@ class Sampler:
         check_choice(precision, "the precision", ("auto", *_DTYPES))
         if chunk is not None:
             check_whole(chunk, "the chunk", least=1)
-        self.model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.device = model.artifact.decoder.gain.device
+        if self.device.type == "cuda":  # what kernels want; elsewhere it gains nothing, and would change rounding
+            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model = model
         fits = kernels.available(self.device) and model.artifact.decoder.gain.dtype == torch.float32
         if precision == "auto":
             precision = "fp16" if fits else faster_precision(model) if self.device.type == "cpu" else "fp32"

@@ -14,6 +14,8 @@ from condvae.vdvae import VDVAE
 
 _UNKNOWN = 0.2  # the grey of unknown pixels
 _LARGEST_SPREAD = 0.4  # standard deviation that is shown as white
+SHOWN = 8
+"""Completions of an image that a sheet has room for."""
 
 
 def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
@@ -35,19 +37,24 @@ def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
 def conditional_sheet(
     model: ConditionalVAE, batch: Batch, observation: Observation, completions: Tensor
 ) -> Image.Image:
-    """For each image: itself, what was observed, its completions ([B, n, C, H, W]) and their mean."""
-    rows, n = completions.shape[:2]
-    seen = visible(model.artifact, observation)
-    pictures = [[batch.x[i], seen[i], *completions[i], completions[i].mean(0)] for i in range(rows)]
-    spread = completions.std(dim=1, correction=0).mean(dim=1)
-    table = [[*(pixels.to_uint8(tile) for tile in row), spread_map(spread[i])] for i, row in enumerate(pictures)]
-    columns = ["original", "observed", *(f"completion {k + 1}" for k in range(n)), f"mean of {n}", "spread"]
-    return contact_sheet(table, columns)
+    """For each image: itself, what was observed, its completions ([B, n, C, H, W]), their mean and uncertainty."""
+    x, seen, made = (pixels.to_uint8(images) for images in (batch.x, visible(model.artifact, observation), completions))
+    rows = [completion_row(*tiles) for tiles in zip(x, seen, made, strict=True)]
+    return contact_sheet(rows, completion_columns(made.shape[1]))
 
 
-def spread_map(spread: Tensor) -> Tensor:
-    """Standard deviations [H, W], of values in [-1, 1], as a picture [3, H, W] uint8."""
-    return heat_map(spread, largest=_LARGEST_SPREAD)
+def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> list[Tensor]:
+    """The tiles [C, H, W] of one image, all uint8: the first completions of [n, C, H, W]; of all, mean and spread."""
+    levels = completions.double()
+    mean, spread = levels.mean(dim=0).round().to(torch.uint8), levels.std(dim=0, correction=0).mean(dim=0)
+    heat = heat_map(spread.float() / 127.5, largest=_LARGEST_SPREAD)
+    return [original, observed, *completions[:SHOWN], mean, heat]
+
+
+def completion_columns(n: int) -> list[str]:
+    """What stands over the rows of n completions each."""
+    numbered = (f"completion {k + 1}" for k in range(min(n, SHOWN)))
+    return ["original", "observed", *numbered, f"mean of {n}", "uncertainty"]
 
 
 def visible(vae: VDVAE, observation: Observation) -> Tensor:

@@ -16,6 +16,8 @@ def per_group(temperature: TemperatureLike, config: VDVAEConfig) -> list[float]:
     """
     if isinstance(temperature, str):
         return parse(temperature, config)
+    if getattr(temperature, "ndim", None) == 0:  # an array of one number
+        temperature = float(temperature)  # type: ignore[arg-type]
     groups = [stage.resolution for stage in config.group_stages]
     if isinstance(temperature, Mapping):
         if strangers := [resolution for resolution in temperature if resolution not in groups]:
@@ -55,7 +57,7 @@ def parse(text: str, config: VDVAEConfig) -> list[float]:
 def _checked(value: object) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         number = math.nan
     if not 0 <= number < math.inf:
         raise ValueError(f"the temperature {value!r} was given, expected a number from 0: less than 1 is calmer")

@@ -104,6 +104,11 @@ def test_models(tmp_path: Path) -> None:
         condvae.complete(levels(8, 8), half="left", model=path)
     with pytest.raises(ValueError, match="unknown model 'nothing'"):
         condvae.complete(levels(8, 8), half="left", model="nothing")
+    for model in (None, 5, dict):
+        with pytest.raises(ValueError, match="expected a name, a path or a ConditionalVAE"):
+            condvae.complete(levels(8, 8), half="left", model=model)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
+        condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the device is 'tpu'"):
         Completer(small_conditional(), Settings(), device="tpu")
 

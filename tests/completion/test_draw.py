@@ -1,19 +1,20 @@
 """Completion k has the same bits however many are drawn, in whatever chunks and threads."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from models import images, randomise, small_conditional, some_known
+from models import images, small_conditional, some_known
 
+from condvae import load
 from condvae.completion import completions
 from condvae.completion.draw import completed_levels
 from condvae.observe import Observation
-from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.partial import ConditionalVAE
 from condvae.pixels import to_uint8
 from condvae.sample import sample_conditional, seeds_from
 from condvae.sampler import Sampler
-from condvae.vdvae import VDVAE, preset
 
 
 @pytest.fixture
@@ -29,14 +30,11 @@ def observed(model: ConditionalVAE, batch: int = 1) -> Observation:
 
 
 @pytest.fixture(scope="module")
-def wide() -> ConditionalVAE:
-    """As wide as the embedded model, so that convolutions are split up as they are there; every head has a say."""
-    torch.manual_seed(0)
-    vae = VDVAE(preset("small64"))
-    randomise(vae, 0, 0.02)
-    model = ConditionalVAE(vae, PartialConfig(channels=4))
-    randomise(model.partial, 1, 0.02)
-    return model.eval()
+def faces64() -> ConditionalVAE:
+    """What is shipped: its convolutions are wide enough to be split up in several ways."""
+    model = load("faces64")
+    assert isinstance(model, ConditionalVAE)
+    return model
 
 
 def test_known_pixels_stay_and_it_is_what_sample_conditional_draws() -> None:
@@ -56,26 +54,46 @@ def test_known_pixels_stay_and_it_is_what_sample_conditional_draws() -> None:
 
 @pytest.mark.parametrize("pixels", ["mean", "sample"])
 def test_a_sample_has_the_same_bits_for_any_number_chunk_and_threads(
-    pixels: str, wide: ConditionalVAE, threads: None
+    pixels: str, faces64: ConditionalVAE, threads: None
 ) -> None:
-    observation = observed(wide)
+    observation = observed(faces64)
     torch.set_num_threads(1)
-    reference = completions(wide, observation, 9, seed=3, pixels=pixels)  # type: ignore[arg-type]
+    reference = completions(faces64, observation, 9, seed=3, pixels=pixels)  # type: ignore[arg-type]
     assert not torch.equal(reference[0, 0], reference[0, 1])
     for count in (1, 2):
         torch.set_num_threads(count)
         for n, chunk in ((1, None), (2, 1), (8, 3), (6, 100)):
-            again = completions(wide, observation, n, seed=3, pixels=pixels, chunk=chunk)  # type: ignore[arg-type]
+            again = completions(faces64, observation, n, seed=3, pixels=pixels, chunk=chunk)  # type: ignore[arg-type]
             assert torch.equal(again, reference[:, :n]), (count, n, chunk)
         assert torch.get_num_threads() == count
 
 
-def test_sixty_four_begin_as_one_does() -> None:
+def test_sixty_four_begin_as_one_does(faces64: ConditionalVAE) -> None:
+    observation = observed(faces64)
+    many = completions(faces64, observation, 64)
+    for n in (1, 8):
+        assert torch.equal(completions(faces64, observation, n), many[:, :n])
+    assert torch.equal(completions(faces64, observation, 64, chunk=5), many)
+
+
+def test_a_sampler_of_the_same_model_changes_no_bit(faces64: ConditionalVAE) -> None:
+    observation = observed(faces64)
+    before = completions(faces64, observation, 2)
+    Sampler(faces64, precision="fp32")(observation, 1)
+    assert torch.equal(completions(faces64, observation, 2), before)
+
+
+def test_calls_at_the_same_time_leave_the_number_of_threads_as_it_was(threads: None) -> None:
+    torch.set_num_threads(2)
     model = small_conditional()
     observation = observed(model)
-    many = completions(model, observation, 64)
-    for n in (1, 8, 63):
-        assert torch.equal(completions(model, observation, n), many[:, :n])
+    alone = completions(model, observation, 9)
+    with ThreadPoolExecutor(3) as callers:
+        together = list(callers.map(lambda _: completions(model, observation, 9), range(12)))
+    assert all(torch.equal(made, alone) for made in together)
+    assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as fresh:
+        assert fresh.submit(torch.get_num_threads).result() == 2
 
 
 def test_temperature_zero_gives_one_answer_whatever_the_seed() -> None:
@@ -116,12 +134,12 @@ def test_shared_latents_leave_the_first_as_it_is_and_bring_the_others_near() -> 
         completions(model, observation, 2, share=5)
 
 
-def test_shared_latents_do_not_depend_on_chunks(wide: ConditionalVAE, threads: None) -> None:
-    observation = observed(wide)
-    reference = completions(wide, observation, 6, share=8)
+def test_shared_latents_do_not_depend_on_chunks(faces64: ConditionalVAE, threads: None) -> None:
+    observation = observed(faces64)
+    reference = completions(faces64, observation, 6, share=8)
     torch.set_num_threads(2)
-    assert torch.equal(completions(wide, observation, 2, share=8, chunk=1), reference[:, :2])
-    torch.testing.assert_close(completions(wide, observation, 1), reference[:, :1], rtol=0, atol=0)
+    assert torch.equal(completions(faces64, observation, 2, share=8, chunk=1), reference[:, :2])
+    torch.testing.assert_close(completions(faces64, observation, 1), reference[:, :1], rtol=0, atol=0)
 
 
 def test_grey_levels_are_the_same_and_a_sampler_agrees() -> None:

@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +122,14 @@ def test_a_record_is_not_repeated_with_other_files(
         ({"hidden": 5}, "damaged"),
         ({"model": None}, "in memory"),
         ({"images": [{}]}, "damaged"),
+        ({"images": []}, "lists no images"),
+        ({"model": {"name": 5, "sha256": ""}}, "damaged: TypeError at 5, expected text"),
+        ({"model": {**plain["model"], "sha256": None}}, "None, expected text"),
+        ({"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]}, "None, expected text"),
+        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "in one way what was hidden"),
+        ({"hidden": {"way": "half", "half": "left"}}, "in one way what was hidden"),
+        ({"hidden": {"way": "hole", "half": "left"}}, "2 ways, hole and half"),
+        ({"hidden": {"way": "nonsense"}}, "in one way what was hidden"),
     ):
         record.write_text(json.dumps({**plain, **damage}))
         assert message in refused(words, tmp_path / "never", capsys)
@@ -142,6 +152,83 @@ def test_an_older_call_gives_way_and_other_files_stay(tmp_path: Path, model: lis
     main([*words, "-n", "2"])
     assert sorted(contents(out)) == ["001-x-1.png", "001-x-2.png", "mine.png", "sheet.png"]
     assert (tmp_path / "x.png").is_file()
+
+
+def test_files_of_others_are_not_written_over(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = [str(photo(tmp_path / "x.png")), *model, "--half", "left", "-n", "2"]
+    for name in ("sheet.png", "001-x-2.png", "record.json"):
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        (out / name).write_text("mine")
+        message = refused(words, out, capsys)
+        assert f"{name} is there already, and is not from an earlier call: give another folder" in message
+        assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    out, pipe = tmp_path / "out", tmp_path / "out" / "record.json"
+    out.mkdir()
+    os.mkfifo(pipe)
+    good = str(photo(tmp_path / "x.png"))
+    assert "record.json is no regular file" in refused(["--repeat", str(pipe)], tmp_path / "never", capsys)
+    assert "record.json is there already" in refused([good, *model, "--half", "left"], out, capsys)
+    for words in ([str(pipe), "--half", "left"], [good, "--hole", str(pipe)]):
+        assert "record.json is no regular file" in refused([*words, *model], tmp_path / "never", capsys)
+
+
+def test_links_in_circles(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    circle = folder / "circle.png"
+    circle.symlink_to(circle.name)
+    (folder / "up").symlink_to("..")
+    photo(folder / "x.png")
+    words = [*model, "--half", "left", "-n", "1"]
+    assert "symbolic links" in refused([str(circle), *words], tmp_path / "never", capsys)
+    main(["complete", str(folder), *words, "-o", str(tmp_path / "out")])
+    assert sorted(contents(tmp_path / "out")) == ["001-x-1.png", "sheet.png"]
+    assert "cannot be written to" in refused([str(folder / "x.png"), *words], circle, capsys)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing(tmp_path: Path, model: list[str], number: int, code: int) -> None:
+    words = [
+        str(photo(tmp_path / "x.png")),
+        *model,
+        "--half",
+        "left",
+        "-n",
+        "10000",
+        "-o",
+        str(tmp_path / "deep" / "out"),
+    ]
+    # A shell may have told its children to ignore Ctrl-C.
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from condvae.cli import main; main()"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "complete", *words], stderr=subprocess.PIPE, env=environment
+    )
+    while not list(tmp_path.glob("deep/out/.unfinished-*")) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == code and b"Traceback" not in error
+    assert not (tmp_path / "deep").exists()
+
+
+def test_the_folder_that_is_written_to_is_no_input(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    photo(folder / "x.png")
+    message = refused([str(folder), *model, "--half", "left"], folder, capsys)
+    assert "photos is written to, and its images are no input: give another folder for --out" in message
 
 
 def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:

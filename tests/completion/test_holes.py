@@ -91,6 +91,12 @@ def test_a_folder_of_pictures(tmp_path: Path) -> None:
     assert other.for_file(Path("d.jpg")) is other
 
 
+def test_what_was_not_said_is_no_way() -> None:
+    for no in (False, 0, np.False_):
+        assert Hole(half="left", random=no).ways == ["half"]  # type: ignore[arg-type]
+    assert Hole(random=np.True_).ways == ["random"]  # type: ignore[arg-type]
+
+
 def test_what_is_refused() -> None:
     for options, message in (
         ({"box": (1, 1, 2, 2), "half": "left"}, "said in 2 ways, box and half: give one"),
@@ -99,6 +105,7 @@ def test_what_is_refused() -> None:
         ({"box": (1, 2, 3)}, "four whole numbers"),
         ({"box": (1, 2, 3, 4.0)}, "four whole numbers"),
         ({"box": 5}, "four whole numbers"),
+        ({"random": "no"}, "random is 'no', expected True or False"),
     ):
         with pytest.raises(ValueError, match=message):
             Hole(**options)
@@ -108,6 +115,8 @@ def test_what_is_refused() -> None:
         (Hole(box=(1, 1, 0, 2)), "does not lie in"),
         (Hole(hole=WHITE.T.copy()), "is 6 x 9 but the image is 9 x 6: give one of the image's size"),
         (Hole(known=INSIDE.T), "is 6 x 9 but the image is 9 x 6"),
+        (Hole(known=WHITE // 255), "no level but 0 and 1, which are both black: multiply it by 255"),
+        (Hole(hole=Image.fromarray(WHITE // 255)), "no level but 0 and 1"),
         (Hole(known=INSIDE[0]), r"has shape \(9,\), expected \[H, W\]"),
         (Hole(hole=np.dstack([levels(6, 9), 255 - WHITE])), "transparent pixels, whose meaning is unclear"),
         (Hole(), "has no transparent pixels, so say what is hidden: .*--known.*--hole.*--box.*--half.*--random"),

@@ -139,3 +139,11 @@ def test_models_that_see_something_else_take_no_hole() -> None:
 def test_a_hole_beside_the_middle_is_noted() -> None:
     (_, note) = seen(levels(8, 20), Hole(box=(0, 0, 3, 3)), keep_size=False).notes
     assert "nothing hidden in its middle square" in note
+
+
+def test_a_hole_of_no_pixels_is_noted() -> None:
+    nothing = np.zeros((8, 8), dtype=bool)
+    (note,) = seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes
+    assert "has nothing hidden: all completions are the image itself" in note
+    nothing[0, 0] = True
+    assert seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes == ()

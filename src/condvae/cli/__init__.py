@@ -3,6 +3,7 @@
 
 import itertools
 import os
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -19,6 +20,8 @@ from condvae.train.presets import options_for
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb; bad input is one sentence on stderr and exit code 2."""
+    if arguments is None:  # we are the whole process: kill clears away what is unfinished, as Ctrl-C does
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if arguments == ["--version"]:
         print(f"condvae {condvae.__version__}")
@@ -77,5 +80,6 @@ def _preset_in(arguments: list[str]) -> str | None:
 
 def _leave(error: Exception | str, code: int) -> None:
     rank = os.environ.get("RANK", "0")
-    print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {error}", file=sys.stderr)
+    sentence = " ".join(str(error).splitlines())  # names of files may have several lines
+    print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {sentence}", file=sys.stderr)
     sys.exit(code)

@@ -29,7 +29,7 @@ class Sample:
     """Pixels as the mean of their distribution, or drawn from it."""
     seed: int = 0
     """Decides what is drawn; image k is the same however many there are."""
-    out: Path = Path("samples")
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("samples")
     """Folder for 0001.png, 0002.png, ... and sheet.png."""
 
     def run(self) -> None:
@@ -70,7 +70,7 @@ class Reconstruct:
     """Pixels as the mean of their distribution, or drawn from it."""
     seed: int = 0
     """Decides what is drawn."""
-    out: Path = Path("reconstructions")
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("reconstructions")
     """Folder for the rebuilt images and sheet.png."""
 
     def run(self) -> None:

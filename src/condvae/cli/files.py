@@ -164,6 +164,8 @@ class Info:
 def _check_suffix(out: Path) -> None:
     if out.suffix != ".safetensors":
         raise ValueError(f"{out} should end in .safetensors")
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: give the name of a file")
 
 
 def _mebibytes(path: Path) -> str:

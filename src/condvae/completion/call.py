@@ -19,6 +19,7 @@ from condvae.sample import Pixels
 from condvae.sampler import Sampler
 from condvae.sheets import visible
 from condvae.temperature import TemperatureLike
+from condvae.vdvae.model import VDVAE
 
 DEVICES = ("cpu", "cuda")
 
@@ -68,6 +69,10 @@ class Completer:
             check_whole(chunk, "the chunk", least=1)
         self.chunk = chunk
         self.identity: ModelId | None = None
+        if isinstance(model, VDVAE):
+            raise ValueError("the model is an unconditional VAE: condition it first, with condvae train")
+        if not isinstance(model, str | Path | ConditionalVAE):
+            raise ValueError(f"the model is a {type(model).__name__}, expected a name, a path or a ConditionalVAE")
         if not isinstance(model, ConditionalVAE):
             self.identity, model = _opened(model)
             device = device or "cpu"

@@ -4,9 +4,10 @@ Convolutions round differently for another number of images, or of threads. So t
 samples, 4j to 4j + 3, each in one thread; what is not asked for is thrown away. Blocks side by side use all cores.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from condvae.drawing import groups_down_to
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
 from condvae.pixels import to_uint8
-from condvae.sample import Pixels, Samples, seeds_from
+from condvae.sample import Pixels, Samples, draw, seeds_from
 from condvae.sampler import Sampler
 from condvae.temperature import TemperatureLike, per_group
 from condvae.vdvae.encoder import Posterior
@@ -125,7 +126,7 @@ class _Drawing:
         cpu, size = self.observation.y.device.type == "cpu", self.model.artifact.config.image_size
         block = _BLOCK if cpu else min(n, chunk or n, max(1, _PIXELS_AT_ONCE // size**2))
         blocks_at_once = max(1, chunk // block) if chunk else -(-n // block)
-        with _on_workers(min(torch.get_num_threads(), _MOST_WORKERS, blocks_at_once) if cpu else 0) as each:
+        with _on_workers(min(_MOST_WORKERS, blocks_at_once)) if cpu else nullcontext(map) as each:
             (posterior,) = each(lambda _: self._encode(), [0])
             shared: list[Tensor] = []
             if self.shared_groups:
@@ -143,23 +144,41 @@ class _Drawing:
 
     @torch.inference_mode()
     def _draw(self, posterior: Posterior, first: int, count: int, given: Sequence[Tensor] = ()) -> Samples:
-        vae, noise = self.model.artifact, seeds_from(self.seed, count, observations=[self.index], first=first)
-        descent = vae.descend(posterior, batch=count, noise=noise, temperature=self.temperatures, given=given)
-        parameters = vae.decoder.pixel_parameters(descent.state)
-        images = vae.likelihood.mean(parameters) if self.pixels == "mean" else vae.likelihood.sample(parameters, noise)
-        return Samples(images, descent.latents)
+        noise = seeds_from(self.seed, count, observations=[self.index], first=first)
+        return draw(self.model.artifact, posterior, count, noise, self.temperatures, self.pixels, given)
+
+
+class _Threads:
+    """How many threads torch uses: what workers set for themselves is also what new threads of others start with, so
+    the last user puts back what the first found.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._users, self._before = threading.Lock(), 0, 0
+
+    def __enter__(self) -> int:
+        with self._lock:
+            if not self._users:
+                self._before = torch.get_num_threads()
+            self._users += 1
+            return self._before
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                torch.set_num_threads(self._before)
+
+
+_threads = _Threads()
 
 
 @contextmanager
-def _on_workers(workers: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any]], Iterable[T]]]:
-    """`map`, in so many threads of their own that compute with one thread each; in this one if there are none."""
-    if not workers:
-        yield map
-        return
-    threads = torch.get_num_threads()
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
-    try:
-        yield pool.map
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # the workers' number is also what new threads would start with
+def _on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any]], Iterable[T]]]:
+    """`map`, in threads of their own that compute with one thread each: as many as torch would use, up to `most`."""
+    with _threads as threads:
+        pool = ThreadPoolExecutor(min(threads, most), initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            yield pool.map
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -1,5 +1,6 @@
 """Many image files in one call: folders, bad files among them, progress, and the repetition of a record."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -161,18 +162,25 @@ def _wanted(paths: Sequence[Path], hole: Hole, out: Path, say: Say) -> list[Want
     found: dict[Path, Wanted] = {}
     for path in paths:
         if not path.is_dir():
-            if path.resolve() in found:
+            if (real := _real(path)) in found:
                 say(f"{shown(path)} was named twice: it is completed once")
-            found.setdefault(path.resolve(), Wanted(path=path, hole=hole))
+            found.setdefault(real, Wanted(path=path, hole=hole))
             continue
         with opened(path) as files:
-            inside = [path / name for name in files.images()]
-        inside = [file for file in inside if out.resolve() not in file.resolve().parents]
+            every = [path / name for name in files.images()]
+        inside = [file for file in every if _real(out) not in _real(file).parents]
+        if not inside and every:
+            raise ValueError(f"{shown(path)} is written to, and its images are no input: give another folder for --out")
         if not inside:
             raise ValueError(f"{shown(path)} holds no images: name image files, or a folder of them")
         for file in inside:
-            found.setdefault(file.resolve(), Wanted(path=file, named=False, hole=hole))
+            found.setdefault(_real(file), Wanted(path=file, named=False, hole=hole))
     return list(found.values())
+
+
+def _real(path: Path) -> Path:
+    """Behind all links, even those that run in circles, which `Path.resolve` would not forgive."""
+    return Path(os.path.realpath(path))
 
 
 def _check_same(file: FileId | None, sha256: str | None) -> None:

@@ -8,28 +8,35 @@ from torch import Tensor
 
 from condvae.album import Album
 from condvae.completion.record import RECORD, Entry, outputs_of, to_text
-from condvae.completion.result import Completion, Made, columns
+from condvae.completion.result import Completion, Made
 from condvae.pictures import contact_sheet
+from condvae.sheets import completion_columns
 
+_SHEET = "sheet.png"
 _ROWS = 24
 _LONGEST_STEM = 100  # so that a name fits wherever the picture's own did
 
 
 class CompletionFolder:
-    """Add completions, then finish. Pictures that an earlier record in the folder lists give way; other files stay.
+    """Add completions, then finish. Pictures that an earlier record in the folder lists give way; other files stay:
+    one with a name that is needed is an error.
 
     In memory is at most one page of the sheet.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._album = Album(folder)
+        earlier = outputs_of(self.folder / RECORD)
+        # The old record goes first and the new one comes last: a record never stands beside others' pictures.
+        self._album = Album(folder, replaces=[RECORD, *earlier] if earlier else [])
         self._entries: list[Entry] = []
         self._sheets: list[str] = []
         self._rows: list[list[Tensor]] = []
         self._columns: list[str] = []
 
     def __enter__(self) -> "CompletionFolder":
+        for name in (_SHEET, RECORD):  # the others' names are known when their pictures are
+            self._album.check_free(name)
         self._album.__enter__()
         return self
 
@@ -48,7 +55,7 @@ class CompletionFolder:
             self._album.put(name, completion.picture(k))
         self._entries.append(Entry(file=completion.file, hole_file=completion.view.hole_file, outputs=names))
         self._rows.append(completion.row())
-        self._columns = columns(len(completion))
+        self._columns = completion_columns(len(completion))
         if len(self._rows) == _ROWS:
             self._turn_page()
         return names
@@ -56,8 +63,6 @@ class CompletionFolder:
     def finish(self, made: Made) -> Path:
         """Write the last page and the record; returns the path of the first sheet. All appears when the `with` ends."""
         self._turn_page()
-        # The old record goes first and the new one comes last: a record never stands beside others' pictures.
-        self._album.replace([RECORD, *outputs_of(self.folder / RECORD)])
         text = to_text(
             self.folder,
             settings=made.settings,
@@ -73,7 +78,7 @@ class CompletionFolder:
 
     def _turn_page(self) -> None:
         if self._rows:
-            name = f"sheet-{len(self._sheets) + 1}.png" if self._sheets else "sheet.png"
+            name = f"sheet-{len(self._sheets) + 1}.png" if self._sheets else _SHEET
             self._album.put(name, contact_sheet(self._rows, self._columns))
             self._sheets.append(name)
             self._rows = []

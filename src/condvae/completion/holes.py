@@ -53,6 +53,7 @@ class Hole:
     def __post_init__(self) -> None:
         if len(ways := self.ways) > 1:
             raise ValueError(f"what is hidden was said in {len(ways)} ways, {' and '.join(ways)}: give one of them")
+        check_choice(self.random, "random", (True, False))
         if self.half is not None:
             check_choice(self.half, "the half", get_args(Half))
         if self.box is not None:
@@ -62,7 +63,7 @@ class Hole:
     def ways(self) -> list[str]:
         """Those that were used: one, or none for transparency."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return [way for way, value in values.items() if value is not None and value is not False]
+        return [way for way, value in values.items() if (bool(value) if way == "random" else value is not None)]
 
     @property
     def way(self) -> str:
@@ -151,6 +152,10 @@ def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
             "or make the image itself transparent where it is hidden"
         )
     levels: Levels = np.asarray(read.colours.convert("L"))
+    if levels.max() == 1:
+        raise ValueError(
+            f"{read.name} has no level but 0 and 1, which are both black: multiply it by 255, or give an array of bool"
+        )
     notes: tuple[str, ...] = ()
     if bool(((levels > 0) & (levels < 255)).any()):
         notes = (f"{read.name} has greys: {_WHITE} and lighter counts as white, {meaning}",)

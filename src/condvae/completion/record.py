@@ -140,6 +140,8 @@ def to_text(
 
 def outputs_of(path: Path) -> list[str]:
     """Names of the pictures that a record lists; none where there is no record that can be read."""
+    if not path.is_file():  # a pipe would keep us waiting
+        return []
     try:
         plain = json.loads(path.read_text())
         if plain["format"] != _FORMAT:
@@ -155,6 +157,8 @@ def read_record(path: Path) -> Recorded:
     if path.is_dir():
         path = path / RECORD
     name = shown(path)
+    if path.exists() and not path.is_file():  # a pipe, or a device without an end
+        raise ValueError(f"{name} is no regular file, expected the {RECORD} of condvae complete")
     try:
         plain = json.loads(path.read_text())
     except OSError as error:
@@ -168,7 +172,7 @@ def read_record(path: Path) -> Recorded:
     try:
         return _recorded(plain, path)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{name} is damaged: {type(error).__name__} at {error}") from error
+        raise ValueError(f"{name} is damaged: {type(error).__name__} at {shown(str(error))}") from error
 
 
 def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
@@ -177,7 +181,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
         raise ValueError(f"{name} is of a model or of images that were in memory: it can be repeated in Python alone")
 
     def found(file: Mapping[str, str] | None) -> FileId | None:
-        return None if file is None else FileId(Path(os.path.normpath(folder / file["path"])), file["sha256"])
+        return None if file is None else FileId(_path(folder, file["path"]), _text(file["sha256"]))
 
     model, hidden = plain["model"], plain["hidden"]
     fields = ("n", "temperature", "seed", "pixels", "share", "keep_size")
@@ -188,20 +192,36 @@ def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
     # Read per image; here they only say which way it was.
     by_picture = {hidden["way"]: Path()} if hidden["way"] in ("known", "hole") else {}
     box = tuple(hidden["box"]) if "box" in hidden else None
+    hole = Hole(**by_picture, box=box, half=hidden.get("half"), random=hidden["way"] == "random")
+    entries = tuple(
+        Entry(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
+        for e in plain["images"]
+    )
+    if not entries:
+        raise ValueError(f"{name} is damaged: it lists no images")
+    if hole.way != hidden["way"] or any((entry.hole_file is None) == bool(by_picture) for entry in entries):
+        raise ValueError(f"{name} is damaged: it does not say in one way what was hidden")
     was, now = plain["versions"], versions()
     changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
     return Recorded(
         settings=settings,
-        hole=Hole(**by_picture, box=box, half=hidden.get("half"), random=hidden["way"] == "random"),
-        model=model["name"] if "name" in model else Path(os.path.normpath(folder / model["path"])),
-        model_sha256=model["sha256"],
-        entries=tuple(
-            Entry(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
-            for e in plain["images"]
-        ),
+        hole=hole,
+        model=_text(model["name"]) if "name" in model else _path(folder, model["path"]),
+        model_sha256=_text(model["sha256"]),
+        entries=entries,
         device=plain["device"],
         notes=(f"{name} was made with {', '.join(changed)}: pixels may differ",) if changed else (),
     )
+
+
+def _path(folder: Path, relative: object) -> Path:
+    return Path(os.path.normpath(folder / _text(relative)))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r}, expected text")
+    return value
 
 
 def file_sha256(path: Path) -> str:
@@ -212,6 +232,6 @@ def file_sha256(path: Path) -> str:
 
 def _relative(path: Path, folder: Path) -> str:
     try:
-        return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+        return Path(os.path.relpath(os.path.realpath(path), os.path.realpath(folder))).as_posix()
     except ValueError:  # on another drive
-        return path.resolve().as_posix()
+        return Path(os.path.realpath(path)).as_posix()

@@ -15,9 +15,7 @@ from condvae.completion.inputs import FileId, Levels
 from condvae.completion.record import ModelId, Settings
 from condvae.completion.view import View, as_tensor, to_picture
 from condvae.pictures import contact_sheet
-from condvae.sheets import spread_map
-
-_SHOWN = 8
+from condvae.sheets import completion_columns, completion_row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,10 +70,9 @@ class Completion:
         return self.view.pasted(image) if self.made.settings.keep_size else to_picture(image)
 
     def row(self) -> list[Tensor]:
-        """The tiles of a sheet, [C, H, W] uint8: original, observed, completions, mean, uncertainty."""
-        mean = np.round(self.mean).astype(np.uint8)
-        tiles = [as_tensor(tile) for tile in (self.original, self.observed, *self.images[:_SHOWN], mean)]
-        return [*tiles, spread_map(torch.from_numpy(self.std).mean(2) / 127.5)]
+        """The tiles of a sheet, [C, H, W] uint8."""
+        images = torch.from_numpy(self.images).permute(0, 3, 1, 2)
+        return completion_row(as_tensor(self.original), as_tensor(self.observed), images)
 
     def sheet(self) -> Image.Image:
         """A labelled contact sheet."""
@@ -92,15 +89,4 @@ class Completion:
 
 def sheet_of(completions: Sequence[Completion]) -> Image.Image:
     """One labelled contact sheet of several pictures, as many completions of each."""
-    return contact_sheet([one.row() for one in completions], columns(len(completions[0])))
-
-
-def columns(n: int) -> list[str]:
-    """What stands over a sheet of n completions."""
-    return [
-        "original",
-        "observed",
-        *(f"completion {k + 1}" for k in range(min(n, _SHOWN))),
-        f"mean of {n}",
-        "uncertainty",
-    ]
+    return contact_sheet([one.row() for one in completions], completion_columns(len(completions[0])))

@@ -85,8 +85,9 @@ def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep
             notes.append(
                 f"{picture.name} has {outside:,} hidden pixels outside its middle square: they stay as they are"
             )
-        elif outside and not hidden.any():
-            notes.append(f"{picture.name} has nothing hidden in its middle square, which is all that the model sees")
+        if not hidden.any():
+            where = " in its middle square, which is all that the model sees" if outside else ""
+            notes.append(f"{picture.name} has nothing hidden{where}: all completions are the image itself")
     observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
     return View(
         levels=levels,

@@ -51,7 +51,7 @@ def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = Fals
     pair: the file holds two pictures side by side, and [H, 2 H, channels] comes back; they are fitted one by one.
     """
     with Image.open(file) as opened:
-        image = _turned(_plain(opened), opened)
+        image = layers(opened).on_white()
     if not pair:
         return fit(image, channels=channels, size=size)
     side = image.height
@@ -65,20 +65,30 @@ class Layers(NamedTuple):
     colours: Image.Image  # L or RGB: what stands in the file, under whatever is transparent too
     alpha: Image.Image | None  # L: 255 is opaque
 
+    def on_white(self) -> Image.Image:
+        """What is transparent shows a white page behind it."""
+        if self.alpha is None:
+            return self.colours
+        page = Image.new(self.colours.mode, self.colours.size, "white")
+        page.paste(self.colours, mask=self.alpha)
+        return page
+
 
 def layers(image: Image.Image) -> Layers:
     """The first picture of an opened file, upright, with its colours and its transparency apart."""
     mode, info = image.mode, image.info
     alpha = None
+    if mode == "F":
+        raise ValueError("floating-point pixels, whose white is unknown: convert it to 8 or 16 bits")
     if mode.startswith("I"):
         colours = _sixteen_bits(image)
         if isinstance(clear := info.get("transparency"), int):  # one shade of grey
-            alpha = Image.fromarray(np.where(np.asarray(image) == clear, 0, 255).astype(np.uint8))
+            alpha = Image.fromarray(np.where(np.asarray(image) == clear, np.uint8(0), np.uint8(255)))
     elif mode in _ALPHA_MODES or "transparency" in info or _clear_palette(image):
         rgba = image.convert("RGBA")
         colours, alpha = rgba.convert("L" if mode in _GREY_MODES else "RGB"), rgba.getchannel("A")
     else:
-        colours = _plain(image)
+        colours = image.convert("L" if mode in _GREY_MODES else "RGB")
     return Layers(_turned(colours, image), None if alpha is None else _turned(alpha, image))
 
 
@@ -118,23 +128,12 @@ def _turned(image: Image.Image, by: Image.Image) -> Image.Image:
     return image if turn is None else image.transpose(turn)
 
 
-def _plain(image: Image.Image) -> Image.Image:
-    """As mode L or RGB; what is transparent shows a white page behind it."""
-    mode = image.mode
-    if mode == "F":
-        raise ValueError("floating-point pixels, whose white is unknown: convert it to 8 or 16 bits")
-    if mode.startswith("I"):
-        return _sixteen_bits(image)
-    grey = mode in _GREY_MODES
-    if mode in _ALPHA_MODES or "transparency" in image.info:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("L" if grey else "RGB")
-
-
 def _sixteen_bits(image: Image.Image) -> Image.Image:
     """0..65535 scaled to 0..255; Pillow's own conversion would clip."""
-    levels = np.asarray(image).astype(np.int64)
+    levels = np.asarray(image)
     if levels.min() < 0 or levels.max() > 65535:
         raise ValueError("32-bit pixels, whose white is unknown: convert it to 8 or 16 bits")
-    return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
+    nearest = levels.astype(np.uint32)  # in place from here on: pictures may be large
+    nearest += 128
+    nearest //= 257
+    return Image.fromarray(nearest.astype(np.uint8))

@@ -88,8 +88,10 @@ def _walk(root: Path) -> Iterator[tuple[str, int, int]]:
             for entry in entries:
                 if not _visible([entry.name]):
                     continue
+                if entry.is_symlink() and not os.path.exists(entry.path):  # it leads nowhere, or in a circle
+                    continue
                 if entry.is_dir():
                     todo.append((f"{prefix}{entry.name}/", entry.path))
-                elif entry.is_file():  # not so for a link that leads nowhere
+                elif entry.is_file():
                     stat = entry.stat()
                     yield f"{prefix}{entry.name}", stat.st_size, stat.st_mtime_ns

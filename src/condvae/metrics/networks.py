@@ -87,7 +87,8 @@ def fetch(network: Network, folder: Path | None = None, *, source: Path | None =
 def read(network: Network, path: Path) -> Weights:
     """The weights in a file; a ValueError unless they are exactly those of the network."""
     if not path.is_file():
-        raise ValueError(f"{path} does not exist: {network.fetched_by} gets that network")
+        wrong = "is no file" if path.exists() else "does not exist"
+        raise ValueError(f"{path} {wrong}: {network.fetched_by} gets that network")
     try:
         with safe_open(path, framework="pt") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -44,6 +44,6 @@ def _unknown(text: str) -> str:
     known = f"the embedded models are {', '.join(names)}" if names else "this installation has no embedded models"
     if "/" in text or "\\" in text or text.endswith(".safetensors"):
         return f"{text} does not exist: give the path of a condvae .safetensors file, or a name ({known})"
-    near = difflib.get_close_matches(text, names, n=1)
+    near = difflib.get_close_matches(text.lower(), names, n=1)
     expected = f"a model is a file, a run folder, owner/name on the hub, or a name ({known})"
     return f"unknown model {text!r}: {f'did you mean {near[0]}? ' if near else ''}{expected}"
