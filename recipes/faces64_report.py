@@ -17,6 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 import condvae
+from condvae import weights
 from condvae.baselines import Completer, HarmonicFill, RandomTrainingImage, TrainingMean
 from condvae.checks import check_whole
 from condvae.data import Dataset, ImageSet, open_data
@@ -117,9 +118,7 @@ def main(options: Options) -> None:
 
 
 def load_model(name: str) -> ConditionalVAE:
-    model = condvae.load(name)
-    if not isinstance(model, ConditionalVAE):
-        raise ValueError(f"{name} is an unconditional VAE: condition it first with condvae train")
+    model = weights.load_conditional(name)
     if model.partial_config.channels != model.artifact.config.channels + 1:
         raise ValueError(f"{name} was not trained to complete images, which is what is measured here")
     return model

@@ -14,13 +14,12 @@ import torch
 import tyro
 from torch import Tensor
 
-import condvae
+from condvae import weights
 from condvae.batch import Batch
 from condvae.completion import completions
 from condvae.completion.draw import DEFAULT_TEMPERATURE
 from condvae.data import open_data
 from condvae.metrics import HOLE_BINS, known_in_bin
-from condvae.partial import ConditionalVAE
 from condvae.sheets import conditional_sheet
 from condvae.temperature import parse
 from condvae.train.evaluation import spread
@@ -51,9 +50,7 @@ class Options:
 
 
 def main(options: Options) -> None:
-    model = condvae.load(options.model)
-    if not isinstance(model, ConditionalVAE):
-        raise ValueError(f"{options.model} is an unconditional VAE: condition it first with condvae train")
+    model = weights.load_conditional(options.model)
     temperature = parse(options.temperature, model.artifact.config)
     test = open_data(options.data, size=64).test
     first_of_each = np.arange(len(test)) if test.labels is None else np.unique(test.labels[test.rows], True)[1]

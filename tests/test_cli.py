@@ -76,3 +76,10 @@ def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> No
 def test_help_is_quick_because_torch_stays_out() -> None:
     program = "import sys, condvae, condvae.cli; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_help_shows_the_defaults_of_the_library() -> None:
+    from condvae.cli.completing import Complete
+    from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
+
+    assert (float(Complete().temperature), Complete().pixels) == (DEFAULT_TEMPERATURE, DEFAULT_PIXELS)

@@ -9,6 +9,13 @@ from types import TracebackType
 
 from PIL import Image
 
+_LONGEST_STEM = 100  # bytes, so that a name with a few words around it fits on any disk
+
+
+def stem_of(path: Path) -> str:
+    """A file's name without its ending, shortened where names of files made from it would be too long."""
+    return path.stem.encode()[:_LONGEST_STEM].decode(errors="ignore")
+
 
 class Album:
     """A folder for pictures, which appear in it when the `with` ends well.

@@ -11,7 +11,7 @@ from PIL import Image
 
 import condvae
 from condvae.completion import Completion
-from condvae.completion.call import Completer
+from condvae.completion.call import PictureCompleter
 from condvae.completion.record import Settings
 
 
@@ -110,7 +110,7 @@ def test_models(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
         condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the device is 'tpu'"):
-        Completer(small_conditional(), Settings(), device="tpu")
+        PictureCompleter(small_conditional(), Settings(), device="tpu")
 
 
 def test_bad_settings() -> None:

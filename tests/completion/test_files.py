@@ -126,7 +126,7 @@ def test_a_record_is_not_repeated_with_other_files(
         ({"model": {"name": 5, "sha256": ""}}, "damaged: TypeError at 5, expected text"),
         ({"model": {**plain["model"], "sha256": None}}, "None, expected text"),
         ({"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]}, "None, expected text"),
-        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "in one way what was hidden"),
+        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were in memory"),
         ({"hidden": {"way": "half", "half": "left"}}, "in one way what was hidden"),
         ({"hidden": {"way": "hole", "half": "left"}}, "2 ways, hole and half"),
         ({"hidden": {"way": "nonsense"}}, "in one way what was hidden"),

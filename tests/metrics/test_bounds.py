@@ -44,10 +44,33 @@ def test_a_gaussian_pays_for_every_bit_of_8_bit_images() -> None:
     assert (found.of_8_bits > found.native + floor_bits).all()
 
 
-def test_forward_kl_is_that_of_the_objective() -> None:
-    for model in (small_conditional(), small_conditional(train_artifact=True)):
-        x = images(3)
-        observation = model.observe(x, some_known(3))
-        found = forward_kl_nats_per_dim(model, x, observation, noise=SEEDS)
-        bound = objectives.forward(model, x, observation, noise=SEEDS)
-        torch.testing.assert_close(found, bound.kl_nats.detach().double().sum(1) / (3 * 8 * 8), rtol=1e-5, atol=0)
+def test_forward_kl_is_the_mean_log_ratio_of_the_two_encoders() -> None:
+    model, x = small_conditional(), images(1)
+    observation = model.observe(x, some_known(1))
+    n = 2000
+    with torch.no_grad():
+        q, c = model.artifact.posterior(x), model.posterior(observation)
+        ratios = model.artifact.descend(
+            q,
+            batch=n,
+            noise=torch.Generator().manual_seed(0),
+            score=lambda step: (
+                (step.drawn_from.log_prob(step.z) - c(step.group, step.state, step.prior).log_prob(step.z))
+                .flatten(1)
+                .sum(1)
+            ),
+        ).scores.sum(dim=1) / (3 * 8 * 8)
+    seeds = [torch.Generator().manual_seed(i) for i in range(1, 41)]
+    found = torch.stack([forward_kl_nats_per_dim(model, x, observation, noise=seed) for seed in seeds])
+    error = math.hypot(float(ratios.std()) / n**0.5, float(found.std()) / len(found) ** 0.5)
+    assert abs(float(ratios.mean() - found.mean())) < 4 * error
+    assert error < 0.05 * float(found.mean())
+
+
+def test_forward_kl_is_zero_where_the_partial_encoder_is_the_encoder() -> None:
+    model, x = small_conditional(), images(3)
+    model.start_from_encoder()
+    every = torch.ones(3, 1, 8, 8, dtype=torch.bool)
+    found = forward_kl_nats_per_dim(model, x, model.observe(x, every), noise=SEEDS)
+    assert found.abs().max() < 1e-6
+    assert (forward_kl_nats_per_dim(model, x, model.observe(x, ~every), noise=SEEDS) > 1e-3).all()

@@ -9,7 +9,7 @@ def test_the_five_bins_tile_all_shares() -> None:
 
 
 @pytest.mark.parametrize("hole", HOLE_BINS, ids=str)
-def test_holes_lie_in_their_holeand_repeat(hole: HoleBin) -> None:
+def test_holes_lie_in_their_range_and_repeat(hole: HoleBin) -> None:
     known = known_in_bin(hole, 12, 64, seed=3)
     hidden = 1 - known.float().mean(dim=(1, 2, 3))
     assert known.shape == (12, 1, 64, 64)

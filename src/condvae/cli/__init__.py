@@ -33,14 +33,16 @@ def main(arguments: list[str] | None = None) -> None:
         _leave(error, 2)
     except KeyboardInterrupt:
         _leave("interrupted", 130)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         from condvae.train import Diverged
 
         if isinstance(error, Diverged):
             _leave(error, 1)
-        if "out of memory" not in str(error) and "allocate memory" not in str(error):
+        scarce = isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error)
+        if not scarce:
             raise
-        _leave("there is not enough memory: give a smaller --batch or --micro-batch, or fewer images", 2)
+        less = "--batch or --micro-batch" if arguments[0] in ("pretrain", "train") else "-n"
+        _leave(f"there is not enough memory: give a smaller {less}, or smaller or fewer images", 2)
     except Exception as error:
         from condvae.train import Stopped
 

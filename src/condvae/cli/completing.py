@@ -35,21 +35,21 @@ class Complete:
     """Completions of each image."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("completions")
     """Folder for the completions, sheet.png and record.json."""
-    temperature: Annotated[str | None, tyro.conf.arg(metavar="T")] = None
-    """Factor on the spread of the latents, less than 1 is calmer, 0 gives one answer: one number, one for each group of
-    latents as in 1,1,0.9, or by resolution as in 8:0.9,16:0.7, the others at 1. Default: 1."""
-    pixels: Literal["mean", "sample"] | None = None
-    """Pixels as the mean of their distribution, or drawn from it. Default: mean, which looks best."""
+    temperature: Annotated[str, tyro.conf.arg(metavar="T")] = "1"
+    """Factor on the spread of the latents: less than 1 is calmer, 0 with mean pixels gives one answer. One number, one
+    for each group of latents as in 1,1,0.9, or by resolution as in 8:0.9,16:0.7, where the others stay at 1."""
+    pixels: Literal["mean", "sample"] = "mean"
+    """Pixels as the mean of their distribution, which looks best, or drawn from it."""
     share: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
     """Vary only the details: latents up to resolution R x R are those of the first completion in all of them."""
     keep_size: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Paste the hidden pixels back into the whole image at its own size; all others stay exactly as they are."""
+    """Paste what was completed back into the whole image at its own size; all other pixels stay exactly as they are."""
     seed: int = 0
     """Decides what is drawn; completion k of an image is the same however many there are, of it and of others."""
     chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Completions computed at a time, which bounds memory; the result is the same."""
-    device: Literal["cpu", "cuda"] | None = None
-    """Where to compute; by default on the CPU, where a call can be repeated bit for bit."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where to compute; on a CPU a call can be repeated bit for bit."""
     repeat: Annotated[Path | None, tyro.conf.arg(metavar="RECORD")] = None
     """Do again what this record.json says, with the same files; only --out and --chunk may be given with it."""
 
@@ -61,7 +61,6 @@ class Complete:
             print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk)}")
             return
         box = None if self.box is None else _box(self.box)
-        from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
         from condvae.completion.files import complete_files
         from condvae.completion.holes import Hole
         from condvae.completion.record import Settings
@@ -73,9 +72,9 @@ class Complete:
             model=self.model,
             settings=Settings(
                 n=self.n,
-                temperature=DEFAULT_TEMPERATURE if self.temperature is None else self.temperature,
+                temperature=self.temperature,
                 seed=self.seed,
-                pixels=self.pixels or DEFAULT_PIXELS,
+                pixels=self.pixels,
                 share=self.share,
                 keep_size=self.keep_size,
             ),

@@ -74,7 +74,7 @@ class Reconstruct:
     """Folder for the rebuilt images and sheet.png."""
 
     def run(self) -> None:
-        from condvae.album import Album
+        from condvae.album import Album, stem_of
         from condvae.completion import read_files
         from condvae.drawing import groups_down_to, rebuild
         from condvae.pictures import contact_sheet, to_pil
@@ -85,10 +85,10 @@ class Reconstruct:
         vae = _vae(self.model)
         groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
         x = read_files(self.images, channels=vae.config.channels, size=vae.config.image_size)
-        back = rebuild(vae, x, groups=groups, seed=self.seed, pixels=self.pixels)
         with Album(self.out) as album:
+            back = rebuild(vae, x, groups=groups, seed=self.seed, pixels=self.pixels)
             for i, (path, image) in enumerate(zip(self.images, back, strict=True)):
-                album.put(f"{i + 1:03}-{path.stem}.png", to_pil(image))
+                album.put(f"{i + 1:03}-{stem_of(path)}.png", to_pil(image))
             rows = [[original, image] for original, image in zip(to_uint8(x[:_ON_A_SHEET]), back, strict=False)]
             album.put("sheet.png", contact_sheet(rows, ["original", "rebuilt"]))
         print(f"wrote {_count(len(x))} and {_sheet(self.out, len(x))}")

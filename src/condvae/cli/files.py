@@ -60,7 +60,7 @@ class Import:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write a model to a file of its own, with its record: in half precision, to be shipped."""
+    """Write a model to a file of its own, with its record; --half makes one to be shipped."""
 
     model: Annotated[str, tyro.conf.Positional]
     """A model by name, file, run folder, or owner/name on the hub."""

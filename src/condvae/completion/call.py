@@ -1,5 +1,6 @@
 """`complete`: one picture, many answers."""
 
+import copy
 import functools
 from pathlib import Path
 
@@ -50,10 +51,10 @@ def complete(
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
     settings = Settings(n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size)
     picture = read_picture(image)
-    return Completer(model, settings, chunk=chunk)(picture, way)
+    return PictureCompleter(model, settings, chunk=chunk)(picture, way)
 
 
-class Completer:
+class PictureCompleter:
     """A model and what is to be drawn from it, for any number of pictures."""
 
     def __init__(
@@ -76,6 +77,8 @@ class Completer:
         if not isinstance(model, ConditionalVAE):
             self.identity, model = _opened(model)
             device = device or "cpu"
+            if device != "cpu":
+                model = copy.deepcopy(model)  # the one that was opened may serve other calls
         if device is not None:
             check_choice(device, "the device", DEVICES)
             if device == "cuda" and not torch.cuda.is_available():
@@ -135,7 +138,7 @@ def _opened(name: str | Path) -> tuple[ModelId, ConditionalVAE]:
     identity, model = _loaded(path.resolve(), stat.st_size, stat.st_mtime_ns)
     if not isinstance(model, ConditionalVAE):
         raise ValueError(f"{shown(name)} is an unconditional VAE: condition it first with condvae train")
-    by_name = not Path(name).exists()
+    by_name = path != Path(name) and path.parent != Path(name)
     return ModelId(name=str(name), file=FileId(path, identity), by_name=by_name), model
 
 

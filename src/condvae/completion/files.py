@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tqdm import tqdm
 
-from condvae.completion.call import Completer
+from condvae.completion.call import PictureCompleter
 from condvae.completion.folder import CompletionFolder
 from condvae.completion.holes import Hole
 from condvae.completion.inputs import FileId, Picture, read_picture, shown
@@ -34,7 +34,7 @@ class Wanted:
     """What its content has to be; None: anything."""
     hole_sha256: str | None = None
 
-    def look(self, completer: Completer) -> None:
+    def look(self, completer: PictureCompleter) -> None:
         """A ValueError if it cannot be completed, or is not the file that is meant."""
         seen = completer.view(self.read(), self.hole.for_file(self.path))
         _check_same(seen.hole_file, self.hole_sha256)
@@ -100,7 +100,7 @@ def _complete(
 ) -> Path:
     notes, passed_over, done = _Notes(), list[str](), 0
     with CompletionFolder(out) as folder:
-        completer = Completer(model, settings, device=device, chunk=chunk)
+        completer = PictureCompleter(model, settings, device=device, chunk=chunk)
         _check_same(completer.identity.file if completer.identity else None, model_sha256)
         for one in wanted:  # what is wrong with a file that was named should be known before anything is computed
             if one.named:

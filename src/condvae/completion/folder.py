@@ -6,7 +6,7 @@ from types import TracebackType
 
 from torch import Tensor
 
-from condvae.album import Album
+from condvae.album import Album, stem_of
 from condvae.completion.record import RECORD, Entry, outputs_of, to_text
 from condvae.completion.result import Completion, Made
 from condvae.pictures import contact_sheet
@@ -14,7 +14,6 @@ from condvae.sheets import completion_columns
 
 _SHEET = "sheet.png"
 _ROWS = 24
-_LONGEST_STEM = 100  # so that a name fits wherever the picture's own did
 
 
 class CompletionFolder:
@@ -47,9 +46,9 @@ class CompletionFolder:
 
     def add(self, completion: Completion) -> Sequence[str]:
         """Write the completions of one more picture; returns the names of their files."""
-        stem = completion.file.path.stem if completion.file else "image"
+        stem = stem_of(completion.file.path) if completion.file else "image"
         # A number first: no two names can be the same, nor one that of a sheet.
-        prefix = f"{len(self._entries) + 1:03}-{stem[:_LONGEST_STEM]}"
+        prefix = f"{len(self._entries) + 1:03}-{stem}"
         names = tuple(f"{prefix}-{k + 1}.png" for k in range(len(completion)))
         for k, name in enumerate(names):
             self._album.put(name, completion.picture(k))

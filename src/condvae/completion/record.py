@@ -177,8 +177,10 @@ def read_record(path: Path) -> Recorded:
 
 def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
     folder, name = path.parent, shown(path)
-    if plain["model"] is None or any(image["image"] is None for image in plain["images"]):
-        raise ValueError(f"{name} is of a model or of images that were in memory: it can be repeated in Python alone")
+    by_picture = plain["hidden"]["way"] in ("known", "hole")
+    needed = ("image", "hidden_by") if by_picture else ("image",)
+    if plain["model"] is None or any(image[key] is None for image in plain["images"] for key in needed):
+        raise ValueError(f"{name} is of a model or pictures that were in memory: it can be repeated in Python alone")
 
     def found(file: Mapping[str, str] | None) -> FileId | None:
         return None if file is None else FileId(_path(folder, file["path"]), _text(file["sha256"]))
@@ -189,17 +191,17 @@ def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
     numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}")
-    # Read per image; here they only say which way it was.
-    by_picture = {hidden["way"]: Path()} if hidden["way"] in ("known", "hole") else {}
     box = tuple(hidden["box"]) if "box" in hidden else None
-    hole = Hole(**by_picture, box=box, half=hidden.get("half"), random=hidden["way"] == "random")
+    # Pictures are read per image; here they only say which way it was.
+    pictures = {hidden["way"]: Path()} if by_picture else {}
+    hole = Hole(**pictures, box=box, half=hidden.get("half"), random=hidden["way"] == "random")
     entries = tuple(
         Entry(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
         for e in plain["images"]
     )
     if not entries:
         raise ValueError(f"{name} is damaged: it lists no images")
-    if hole.way != hidden["way"] or any((entry.hole_file is None) == bool(by_picture) for entry in entries):
+    if hole.way != hidden["way"] or any((entry.hole_file is None) == by_picture for entry in entries):
         raise ValueError(f"{name} is damaged: it does not say in one way what was hidden")
     was, now = plain["versions"], versions()
     changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]

@@ -80,7 +80,6 @@ def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep
         hidden = _enlarged(~known, side)
     else:
         hidden, outside = _middle(whole, side)
-        known, levels = _without_hidden(page, hidden, levels)
         if outside and keep_size:
             notes.append(
                 f"{picture.name} has {outside:,} hidden pixels outside its middle square: they stay as they are"
@@ -88,6 +87,7 @@ def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep
         if not hidden.any():
             where = " in its middle square, which is all that the model sees" if outside else ""
             notes.append(f"{picture.name} has nothing hidden{where}: all completions are the image itself")
+    known, levels = _without_hidden(page, hidden, levels)
     observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
     return View(
         levels=levels,

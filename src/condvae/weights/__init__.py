@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from condvae.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.weights.artifact_file import Header, describe, load, save
+    from condvae.weights.artifact_file import Header, describe, load, load_conditional, save
     from condvae.weights.embedded import DEFAULT_MODEL, embedded_names, locate
     from condvae.weights.pretrained import from_pretrained, save_pretrained
     from condvae.weights.public import Layers, import_public
@@ -19,6 +19,7 @@ _HOMES = {
     "from_pretrained": "condvae.weights.pretrained",
     "import_public": "condvae.weights.public",
     "load": "condvae.weights.artifact_file",
+    "load_conditional": "condvae.weights.artifact_file",
     "locate": "condvae.weights.embedded",
     "save": "condvae.weights.artifact_file",
     "save_pretrained": "condvae.weights.pretrained",
@@ -33,6 +34,7 @@ __all__ = [
     "from_pretrained",
     "import_public",
     "load",
+    "load_conditional",
     "locate",
     "save",
     "save_pretrained",

@@ -71,6 +71,14 @@ def load(name: str | Path, *, train_artifact: bool = False) -> VDVAE | Condition
     return model
 
 
+def load_conditional(name: str | Path) -> ConditionalVAE:
+    """`load` where only a conditional model will do."""
+    model = load(name)
+    if not isinstance(model, ConditionalVAE):
+        raise ValueError(f"{name} is an unconditional VAE: condition it first with condvae train")
+    return model
+
+
 def describe(name: str | Path) -> Header:
     """What a file says of its model; a name will do, as for `load`."""
     return _read(locate(name))[0]
