@@ -83,3 +83,15 @@ def test_the_help_shows_the_defaults_of_the_library() -> None:
     from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
 
     assert (float(Complete().temperature), Complete().pixels) == (DEFAULT_TEMPERATURE, DEFAULT_PIXELS)
+
+
+def test_memory_that_runs_out_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from condvae.cli.completing import Complete
+
+    def run(self: Complete) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Complete, "run", run)
+    assert "not enough memory: give a smaller -n" in failure(capsys, "complete", "x.png")

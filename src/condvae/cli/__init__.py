@@ -20,8 +20,7 @@ from condvae.train.presets import options_for
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb; bad input is one sentence on stderr and exit code 2."""
-    if arguments is None:  # we are the whole process: kill clears away what is unfinished, as Ctrl-C does
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signals = _heeded() if arguments is None else []  # we are the whole process
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if arguments == ["--version"]:
         print(f"condvae {condvae.__version__}")
@@ -29,26 +28,45 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
         verb.run()
-    except (ValueError, OSError) as error:
-        _leave(error, 2)
-    except KeyboardInterrupt:
-        _leave("interrupted", 130)
-    except (RuntimeError, MemoryError) as error:
-        from condvae.train import Diverged
-
-        if isinstance(error, Diverged):
-            _leave(error, 1)
-        scarce = isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error)
-        if not scarce:
+    except SystemExit:
+        raise
+    except BaseException as error:
+        if signals or isinstance(error, KeyboardInterrupt):
+            _leave("interrupted", 128 + (signals or [signal.SIGINT])[0])
+        sentence, code = _explained(error, arguments[0])
+        if sentence is None:
             raise
-        less = "--batch or --micro-batch" if arguments[0] in ("pretrain", "train") else "-n"
-        _leave(f"there is not enough memory: give a smaller {less}, or smaller or fewer images", 2)
-    except Exception as error:
-        from condvae.train import Stopped
+        _leave(sentence, code)
 
-        if not isinstance(error, Stopped):
-            raise
-        _leave(error, 130)
+
+def _heeded() -> list[int]:
+    """The signals that will have come to stop us: Ctrl-C and kill both clear away what is unfinished.
+
+    A list, since libraries may turn the exception that a signal raises into one of theirs.
+    """
+    came: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+    return came
+
+
+def _explained(error: BaseException, verb: str) -> tuple[str | None, int]:
+    """A sentence for the user and an exit code; no sentence for what should not have happened."""
+    if isinstance(error, ValueError | OSError):
+        return str(error), 2
+    if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
+        less = "--batch or --micro-batch" if verb in ("pretrain", "train") else "-n"
+        return f"there is not enough memory: give a smaller {less}, or smaller or fewer images", 2
+    from condvae.train import Diverged, Stopped
+
+    codes: dict[type[BaseException], int] = {Diverged: 1, Stopped: 130}
+    return (str(error), codes[type(error)]) if type(error) in codes else (None, 1)
 
 
 def _verbs(arguments: list[str]) -> Any:
@@ -80,8 +98,8 @@ def _preset_in(arguments: list[str]) -> str | None:
     return None
 
 
-def _leave(error: Exception | str, code: int) -> None:
+def _leave(error: str, code: int) -> None:
     rank = os.environ.get("RANK", "0")
-    sentence = " ".join(str(error).splitlines())  # names of files may have several lines
+    sentence = " ".join(error.splitlines())  # names of files may have several lines
     print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {sentence}", file=sys.stderr)
     sys.exit(code)
