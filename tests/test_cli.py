@@ -95,3 +95,9 @@ def test_memory_that_runs_out_is_one_sentence(
 
     monkeypatch.setattr(Complete, "run", run)
     assert "not enough memory: give a smaller -n" in failure(capsys, "complete", "x.png")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m condvae info --json | head -c 10"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert (len(done.stdout), done.stderr) == (10, b"")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,3 +133,15 @@ def test_bad_settings() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             result_of(**options)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    image = levels(8, 8)
+    kinds: tuple[Any, Any] = (int, np.int64)
+    ours, theirs = (
+        condvae.complete(image, half="left", model=small_conditional(), n=kind(2), seed=kind(3), share=kind(4))
+        for kind in kinds
+    )
+    assert np.array_equal(ours.images, theirs.images)
+    theirs.save(tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "record.json").read_text())["seed"] == 3

@@ -30,6 +30,9 @@ def main(arguments: list[str] | None = None) -> None:
         verb.run()
     except SystemExit:
         raise
+    except BrokenPipeError:  # whoever read what we print has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except BaseException as error:
         if signals or isinstance(error, KeyboardInterrupt):
             _leave("interrupted", 128 + (signals or [signal.SIGINT])[0])

@@ -40,6 +40,9 @@ class Settings:
     keep_size: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("n", "seed", "share"):
+            if isinstance(value := getattr(self, name), np.integer):
+                object.__setattr__(self, name, int(value))
         check_whole(self.n, "the number of completions", least=1)
         if self.n > MOST_COMPLETIONS:
             raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
