@@ -11,11 +11,12 @@ import torch
 import tyro
 from torch import Tensor
 
-from condvae import objectives, pixels
+from condvae import objectives
+from condvae.batch import Batch
+from condvae.completion import completions
 from condvae.data import open_data
 from condvae.partial import ConditionalVAE
-from condvae.pictures import contact_sheet, heat_map
-from condvae.sample import sample_conditional, seeds_from
+from condvae.sheets import conditional_sheet
 from condvae.train import ConditionOptions, PretrainOptions, condition, options_for, pretrain
 from condvae.weights import load
 
@@ -54,7 +55,7 @@ def main(options: Options) -> None:
     x = test.take(np.arange(len(test))).batch().x
     report(model, x, options.seed)
     sheet = options.out / "completions.png"
-    draw_sheet(model, x, sheet)
+    draw_sheet(model, x[:8], sheet)
     print(f"wrote {sheet}")
 
 
@@ -73,33 +74,17 @@ def report(model: ConditionalVAE, x: Tensor, seed: int) -> None:
     )
 
 
-def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, rows: int = 8, shown: int = 5, n: int = 24) -> None:
-    """Original, observed, completions, their mean and their spread, for the first test images."""
-    x = x[:rows]
-    rows = len(x)
-    known = torch.ones(rows, 1, 32, 32, dtype=torch.bool)
+def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, n: int = 24) -> None:
+    """Completions of test images, four kinds of holes in turn."""
+    known = torch.ones(len(x), 1, 32, 32, dtype=torch.bool)
     known[0::4, :, :, 16:] = False  # right half hidden
     known[1::4, :, 8:17, 3:29] = False  # eyes hidden
     known[2::4, :, 18:] = False  # mouth and chin hidden
     known[3::4] = False
     known[3::4, :, 6:26, 6:26] = True  # only the middle known
     observation = model.observe(x, known)
-    temperature = [TEMPERATURE_AT[stage.resolution] for stage in model.artifact.config.group_stages]
-    noise = seeds_from(0, n, observations=range(rows))
-    samples = sample_conditional(model, observation, n, noise=noise, temperature=temperature, pixels="mean")
-    completions = observation.paste(samples.images, n=n).reshape(rows, n, *x.shape[1:])
-    table = [
-        [
-            pixels.to_uint8(x[i]),
-            pixels.to_uint8(torch.where(known[i], x[i], 0.2)),
-            *pixels.to_uint8(completions[i, :shown]),
-            pixels.to_uint8(completions[i].mean(0)),
-            heat_map(completions[i].std(0).mean(0), largest=0.4),
-        ]
-        for i in range(rows)
-    ]
-    columns = ["original", "observed", *["completion"] * shown, f"mean of {n}", "spread"]
-    contact_sheet(table, columns).save(path)
+    made = completions(model, observation, n, temperature=TEMPERATURE_AT)
+    conditional_sheet(model, Batch(x=x), observation, made).save(path)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from condvae.checks import check_choice, check_whole
 from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, completed_levels
 from condvae.completion.holes import Box, Half, Hole
 from condvae.completion.inputs import FileId, Picture, PictureLike, read_picture, shown
-from condvae.completion.record import ModelId, Settings, file_sha256
-from condvae.completion.result import Completion, Made
+from condvae.completion.record import Made, ModelId, Settings, file_sha256
+from condvae.completion.result import Completion
 from condvae.completion.view import View, view
 from condvae.partial import ConditionalVAE
 from condvae.pixels import to_uint8

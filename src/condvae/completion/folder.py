@@ -7,8 +7,8 @@ from types import TracebackType
 from torch import Tensor
 
 from condvae.album import Album, stem_of
-from condvae.completion.record import RECORD, Entry, outputs_of, to_text
-from condvae.completion.result import Completion, Made
+from condvae.completion.record import RECORD, Entry, Made, outputs_of, to_text
+from condvae.completion.result import Completion
 from condvae.pictures import contact_sheet
 from condvae.sheets import completion_columns
 
@@ -62,16 +62,7 @@ class CompletionFolder:
     def finish(self, made: Made) -> Path:
         """Write the last page and the record; returns the path of the first sheet. All appears when the `with` ends."""
         self._turn_page()
-        text = to_text(
-            self.folder,
-            settings=made.settings,
-            hole=made.hole,
-            model=made.model,
-            entries=self._entries,
-            device=made.device,
-            precision=made.precision,
-            sheets=self._sheets,
-        )
+        text = to_text(self.folder, made, self._entries, self._sheets)
         self._album.write(RECORD, text)
         return self.folder / self._sheets[0]
 

@@ -69,6 +69,18 @@ class ModelId:
     """Whether the name finds it again anywhere; else its path does."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Made:
+    """By what: the same for all images of a call."""
+
+    settings: Settings
+    hole: Hole
+    model: ModelId | None
+    """None: a model in memory."""
+    device: str
+    precision: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One image of a call."""
@@ -104,33 +116,24 @@ def versions() -> dict[str, str]:
     }
 
 
-def to_text(
-    folder: Path,
-    *,
-    settings: Settings,
-    hole: Hole,
-    model: ModelId | None,
-    entries: Sequence[Entry],
-    device: str,
-    precision: str,
-    sheets: Sequence[str],
-) -> str:
+def to_text(folder: Path, made: Made, entries: Sequence[Entry], sheets: Sequence[str]) -> str:
     """The record of a call whose pictures are in a folder, as JSON; paths are relative to the folder."""
 
     def named(file: FileId | None) -> dict[str, str] | None:
         return None if file is None else {"path": _relative(file.path, folder), "sha256": file.sha256}
 
+    def which(model: ModelId) -> dict[str, str]:
+        found = {"name": model.name} if model.by_name else {"path": _relative(model.file.path, folder)}
+        return {**found, "sha256": model.file.sha256}
+
     plain: dict[str, Any] = {
         "format": _FORMAT,
         "format_version": _VERSION,
-        "model": None
-        if model is None
-        else {"name" if model.by_name else "path": model.name if model.by_name else _relative(model.file.path, folder)}
-        | {"sha256": model.file.sha256},
-        "hidden": hole.to_dict(),
-        **asdict(settings),
-        "device": device,
-        "precision": precision,
+        "model": None if made.model is None else which(made.model),
+        "hidden": made.hole.to_dict(),
+        **asdict(made.settings),
+        "device": made.device,
+        "precision": made.precision,
         "versions": versions(),
         "images": [
             {"image": named(entry.file), "hidden_by": named(entry.hole_file), "outputs": list(entry.outputs)}

@@ -10,24 +10,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from condvae.completion.holes import Flags, Hole
+from condvae.completion.holes import Flags
 from condvae.completion.inputs import FileId, Levels
-from condvae.completion.record import ModelId, Settings
-from condvae.completion.view import View, as_tensor, to_picture
-from condvae.pictures import contact_sheet
+from condvae.completion.record import Made
+from condvae.completion.view import View, as_tensor
+from condvae.pictures import contact_sheet, to_pil
 from condvae.sheets import completion_columns, completion_row
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Made:
-    """By what: the same for all images of a call."""
-
-    settings: Settings
-    hole: Hole
-    model: ModelId | None
-    """None: a model in memory."""
-    device: str
-    precision: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +55,7 @@ class Completion:
     def picture(self, k: int) -> Image.Image:
         """Completion k, from 0; at the picture's own size with keep_size, where only hidden pixels are new."""
         image: Levels = self.images[k]
-        return self.view.pasted(image) if self.made.settings.keep_size else to_picture(image)
+        return self.view.pasted(image) if self.made.settings.keep_size else to_pil(as_tensor(image))
 
     def row(self) -> list[Tensor]:
         """The tiles of a sheet, [C, H, W] uint8."""

@@ -16,6 +16,7 @@ from condvae.completion.inputs import FileId, Levels, Picture
 from condvae.data.decode import fit
 from condvae.observe import KnownPixels, Observation
 from condvae.partial import ConditionalVAE
+from condvae.pictures import to_pil
 
 _LANCZOS_REACH = 3  # of Pillow's filter, in pixels of the smaller of the two images
 
@@ -50,7 +51,7 @@ class View:
         whole = np.array(self.page.convert(mode))
         side = len(self.hidden)
         # Bicubic: Lanczos overshoots along the edges of a face, which enlarging makes visible.
-        square = to_picture(levels).resize((side, side), Image.Resampling.BICUBIC).convert(mode)
+        square = to_pil(as_tensor(levels)).resize((side, side), Image.Resampling.BICUBIC).convert(mode)
         x, y = self.corner
         whole[y : y + side, x : x + side][self.hidden] = np.asarray(square)[self.hidden]
         return Image.fromarray(whole)
@@ -108,11 +109,6 @@ def as_batch(levels: Levels) -> Batch:
 def as_tensor(levels: Levels) -> Tensor:
     """[H, W, C] -> [C, H, W]"""
     return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
-
-
-def to_picture(levels: Levels) -> Image.Image:
-    """[H, W, C] as L or RGB."""
-    return Image.fromarray(np.ascontiguousarray(levels[:, :, 0] if levels.shape[2] == 1 else levels))
 
 
 def _completes(model: ConditionalVAE) -> bool:
