@@ -29,11 +29,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "weights": {"checks", "lazy", "likelihood", "observe", "partial", "vdvae"},
     "pictures": set(),
     "album": set(),
-    "drawing": {"checks", "pixels", "sample", "temperature", "vdvae"},
+    "workers": set(),
+    "drawing": {"checks", "pixels", "sample", "temperature", "vdvae", "workers"},
     "sheets": {"batch", "observe", "partial", "pictures", "pixels", "sample", "vdvae"},
     "completion": {
         *("album", "batch", "checks", "data", "drawing", "observe", "partial", "pictures", "pixels", "sample"),
-        *("sampler", "sheets", "temperature", "vdvae", "weights"),
+        *("sampler", "sheets", "temperature", "vdvae", "weights", "workers"),
     },
     "train": {
         *("batch", "checks", "completion", "graphs", "kernels", "lazy", "data", "likelihood", "objectives", "observe"),

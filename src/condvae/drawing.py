@@ -11,6 +11,7 @@ from condvae.sample import Pixels, reconstruct, sample_prior, seeds_from
 from condvae.temperature import TemperatureLike, per_group
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
+from condvae.workers import BLOCK, on_workers
 
 _PIXELS_AT_ONCE, _IMAGES_AT_ONCE = 2**15, 16
 
@@ -18,14 +19,20 @@ _PIXELS_AT_ONCE, _IMAGES_AT_ONCE = 2**15, 16
 def draw_samples(
     vae: VDVAE, n: int, *, seed: int = 0, temperature: TemperatureLike = 1.0, pixels: Pixels = "mean"
 ) -> Iterator[Tensor]:
-    """n unconditional images, [C, H, W] uint8 each, in bounded memory. Sample k depends on (seed, k) alone."""
+    """n unconditional images, [C, H, W] uint8 each, in bounded memory. Sample k depends on (seed, k) alone, bit for bit
+    on a CPU.
+    """
     check_whole(n, "the number of samples", least=1)
-    temperatures, chunk = per_group(temperature, vae.config), _chunk(vae.config)
-    for first in range(0, n, chunk):
-        # Chunks are always full: rounding may depend on the size of a batch, and a sample should not on n.
-        noise = seeds_from(seed, chunk, first=first)
-        images = sample_prior(vae, chunk, noise=noise, temperature=temperatures, pixels=pixels).images
-        yield from to_uint8(images)[: n - first]
+    temperatures = per_group(temperature, vae.config)
+
+    def block(first: int) -> Tensor:
+        noise = seeds_from(seed, BLOCK, first=first)
+        return to_uint8(sample_prior(vae, BLOCK, noise=noise, temperature=temperatures, pixels=pixels).images)
+
+    firsts = range(0, n, BLOCK)
+    with on_workers(len(firsts)) as each:
+        for first, images in zip(firsts, each(block, firsts), strict=True):
+            yield from images[: n - first]
 
 
 def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, pixels: Pixels = "mean") -> Tensor:

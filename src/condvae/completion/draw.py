@@ -1,14 +1,7 @@
-"""Drawing completions. On a CPU, completion k has the same bits however many are drawn, and with whatever threads.
+"""Drawing completions. On a CPU, completion k has the same bits however many are drawn, and with whatever threads."""
 
-Convolutions round differently for another number of images, or of threads. So the CPU always computes blocks of as many
-samples, 4j to 4j + 3, each in one thread; what is not asked for is thrown away. Blocks side by side use all cores.
-"""
-
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -24,15 +17,11 @@ from condvae.sample import Pixels, Samples, draw, seeds_from
 from condvae.sampler import Sampler
 from condvae.temperature import TemperatureLike, per_group
 from condvae.vdvae.encoder import Posterior
-
-T = TypeVar("T")
+from condvae.workers import BLOCK, on_workers
 
 DEFAULT_TEMPERATURE = 1.0
 DEFAULT_PIXELS: Pixels = "mean"
 
-_BLOCK = 4
-_MOST_WORKERS = 4
-"""Small networks spend much of their time in Python, which more threads would only wait for."""
 _PIXELS_AT_ONCE = 2**17
 """Elsewhere than on a CPU: pixels of all images computed together."""
 
@@ -124,9 +113,9 @@ class _Drawing:
             yield from ((k, image) for k in range(n))
             return
         cpu, size = self.observation.y.device.type == "cpu", self.model.artifact.config.image_size
-        block = _BLOCK if cpu else min(n, chunk or n, max(1, _PIXELS_AT_ONCE // size**2))
+        block = BLOCK if cpu else min(n, chunk or n, max(1, _PIXELS_AT_ONCE // size**2))
         blocks_at_once = max(1, chunk // block) if chunk else -(-n // block)
-        with _on_workers(min(_MOST_WORKERS, blocks_at_once)) if cpu else nullcontext(map) as each:
+        with on_workers(blocks_at_once) if cpu else nullcontext(map) as each:
             (posterior,) = each(lambda _: self._encode(), [0])
             shared: list[Tensor] = []
             if self.shared_groups:
@@ -146,39 +135,3 @@ class _Drawing:
     def _draw(self, posterior: Posterior, first: int, count: int, given: Sequence[Tensor] = ()) -> Samples:
         noise = seeds_from(self.seed, count, observations=[self.index], first=first)
         return draw(self.model.artifact, posterior, count, noise, self.temperatures, self.pixels, given)
-
-
-class _Threads:
-    """How many threads torch uses: what workers set for themselves is also what new threads of others start with, so
-    the last user puts back what the first found.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._users, self._before = threading.Lock(), 0, 0
-
-    def __enter__(self) -> int:
-        with self._lock:
-            if not self._users:
-                self._before = torch.get_num_threads()
-            self._users += 1
-            return self._before
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                torch.set_num_threads(self._before)
-
-
-_threads = _Threads()
-
-
-@contextmanager
-def _on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any]], Iterable[T]]]:
-    """`map`, in threads of their own that compute with one thread each: as many as torch would use, up to `most`."""
-    with _threads as threads:
-        pool = ThreadPoolExecutor(min(threads, most), initializer=torch.set_num_threads, initargs=(1,))
-        try:
-            yield pool.map
-        finally:
-            pool.shutdown(cancel_futures=True)
