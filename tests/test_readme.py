@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 from pathlib import Path
@@ -42,3 +43,21 @@ def test_linked_files_exist() -> None:
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), target
+
+
+def test_the_table_is_what_the_report_says() -> None:
+    report = json.loads((ROOT / "docs" / "faces64" / "report.json").read_text())
+    methods = report["methods"]
+    rows = {
+        "faces64": methods["t 1, pixels mean"]["lpips_gt"],
+        "faces64, temperature .85": methods["t 0.85, pixels mean"]["lpips_gt"],
+        "random training image in the hole": methods["random training image"]["lpips_gt"],
+        "harmonic fill from the border": methods["harmonic fill"]["lpips_gt"],
+        "training mean in the hole": methods["training mean"]["lpips_gt"],
+        "LPIPS diversity of faces64": methods["t 1, pixels mean"]["lpips_diversity"],
+        "forward KL, nats per dimension": report["forward_kl_nats_per_dim"],
+    }
+    lines = (ROOT / "README.md").read_text().replace("**", "").splitlines()
+    for name, figures in rows.items():
+        (line,) = (line for line in lines if line.startswith(f"| {name} |"))
+        assert line.strip("| ").split(" | ")[1:] == [f"{f['mean']:.4f}".lstrip("0") for f in figures.values()], name
