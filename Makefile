@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo train-demo test lint types unit clean
+.PHONY: demo train-demo fetch test lint types unit clean
 
 demo: $(READY)
 	$(BIN)/python recipes/demo.py --out out/demo
 
 train-demo: $(READY)
 	$(BIN)/python recipes/train_in_a_minute.py --out out/train_in_a_minute
+
+# The networks of metrics (146 MB, once): tests that compare with them are skipped where they are not.
+fetch: $(READY)
+	$(BIN)/condvae fetch metrics
 
 test: lint types unit
 

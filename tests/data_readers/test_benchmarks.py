@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cifar10_batches import write_cifar10
 from numpy.typing import NDArray
 from scipy.io import savemat
 
@@ -14,15 +15,6 @@ from condvae.data import open_data
 from condvae.data.benchmarks import CIFAR10_NAMES
 
 FaceArray = NDArray[np.uint8]
-
-
-def write_cifar10(folder: Path, faces: FaceArray, protocol: int = 2) -> None:
-    """Six batches of 80 faces; the protocol of the real ones is 2."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for i, name in enumerate([*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]):
-        part = faces[80 * i : 80 * i + 80].transpose(0, 3, 1, 2).reshape(80, 3072)
-        batch = {b"data": np.ascontiguousarray(part), b"labels": [k % 10 for k in range(80)], b"batch_label": b"faces"}
-        (folder / name).write_bytes(pickle.dumps(batch, protocol=protocol))
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4, 5])

@@ -7,41 +7,61 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from lpips_networks import random_lpips, random_weights, real_lpips_file
+from lpips_networks import VGG_HEADS, VGG_WIDTHS, random_lpips, random_weights, real_lpips_file
 from models import images
 from PIL import Image
 from torch import Tensor
 
 from condvae.metrics import LPIPS
+from condvae.metrics.lpips import Trunk
 from condvae.pixels import to_uint8
 
 DATA = Path(__file__).parents[1] / "data"
 
 
-def plain_lpips(weights: dict[str, Tensor], a: Tensor, b: Tensor) -> Tensor:
+LAYERS: dict[str, list[tuple[int, int, int, int, bool]]] = {
+    # layer, stride, padding, side of the pool before it, whether there is a head
+    "alex": [(0, 4, 2, 0, True), (3, 1, 2, 3, True), (6, 1, 1, 3, True), (8, 1, 1, 0, True), (10, 1, 1, 0, True)],
+    "vgg": [(layer, 1, 1, 2 if layer in (5, 10, 17, 24) else 0, layer in VGG_HEADS) for layer in VGG_WIDTHS],
+}
+
+
+def plain_lpips(trunk: Trunk, weights: dict[str, Tensor], a: Tensor, b: Tensor) -> Tensor:
     """The definition, layer by layer: mean over places of the weighted sum of squared differences of unit vectors."""
     total = torch.zeros(len(a), dtype=torch.float64)
     shift, scale = torch.tensor([-0.030, -0.088, -0.188]), torch.tensor([0.458, 0.448, 0.450])
     a, b = (((x - shift[:, None, None]) / scale[:, None, None]).double() for x in (a, b))
-    for i, (layer, stride, padding, pooled) in enumerate(
-        [(0, 4, 2, False), (3, 1, 2, True), (6, 1, 1, True), (8, 1, 1, False), (10, 1, 1, False)]
-    ):
+    heads = 0
+    for layer, stride, padding, pool, head in LAYERS[trunk]:
         found = []
         for x in (a, b):
-            x = F.max_pool2d(x, 3, 2) if pooled else x
+            x = F.max_pool2d(x, pool, 2) if pool else x
             kernel, bias = weights[f"features.{layer}.weight"].double(), weights[f"features.{layer}.bias"].double()
             found.append(F.conv2d(x, kernel, bias, stride=stride, padding=padding).clamp_min(0))
         a, b = found
-        difference = F.normalize(a, dim=1) - F.normalize(b, dim=1)
-        total += torch.einsum("bchw,c->bhw", difference**2, weights[f"lin{i}"].double()).mean(dim=(1, 2))
+        if head:
+            difference = F.normalize(a, dim=1) - F.normalize(b, dim=1)
+            total += torch.einsum("bchw,c->bhw", difference**2, weights[f"lin{heads}"].double()).mean(dim=(1, 2))
+            heads += 1
     return total
 
 
-@pytest.mark.parametrize("size", [31, 32, 64])
-def test_it_is_the_definition(size: int) -> None:
-    a, b = images(3, size=size), images(3, size=size, seed=1)
-    expected = plain_lpips(random_weights(), a, b)
-    torch.testing.assert_close(random_lpips()(a, b).double(), expected, rtol=1e-5, atol=0)
+@pytest.mark.parametrize(
+    ("trunk", "height", "width"),
+    [
+        ("alex", 31, 31),
+        ("alex", 32, 32),
+        ("alex", 64, 64),
+        ("alex", 33, 100),
+        ("vgg", 16, 16),
+        ("vgg", 32, 32),
+        ("vgg", 17, 40),
+    ],
+)
+def test_it_is_the_definition(trunk: Trunk, height: int, width: int) -> None:
+    a, b = (images(2, size=100, seed=seed)[..., :height, :width] for seed in (0, 1))
+    expected = plain_lpips(trunk, random_weights(trunk=trunk), a, b)
+    torch.testing.assert_close(random_lpips(trunk=trunk)(a, b).double(), expected, rtol=1e-5, atol=0)
 
 
 def test_it_is_a_distance_between_pictures_of_any_shape() -> None:
@@ -93,15 +113,31 @@ def test_weights_must_be_its_own() -> None:
         LPIPS({**weights, "lin2": weights["lin2"] - 1})
     with pytest.raises(ValueError, match=r"lin5"):
         LPIPS({**weights, "lin5": weights["lin4"]})
+    with pytest.raises(ValueError, match=r"weights of LPIPS on vgg: features\.12"):
+        LPIPS(weights, trunk="vgg")
+    with pytest.raises(ValueError, match="expected 'alex' or 'vgg'"):
+        LPIPS(weights, trunk="squeeze")  # type: ignore[arg-type]
     del weights["features.8.bias"]
     with pytest.raises(ValueError, match=r"features\.8\.bias"):
         LPIPS(weights)
 
 
-def test_real_faces_are_as_far_apart_as_the_reference_says() -> None:
-    lpips = LPIPS.load(real_lpips_file())
+def test_half_precision_around_it_changes_nothing() -> None:
+    lpips = random_lpips()
+    a, b = images(2, size=32), images(2, size=32, seed=1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = lpips(a, b)
+    torch.testing.assert_close(inside, lpips(a, b), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("trunk", ["alex", "vgg"])
+def test_real_images_are_as_far_apart_as_the_reference_says(trunk: Trunk) -> None:
+    lpips = LPIPS.load(real_lpips_file(trunk), trunk=trunk)
     expected = json.loads((DATA / "lpips_expected.json").read_text())
     with zipfile.ZipFile(DATA / "lpips_faces.zip") as pack:
-        arrays = [np.asarray(Image.open(io.BytesIO(pack.read(name)))) for name in expected["names"]]
-    faces = torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
-    torch.testing.assert_close(lpips(faces[:8], faces[8:]), torch.tensor(expected["alex"]), rtol=1e-4, atol=0)
+        faces = np.stack([np.asarray(Image.open(io.BytesIO(pack.read(name)))) for name in expected["names"]])
+    with np.load(DATA / "cifar10_test16.npz") as file:
+        cifar10 = file["images"]
+    for name, array in (("faces", faces), ("cifar10", cifar10)):
+        x = torch.from_numpy(array).permute(0, 3, 1, 2)
+        torch.testing.assert_close(lpips(x[:8], x[8:]), torch.tensor(expected[name][trunk]), rtol=1e-4, atol=0)

