@@ -27,6 +27,8 @@ from condvae.vdvae.model import VDVAE, Descent, Score, Step
 
 KLEstimate: TypeAlias = Literal["analytic", "sampled"]
 Target: TypeAlias = Literal["unknown", "whole"]
+PixelScore: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""log p of each pixel, [B, H, W], from a descent's state and images; of several likelihoods at once, [M, B, H, W]."""
 
 
 class LogProbability(ABC):
@@ -118,12 +120,14 @@ def forward(
     target: Target = "unknown",
     kl: KLEstimate = "analytic",
     likelihood: bool = True,
+    pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> Bound:
     """O_for: E_q [log p(x~ | z)] - KL(q(z | x) || c(z | y)), the mass-covering objective (eq:forward-elbo).
 
     target: x~ is the unknown pixels, or the whole image; where `observation.known` is None all pixels are unknown.
     likelihood: with a frozen artifact that term is a constant in psi, and a training step can leave it out.
+    pixel_score: in place of the model's own log p(x | z).
     """
     if not likelihood and model.trains_artifact:
         raise ValueError("this model trains its artifact, so the likelihood cannot be left out of the objective")
@@ -137,7 +141,8 @@ def forward(
     score = _kl_score(kl, lambda step: c(step.group, step.state, step.prior))
     asks_prior = not isinstance(c, Posterior) or c.asks_prior
     descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score, asks_prior=asks_prior)
-    return _bound(vae, descent, x, _scored(observation, target), likelihood=likelihood)
+    scored = _scored(observation, target)
+    return _bound(vae, descent, x, scored, likelihood=likelihood, pixel_score=pixel_score)
 
 
 def reverse(
@@ -176,6 +181,7 @@ def importance_weighted(
     samples: int,
     noise: NoiseSource,
     target: Target = "unknown",
+    pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> ImportanceWeighted:
     """A tighter bound: log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), z_s from q.
@@ -211,7 +217,7 @@ def importance_weighted(
         # Streams of its own for every sample: with per-image seeds they would otherwise all be the same.
         descent = vae.descend(q, batch=len(x), noise=noise, score=log_weight, first_stream=sample * groups)
         groups = len(descent.latents)
-        log_weights.append(_sum_pixels(vae, descent.state, x, scored) + descent.scores.sum(dim=1))
+        log_weights.append(_sum_pixels(vae, descent.state, x, scored, pixel_score) + descent.scores.sum(dim=1))
     return ImportanceWeighted(
         importance_weighted_nats=torch.logsumexp(torch.stack(log_weights), dim=0) - math.log(samples),
         image_dims=vae.config.image_dims,
@@ -248,10 +254,10 @@ def _everywhere(images: Tensor) -> Tensor:
     return torch.ones(len(images), *images.shape[2:], dtype=torch.bool, device=images.device)
 
 
-def _sum_pixels(vae: VDVAE, state: Tensor, x: Tensor, scored: Tensor) -> Tensor:
+def _sum_pixels(vae: VDVAE, state: Tensor, x: Tensor, scored: Tensor, pixel_score: PixelScore | None = None) -> Tensor:
     # A pixel that is not scored may hold anything, NaN included: it must reach neither the sum nor its gradient.
     x = torch.where(scored.unsqueeze(1), x, 0.0)
-    return torch.where(scored, vae.pixel_log_prob(state, x), 0.0).sum(dim=(1, 2))
+    return torch.where(scored, (pixel_score or vae.pixel_log_prob)(state, x), 0.0).sum(dim=(-2, -1))
 
 
 def _scored_dims(vae: VDVAE, scored: Tensor) -> Tensor:
@@ -266,9 +272,10 @@ def _bound(
     *,
     likelihood: bool = True,
     likelihood_weight: float | Tensor = 1.0,
+    pixel_score: PixelScore | None = None,
 ) -> Bound:
     return Bound(
-        log_likelihood_nats=_sum_pixels(vae, descent.state, x, scored) if likelihood else None,
+        log_likelihood_nats=_sum_pixels(vae, descent.state, x, scored, pixel_score) if likelihood else None,
         kl_nats=descent.scores,
         image_dims=vae.config.image_dims,
         scored_dims=_scored_dims(vae, scored),

@@ -2,11 +2,13 @@ import math
 
 import pytest
 import torch
+from linear_gaussian import KNOWN, PIXELS, LinearConditional, LinearVAE, observe
 from models import images, small_conditional, small_vae, some_known
+from torch.distributions import MultivariateNormal
 
 from condvae import objectives
 from condvae.likelihood import GaussianPixels, LogisticMixture
-from condvae.metrics import elbo_bits_per_dim, forward_kl_nats_per_dim
+from condvae.metrics import elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim
 from condvae.vdvae import preset
 
 SEEDS = [5, 6, 7]
@@ -74,3 +76,79 @@ def test_forward_kl_is_zero_where_the_partial_encoder_is_the_encoder() -> None:
     found = forward_kl_nats_per_dim(model, x, model.observe(x, every), noise=SEEDS)
     assert found.abs().max() < 1e-6
     assert (forward_kl_nats_per_dim(model, x, model.observe(x, ~every), noise=SEEDS) > 1e-3).all()
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+def test_bits_of_hidden_pixels_are_those_of_the_objective(samples: int) -> None:
+    vae = preset("tiny", likelihood=LogisticMixture(components=3, bits=8, bins="exact"))
+    model, x = small_conditional(vae), images(3)
+    known = some_known(3)
+    known[1], known[2] = False, True
+    observation = model.observe(x, known)
+    found = unknown_bits_per_dim(model, x, observation, noise=SEEDS, samples=samples)
+    with torch.no_grad():
+        bound: objectives.LogProbability = objectives.forward(model, x, observation, noise=SEEDS)
+        if samples > 1:
+            bound = objectives.importance_weighted(model, x, observation, noise=SEEDS, samples=samples)
+    hidden = 3 * (~known[:2]).sum(dim=(1, 2, 3))
+    expected = -bound.nats[:2].double() / (hidden * math.log(2))
+    torch.testing.assert_close(found.native[:2], expected, rtol=1e-6, atol=0)
+    assert found.of_8_bits is not None
+    torch.testing.assert_close(found.of_8_bits[:2], expected, rtol=1e-6, atol=0)
+    assert found.native[2].isnan() and found.of_8_bits[2].isnan()
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+def test_a_gaussian_pays_for_every_bit_of_hidden_8_bit_pixels(samples: int) -> None:
+    """Both numbers come from the same walks: with one sample they differ by the likelihoods alone."""
+    likelihood = GaussianPixels(noise_floor=0.03)
+    model, x = small_conditional(preset("tiny", likelihood=likelihood)), images(3)
+    known = some_known(3)
+    observation = model.observe(x, known)
+    found = unknown_bits_per_dim(model, x, observation, noise=SEEDS, samples=samples)
+    assert found.of_8_bits is not None
+    assert (found.of_8_bits > found.native + math.log2(0.03 * math.sqrt(2 * math.pi) * 127.5)).all()
+    with torch.no_grad():
+        own: objectives.LogProbability = objectives.forward(model, x, observation, noise=SEEDS)
+        if samples > 1:
+            own = objectives.importance_weighted(model, x, observation, noise=SEEDS, samples=samples)
+        torch.testing.assert_close(found.native, own.bits_per_scored_dim.double(), rtol=1e-6, atol=0)
+        if samples == 1:
+            vae = model.artifact
+            descent = vae.descend(vae.posterior(x), batch=3, noise=SEEDS)
+            parameters = vae.decoder.pixel_parameters(descent.state)
+            gap = likelihood.log_prob(parameters, x) - likelihood.log_mass(parameters, x)
+            hidden = (~known).sum(dim=(1, 2, 3))
+            expected = torch.where(known[:, 0], 0.0, gap).sum(dim=(1, 2)) / (3 * hidden * math.log(2))
+            torch.testing.assert_close(found.of_8_bits - found.native, expected.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_five_bit_levels_say_nothing_of_8_bit_images() -> None:
+    model = small_conditional(preset("tiny", likelihood=LogisticMixture(components=3, bits=5)))
+    x = images(3)
+    assert unknown_bits_per_dim(model, x, model.observe(x, some_known(3)), noise=SEEDS).of_8_bits is None
+
+
+def test_bits_of_hidden_pixels_fall_towards_the_exact_ones() -> None:
+    """-ELBO >= importance-weighted >= -log p_cond(x~ | y) on average, the last in closed form for an arbitrary c."""
+    generator = torch.Generator().manual_seed(3)
+    loading = 0.2 * torch.randn(PIXELS, 3, generator=generator, dtype=torch.float64)
+    vae = LinearVAE([1, 1, 1], loading, sigma=0.1)
+    vae.fit_encoder()
+    vae.likelihood = LogisticMixture(channels=1)  # its pixels are normal, but for that it has grey levels to the name
+    model = LinearConditional(vae)
+    root = torch.linalg.cholesky(vae.data_covariance())
+    x = torch.randn(300, PIXELS, generator=generator, dtype=torch.float64) @ root.T
+    x = x[(x.abs() < 1).all(dim=1)].reshape(-1, 1, 2, 2)
+    m, s = model.c_given_y()
+    mean = x.flatten(1)[:, KNOWN] @ m.T @ loading[~KNOWN].T
+    covariance = loading[~KNOWN] @ s @ loading[~KNOWN].T + vae.sigma**2 * torch.eye(2, dtype=torch.float64)
+    exact = -MultivariateNormal(mean, covariance).log_prob(x.flatten(1)[:, ~KNOWN]) / (2 * math.log(2))
+
+    def bits(samples: int) -> float:
+        found = unknown_bits_per_dim(model, x, observe(x), noise=generator, samples=samples)
+        return float(found.native.mean())
+
+    elbo, few, many = bits(1), bits(5), bits(2000)
+    assert elbo > few + 0.05 > many + 0.1
+    assert many == pytest.approx(float(exact.mean()), abs=0.05)

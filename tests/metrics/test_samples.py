@@ -1,32 +1,73 @@
 import itertools
-import math
 
 import pytest
 import torch
 from lpips_networks import random_lpips
-from models import images
+from models import generator, images
 from torch import Tensor
 
-from condvae.metrics import Estimate, sample_distances
+from condvae.metrics import FWV_SIGMAS, faithfulness_weighted_variance, sample_distances
 
 
 def samples_of(count: int, k: int) -> tuple[Tensor, Tensor]:
     return images(count, size=32), images(count * k, size=32, seed=1).unflatten(0, (count, k))
 
 
-@pytest.mark.parametrize("k", [1, 2, 5, 8])
+@pytest.mark.parametrize(("k", "r"), [(1, 1), (2, 5), (5, 0), (8, 2)])
 @pytest.mark.parametrize("at_once", [2, 4, 1000])
-def test_every_distance_is_that_of_its_two_images(k: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_distance_is_that_of_its_two_images(
+    k: int, r: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lpips = random_lpips()
     truth, samples = samples_of(3, k)
+    references = images(3 * r, size=32, seed=2).unflatten(0, (3, r)) if r else None
     monkeypatch.setattr("condvae.metrics.lpips._PIXELS_AT_ONCE", dict.fromkeys(("cpu", "cuda"), at_once * 32 * 32))
-    found = sample_distances(lpips, truth, samples)
-    assert (found.to_truth.shape, found.between.shape) == ((3, k), (3, k // 2))
+    found = sample_distances(lpips, truth, samples, references)
+    assert (found.to_truth.shape, found.between.shape, found.to_mean.shape) == ((3, k), (3, k // 2), (3, k))
     for b in range(3):
+        mean = samples[b].mean(dim=0, keepdim=True)
         torch.testing.assert_close(found.to_truth[b], lpips(samples[b], truth[b : b + 1].expand(k, -1, -1, -1)))
+        torch.testing.assert_close(
+            found.to_mean[b], lpips(samples[b], mean.expand(k, -1, -1, -1)), rtol=1e-4, atol=1e-6
+        )
         for pair in range(k // 2):
             one, other = samples[b, 2 * pair], samples[b, 2 * pair + 1]
             torch.testing.assert_close(found.between[b, pair], lpips(one[None], other[None])[0])
+    if references is None:
+        assert found.reference_truth is found.reference_samples is None
+        return
+    assert found.reference_truth is not None and found.reference_samples is not None
+    for b, i in itertools.product(range(3), range(r)):
+        point = references[b, i][None]
+        torch.testing.assert_close(found.reference_truth[b, i], lpips(truth[b][None], point)[0])
+        torch.testing.assert_close(found.reference_samples[b, :, i], lpips(samples[b], point.expand(k, -1, -1, -1)))
+
+
+def test_grey_levels_are_the_images_that_they_stand_for() -> None:
+    lpips = random_lpips()
+    truth, samples = samples_of(2, 3)
+    as_levels = [((part + 1) * 127.5).round().to(torch.uint8) for part in (truth, samples, samples)]
+    for found, expected in zip(
+        sample_distances(lpips, *as_levels), sample_distances(lpips, truth, samples, samples), strict=True
+    ):
+        assert found is not None and expected is not None
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_features_of_every_image_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lpips = random_lpips()
+    truth, samples = samples_of(3, 6)
+    seen = 0
+    features = lpips.features
+
+    def counted(some: Tensor) -> Tensor:
+        nonlocal seen
+        seen += len(some)
+        return features(some)
+
+    monkeypatch.setattr(lpips, "features", counted)
+    sample_distances(lpips, truth, samples, samples[:, :2])
+    assert seen == 3 * (6 + 2 + 1 + 1)  # samples, references, the truth, the mean
 
 
 def test_the_closest_of_more_samples_is_no_farther_and_the_truth_itself_is_at_zero() -> None:
@@ -44,7 +85,9 @@ def test_the_closest_of_more_samples_is_no_farther_and_the_truth_itself_is_at_ze
 def test_diversity_is_zero_for_equal_samples_and_undefined_for_one() -> None:
     truth, samples = samples_of(2, 4)
     lpips = random_lpips()
-    assert float(sample_distances(lpips, truth, samples[:, :1].expand(-1, 4, -1, -1, -1)).diversity().max()) < 1e-9
+    same = sample_distances(lpips, truth, samples[:, :1].expand(-1, 4, -1, -1, -1))
+    assert float(same.diversity().max()) < 1e-9
+    assert float(same.to_mean.max()) < 1e-9
     assert sample_distances(lpips, truth, samples[:, :1]).diversity().isnan().all()
     found = sample_distances(lpips, truth, samples)
     torch.testing.assert_close(found.diversity(), found.between.mean(1))
@@ -55,10 +98,34 @@ def test_samples_of_other_images_are_refused() -> None:
     for wrong in (samples[:1], samples[:, 0], samples[..., 1:], samples[:, :0]):
         with pytest.raises(ValueError, match=r"expected \[B, K, C, H, W\]"):
             sample_distances(random_lpips(), truth, wrong)
+        with pytest.raises(ValueError, match=r"expected \[B, R, C, H, W\]"):
+            sample_distances(random_lpips(), truth, samples, wrong)
 
 
-def test_an_estimate_is_the_mean_with_its_standard_error() -> None:
-    estimate = Estimate.of(torch.tensor([1.0, 2.0, 3.0, 6.0]))
-    assert estimate.mean == 3
-    assert estimate.standard_error == pytest.approx(math.sqrt((4 + 1 + 0 + 9) / 3 / 4))
-    assert math.isnan(Estimate.of(torch.tensor([1.0])).standard_error)
+def test_faithfulness_weighted_variance_is_the_sum_of_the_paper() -> None:
+    to_truth, to_mean = torch.rand(2, 4, 10, generator=generator()).double()
+    for sigma in FWV_SIGMAS:
+        found = faithfulness_weighted_variance(to_truth, to_mean, sigma)
+        for b in range(4):
+            expected = sum(float(torch.exp(-to_truth[b, j] / (2 * sigma**2)) * to_mean[b, j]) for j in range(10))
+            assert float(found[b]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_faithfulness_weighted_variance_of_a_known_posterior() -> None:
+    """Distances to the truth that are exponential with mean m, and independent of those to the mean, d on average:
+    E exp(-x / 2 s^2) = 1 / (1 + m / 2 s^2), so FWV is K d / (1 + m / 2 s^2).
+    """
+    k, m, sigma = 100, 0.2, 0.3
+    uniform = torch.rand(2000, k, generator=generator(), dtype=torch.float64)
+    to_truth, to_mean = -m * uniform.log(), 0.5 + torch.rand(2000, k, generator=generator(1), dtype=torch.float64)
+    found = faithfulness_weighted_variance(to_truth, to_mean, sigma)
+    expected = k * 1.0 / (1 + m / (2 * sigma**2))
+    assert float(found.mean()) == pytest.approx(expected, abs=4 * float(found.std()) / 2000**0.5)
+    # The limits: only what is at the truth counts, or everything does.
+    at_truth = torch.tensor([[0.0, 1.0]])
+    assert float(faithfulness_weighted_variance(at_truth, torch.tensor([[3.0, 5.0]]), 0.01)) == pytest.approx(3)
+    assert float(faithfulness_weighted_variance(at_truth, torch.tensor([[3.0, 5.0]]), 1e4)) == pytest.approx(8)
+    with pytest.raises(ValueError, match="expected a positive"):
+        faithfulness_weighted_variance(at_truth, at_truth, 0.0)
+    with pytest.raises(ValueError, match=r"expected \[B, K\]"):
+        faithfulness_weighted_variance(at_truth, at_truth[:, :1], 1.0)

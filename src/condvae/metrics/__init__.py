@@ -1,39 +1,76 @@
 """How good completions are: distances that see as people do, bounds on log-probabilities, and where they are taken."""
+# fid, kid and ids have the names of their modules: from condvae.metrics.fid import fid.
 
 from typing import TYPE_CHECKING
 
 from condvae.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.metrics.bounds import BitsPerDim, elbo_bits_per_dim, forward_kl_nats_per_dim
+    from condvae.metrics.bounds import BitsPerDim, elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim
+    from condvae.metrics.coverage import Calibration, calibration, projection_ranks, reference_ranks
+    from condvae.metrics.estimate import Estimate
+    from condvae.metrics.fid import Moments, frechet_distance
     from condvae.metrics.holes import HOLE_BINS, HoleBin, known_in_bin
+    from condvae.metrics.ids import InceptionDiscrimination
+    from condvae.metrics.inception import Inception
     from condvae.metrics.lpips import LPIPS
-    from condvae.metrics.samples import Estimate, SampleDistances, sample_distances
+    from condvae.metrics.pixel_errors import best_mse, pixel_mean, psnr, ssim
+    from condvae.metrics.samples import FWV_SIGMAS, SampleDistances, faithfulness_weighted_variance, sample_distances
 
 _HOMES = {
+    "FWV_SIGMAS": "condvae.metrics.samples",
     "HOLE_BINS": "condvae.metrics.holes",
     "LPIPS": "condvae.metrics.lpips",
     "BitsPerDim": "condvae.metrics.bounds",
-    "Estimate": "condvae.metrics.samples",
+    "Calibration": "condvae.metrics.coverage",
+    "Estimate": "condvae.metrics.estimate",
     "HoleBin": "condvae.metrics.holes",
+    "Inception": "condvae.metrics.inception",
+    "InceptionDiscrimination": "condvae.metrics.ids",
+    "Moments": "condvae.metrics.fid",
     "SampleDistances": "condvae.metrics.samples",
+    "best_mse": "condvae.metrics.pixel_errors",
+    "calibration": "condvae.metrics.coverage",
     "elbo_bits_per_dim": "condvae.metrics.bounds",
+    "faithfulness_weighted_variance": "condvae.metrics.samples",
     "forward_kl_nats_per_dim": "condvae.metrics.bounds",
+    "frechet_distance": "condvae.metrics.fid",
     "known_in_bin": "condvae.metrics.holes",
+    "pixel_mean": "condvae.metrics.pixel_errors",
+    "projection_ranks": "condvae.metrics.coverage",
+    "psnr": "condvae.metrics.pixel_errors",
+    "reference_ranks": "condvae.metrics.coverage",
     "sample_distances": "condvae.metrics.samples",
+    "ssim": "condvae.metrics.pixel_errors",
+    "unknown_bits_per_dim": "condvae.metrics.bounds",
 }
 
 __all__ = [
+    "FWV_SIGMAS",
     "HOLE_BINS",
     "LPIPS",
     "BitsPerDim",
+    "Calibration",
     "Estimate",
     "HoleBin",
+    "Inception",
+    "InceptionDiscrimination",
+    "Moments",
     "SampleDistances",
+    "best_mse",
+    "calibration",
     "elbo_bits_per_dim",
+    "faithfulness_weighted_variance",
     "forward_kl_nats_per_dim",
+    "frechet_distance",
     "known_in_bin",
+    "pixel_mean",
+    "projection_ranks",
+    "psnr",
+    "reference_ranks",
     "sample_distances",
+    "ssim",
+    "unknown_bits_per_dim",
 ]
 
 __getattr__ = finder(__name__, _HOMES)

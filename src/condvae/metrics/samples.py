@@ -1,6 +1,5 @@
-"""LPIPS of K completions of an image: to the truth, and to each other."""
+"""LPIPS of K completions of an image: to the truth, to each other, to their mean, and to references."""
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -9,21 +8,8 @@ from torch import Tensor
 from condvae.metrics.lpips import LPIPS
 from condvae.sample import chunks
 
-
-class Estimate(NamedTuple):
-    """A mean over images, and how sure it is."""
-
-    mean: float
-    standard_error: float
-    """Of the mean: the spread of images over the root of their number; NaN for fewer than two."""
-
-    @staticmethod
-    def of(values: Tensor) -> "Estimate":
-        values = values.double()
-        return Estimate(
-            mean=float(values.mean()),
-            standard_error=float(values.std() / math.sqrt(len(values))) if len(values) > 1 else math.nan,
-        )
+FWV_SIGMAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+"""How near the truth a sample must be to count: from those that reconstruct it to all of them."""
 
 
 class SampleDistances(NamedTuple):
@@ -34,6 +20,12 @@ class SampleDistances(NamedTuple):
     between: Tensor
     """[B, K // 2]: samples 1 and 2, samples 3 and 4, and so on. Pairs without a common sample: their mean is that over
     all pairs up to chance, for K / 2 distances instead of K (K - 1) / 2."""
+    to_mean: Tensor
+    """[B, K]: each sample to the pixelwise mean of the K."""
+    reference_truth: Tensor | None = None
+    """[B, R]: the image to each of its references."""
+    reference_samples: Tensor | None = None
+    """[B, K, R]: each sample to them."""
 
     def closest(self, k: int | None = None) -> Tensor:
         """[B]: min over the first k samples (None: all). Its mean over images is LPIPS-GT, section 4 of the paper."""
@@ -45,28 +37,76 @@ class SampleDistances(NamedTuple):
 
 
 @torch.inference_mode()
-def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor) -> SampleDistances:
+def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: Tensor | None = None) -> SampleDistances:
     """Distances of samples [B, K, C, H, W] to images [B, C, H, W], uint8 or in [-1, 1]; on the network's device.
 
-    In chunks, whatever B and K are: only a chunk's features are ever there.
+    references: [B, R, C, H, W], images that have nothing to do with the truth, for `reference_ranks`.
+    In chunks, whatever B and K are: only a chunk's features are ever there, and those of a sample are computed once.
     """
-    if samples.ndim != 5 or (samples.shape[0], *samples.shape[2:]) != tuple(truth.shape) or 0 in samples.shape[:2]:
-        raise ValueError(
-            f"samples of shape {tuple(samples.shape)} were given for images of {tuple(truth.shape)}, "
-            "expected [B, K, C, H, W] for [B, C, H, W]"
-        )
+    _check(truth, samples, "samples", "K")
+    if references is not None:
+        _check(truth, references, "references", "R")
     count, k = samples.shape[:2]
-    to_truth = torch.empty(count, k, device=lpips.device)
-    between = torch.empty(count, k // 2, device=lpips.device)
-    wanted = truth.new_empty(0)
-    for rows, columns in chunks(count, k, lpips.images_at_once(*truth.shape[-2:])):
-        if columns.start == 0:
-            wanted = lpips.features(truth[rows])[:, None]
-        some = samples[rows, columns]
-        found = lpips.features(some.flatten(0, 1)).unflatten(0, some.shape[:2])
-        to_truth[rows, columns] = lpips.distance(found, wanted)
+    r = 0 if references is None else references.shape[1]
+    device = lpips.device
+    to_truth, to_mean = torch.empty(2, count, k, device=device)
+    between = torch.empty(count, k // 2, device=device)
+    reference_truth, reference_samples = torch.empty(count, r, device=device), torch.empty(count, k, r, device=device)
+    for rows, columns in chunks(count, k, _samples_at_once(lpips, truth, k, r)):
+        if columns.start == 0:  # features that all samples of these rows are compared with
+            wanted = lpips.features(truth[rows])
+            mean = lpips.features(_mean_image(samples[rows]))
+            points = _features(lpips, references[rows]).unbind(dim=1) if references is not None else ()
+            for i, point in enumerate(points):
+                reference_truth[rows, i] = lpips.distance(wanted, point)
+        found = _features(lpips, samples[rows, columns])
+        to_truth[rows, columns] = lpips.distance(found, wanted[:, None])
+        to_mean[rows, columns] = lpips.distance(found, mean[:, None])
+        for i, point in enumerate(points):
+            reference_samples[rows, columns, i] = lpips.distance(found, point[:, None])
         # A chunk begins at an even sample, so that no pair is cut.
         pairs = slice(columns.start // 2, columns.stop // 2)
         last = 2 * (found.shape[1] // 2)
         between[rows, pairs] = lpips.distance(found[:, 0:last:2], found[:, 1:last:2])
-    return SampleDistances(to_truth, between)
+    if references is None:
+        return SampleDistances(to_truth, between, to_mean)
+    return SampleDistances(to_truth, between, to_mean, reference_truth, reference_samples)
+
+
+def faithfulness_weighted_variance(to_truth: Tensor, to_mean: Tensor, sigma: float) -> Tensor:
+    """[B]: sum over K of exp(-to_truth / (2 sigma^2)) to_mean, so that the mean over N images is the paper's FWV / N.
+
+    A sum, not a mean: it grows with K. Li et al. 2020; the paper's appendix on metrics.
+    """
+    if to_truth.shape != to_mean.shape or to_truth.ndim != 2:
+        raise ValueError(
+            f"distances of shapes {tuple(to_truth.shape)} and {tuple(to_mean.shape)} were given, expected [B, K] both"
+        )
+    if not sigma > 0:
+        raise ValueError(f"sigma is {sigma}, expected a positive number")
+    return ((-to_truth.double() / (2 * sigma**2)).exp() * to_mean.double()).sum(dim=1)
+
+
+def _check(truth: Tensor, others: Tensor, name: str, k: str) -> None:
+    if others.ndim != 5 or (others.shape[0], *others.shape[2:]) != tuple(truth.shape) or 0 in others.shape[:2]:
+        raise ValueError(
+            f"{name} of shape {tuple(others.shape)} were given for images of {tuple(truth.shape)}, "
+            f"expected [B, {k}, C, H, W] for [B, C, H, W]"
+        )
+
+
+def _samples_at_once(lpips: LPIPS, truth: Tensor, k: int, r: int) -> int:
+    """An even number; less where an image has more references than samples, since theirs are held as well."""
+    most = lpips.images_at_once(*truth.shape[-2:])
+    return max(2, most * k // max(k, r) // 2 * 2)
+
+
+def _features(lpips: LPIPS, images: Tensor) -> Tensor:
+    """[B, K, D] for [B, K, C, H, W]."""
+    return lpips.features(images.flatten(0, 1)).reshape(*images.shape[:2], -1)
+
+
+def _mean_image(samples: Tensor) -> Tensor:
+    """[B, C, H, W] in [-1, 1] for [B, K, C, H, W]; not rounded to grey levels."""
+    mean = samples.mean(dim=1, dtype=torch.float32)
+    return mean / 127.5 - 1 if samples.dtype == torch.uint8 else mean

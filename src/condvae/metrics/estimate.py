@@ -1,0 +1,22 @@
+"""A number and how sure it is."""
+
+import math
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Estimate(NamedTuple):
+    """A mean over images, and how sure it is."""
+
+    mean: float
+    standard_error: float
+    """Of the mean: the spread of images over the root of their number; NaN for fewer than two."""
+
+    @staticmethod
+    def of(values: Tensor) -> "Estimate":
+        values = values.double()
+        return Estimate(
+            mean=float(values.mean()),
+            standard_error=float(values.std() / math.sqrt(len(values))) if len(values) > 1 else math.nan,
+        )

@@ -1,0 +1,179 @@
+"""FID: the Frechet distance between normal distributions fitted to two sets of features (Heusel et al. 2017).
+
+    F = |m1 - m2|^2 + tr S1 + tr S2 - 2 tr (S1 S2)^(1/2)
+
+With S1 = B B' the last trace is that of (B' S2 B)^(1/2), a symmetric matrix: one `eigh` for B, one for the rest.
+Columns of B of zero eigenvalues are left out: with fewer images than features the matrix is as large as the rank.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from condvae.metrics.estimate import Estimate
+
+_ROWS_AT_ONCE = 8192
+"""That are widened to float64 together, which bounds the memory."""
+
+
+class Root(NamedTuple):
+    """The covariance is factor @ factor.T."""
+
+    factor: Tensor
+    """[D, rank]"""
+    inverse: Tensor
+    """[rank, D]: its pseudo-inverse, which whitens features."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moments:
+    """Mean and covariance of a set of features in float64; sets can be added to and merged, in any order.
+
+    The root of the covariance is kept once it is computed: compare one real set with many fake ones by the same object.
+    """
+
+    count: int
+    mean: Tensor
+    """[D]"""
+    scatter: Tensor
+    """[D, D]: the sum of outer products of deviations from the mean."""
+
+    @staticmethod
+    def empty(features: int, *, device: torch.device | str = "cpu") -> "Moments":
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float64, device=device)
+
+        return Moments(count=0, mean=zeros(features), scatter=zeros(features, features))
+
+    @staticmethod
+    def of(features: Tensor) -> "Moments":
+        """Of features [N, D], on their device."""
+        check_features(features)
+        return Moments.empty(features.shape[1], device=features.device).add(features)
+
+    def add(self, features: Tensor) -> "Moments":
+        """With features [N, D] more."""
+        check_features(features)
+        together = self
+        for rows in features.split(_ROWS_AT_ONCE):
+            wide = rows.to(self.mean)
+            mean = wide.mean(dim=0)
+            deviations = wide - mean
+            together = together.merge(Moments(count=len(wide), mean=mean, scatter=deviations.T @ deviations))
+        return together
+
+    def merge(self, other: "Moments") -> "Moments":
+        """Of both sets together (Chan et al. 1979)."""
+        if self.mean.shape != other.mean.shape:
+            raise ValueError(
+                f"moments of {len(self.mean)} and of {len(other.mean)} features were given, expected as many"
+            )
+        if not self.count:
+            return other
+        count = self.count + other.count
+        apart = other.mean.to(self.mean) - self.mean
+        return Moments(
+            count=count,
+            mean=self.mean + apart * (other.count / count),
+            scatter=self.scatter
+            + other.scatter.to(self.scatter)
+            + torch.outer(apart, apart) * (self.count * other.count / count),
+        )
+
+    @property
+    def covariance(self) -> Tensor:
+        """[D, D], unbiased."""
+        if self.count < 2:
+            raise ValueError(f"{self.count} images have no covariance, FID needs two at least in each set: give more")
+        return self.scatter / (self.count - 1)
+
+    @cached_property
+    def root(self) -> Root:
+        values, vectors = torch.linalg.eigh(self.covariance)
+        # Zero up to rounding, by the rule of NumPy's matrix_rank.
+        there = values > values[-1].clamp_min(0) * len(values) * torch.finfo(values.dtype).eps
+        stds, vectors = values[there].sqrt(), vectors[:, there]
+        return Root(vectors * stds, (vectors / stds).T)
+
+
+def frechet_distance(real: Moments, fake: Moments) -> float:
+    """F; zero or greater."""
+    inner = _inner(real, fake)
+    overlap = torch.linalg.eigvalsh(inner).clamp_min(0).sqrt().sum() if len(inner) else inner.sum()
+    return _distance(real, fake, overlap)
+
+
+def fid(real: Tensor, fake: Tensor, *, paired: bool, real_moments: Moments | None = None) -> Estimate:
+    """FID of features [N, D] and [M, D], with its standard error by the delta method.
+
+    paired: row i of both shows one image and its completion, so that what one adds to F is not independent of what the
+    other does. The error is that of chance alone: FID of few images is too high, compare only what has as many.
+    real_moments: `Moments.of(real)`, where one real set is compared with several.
+    """
+    check_features(real)
+    check_features(fake, real.shape[1])
+    if paired and len(real) != len(fake):
+        raise ValueError(f"{len(real)} real and {len(fake)} fake images were given as pairs, expected as many")
+    one = Moments.of(real) if real_moments is None else real_moments
+    if (one.count, len(one.mean)) != tuple(real.shape):
+        raise ValueError(
+            f"moments of {one.count} x {len(one.mean)} features were given for {tuple(real.shape)}, expected the same"
+        )
+    other = Moments.of(fake)
+    inner = _inner(one, other)
+    values, vectors = torch.linalg.eigh(inner)
+    values = values.clamp_min(0)
+    overlap = values.sqrt()
+    # The potentials of the transport between the two normal distributions are what an image adds to F:
+    # u'(1 - T) u - 2 u'(m2 - m1) for its deviation u, with the maps T12 = B^-T (B'S2B)^(1/2) B^-1 and T21 = T12^-1.
+    largest = values[-1] if len(values) else values.sum()
+    there = values > largest * len(values) * torch.finfo(values.dtype).eps
+    quarter = values.sqrt().sqrt()
+    forwards = one.root.inverse.T @ (vectors * quarter)
+    backwards = one.root.factor @ (vectors[:, there] / quarter[there])
+    apart = one.mean - other.mean
+    of_real = _influence(real, one.mean, forwards, apart)
+    of_fake = _influence(fake, other.mean, backwards, -apart)
+    if paired:
+        variance = (of_real + of_fake).var() / len(real)
+    else:
+        variance = of_real.var() / len(real) + of_fake.var() / len(fake)
+    return Estimate(_distance(one, other, overlap.sum()), math.sqrt(float(variance)))
+
+
+def check_features(features: Tensor, dims: int | None = None) -> None:
+    """Raise a ValueError unless features are finite floats [N, D] with at least one row."""
+    if not isinstance(features, Tensor) or features.ndim != 2 or not features.is_floating_point() or not len(features):
+        kind = f"{features.dtype} {list(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
+        raise ValueError(f"features are {kind}, expected floats [N, D] of at least one image")
+    if dims is not None and features.shape[1] != dims:
+        raise ValueError(f"features have {dims} and {features.shape[1]} columns, expected as many in both sets")
+    if not bool(features.isfinite().all()):
+        raise ValueError("features hold NaN or infinite numbers: check the images and the network that made them")
+
+
+def _inner(real: Moments, fake: Moments) -> Tensor:
+    """B' S2 B, [rank, rank]."""
+    factor = real.root.factor
+    inner = factor.T @ fake.covariance.to(factor) @ factor
+    return (inner + inner.T) / 2
+
+
+def _distance(real: Moments, fake: Moments, overlap: Tensor) -> float:
+    apart = real.mean - fake.mean.to(real.mean)
+    spread = real.covariance.trace() + fake.covariance.trace().to(apart)
+    return max(0.0, float(apart.square().sum() + spread - 2 * overlap))
+
+
+def _influence(features: Tensor, mean: Tensor, half_map: Tensor, apart: Tensor) -> Tensor:
+    """[N]: how much F changes with the weight of each image, up to a constant."""
+    found = []
+    for rows in features.split(_ROWS_AT_ONCE):
+        deviations = rows.to(mean) - mean
+        carried = (deviations @ half_map).square().sum(dim=1)
+        found.append(deviations.square().sum(dim=1) - carried + 2 * deviations @ apart)
+    return torch.cat(found)

@@ -1,0 +1,202 @@
+"""Two folders or zips of images against each other: real ones, and completions or samples."""
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from condvae.checks import check_choice, first_few
+from condvae.data.decode import decode
+from condvae.data.files import SUFFIXES, Files, common_top, opened
+from condvae.metrics.estimate import Estimate
+from condvae.metrics.fid import fid
+from condvae.metrics.ids import ids
+from condvae.metrics.inception import Inception
+from condvae.metrics.kid import kid
+from condvae.metrics.lpips import LPIPS
+from condvae.metrics.pixel_errors import psnr, ssim
+
+Metric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
+METRICS: tuple[Metric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")
+OF_SETS: tuple[Metric, ...] = ("fid", "kid")
+"""Metrics that need no pairs."""
+OF_INCEPTION: tuple[Metric, ...] = ("fid", "kid", "ids")
+_FEWEST = {"fid": 2, "kid": 4}
+_IMAGES_AT_ONCE = 64
+
+
+class Comparison(NamedTuple):
+    """What was compared, and what came out."""
+
+    real_images: int
+    fake_images: int
+    values: dict[str, Estimate]
+    """fid, kid, p_ids, u_ids, lpips, psnr, ssim, as far as they were asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Networks:
+    """What metrics look through; None where none of them asks for it."""
+
+    inception: Inception | None = None
+    lpips: LPIPS | None = None
+
+
+def compare(
+    real: Path, fake: Path, networks: Networks, *, metrics: Sequence[Metric] = METRICS, paired: bool = True
+) -> Comparison:
+    """All metrics between two folders or zips.
+
+    paired: both hold the same names, up to the kind of file, and those of one name belong together; anything else is an
+    error. Without pairs there are FID and KID.
+    """
+    if (networks.inception is None and set(metrics) & set(OF_INCEPTION)) or (
+        networks.lpips is None and "lpips" in metrics
+    ):
+        raise ValueError("a metric was asked for without its network: give Inception for FID, KID and IDS, and LPIPS")
+    found = _Found(metrics, networks)
+    with _files(real) as reals, _files(fake) as fakes:
+        names = _names(reals, fakes, metrics, paired=paired)
+        if paired:
+            for a, b in _batches((reals, fakes), list(zip(*names, strict=True))):
+                found.add_pairs(a, b)
+        else:
+            for files, chosen, features in ((reals, names[0], found.real), (fakes, names[1], found.fake)):
+                for (images,) in _batches((files,), [(name,) for name in chosen]):
+                    features.append(found.features(images))
+    return Comparison(len(names[0]), len(names[1]), found.values(paired=paired))
+
+
+def check_folders(real: Path, fake: Path, *, metrics: Sequence[Metric] = METRICS, paired: bool = True) -> None:
+    """Raise the ValueError that `compare` would, as far as names tell: before networks are read."""
+    with _files(real) as reals, _files(fake) as fakes:
+        _names(reals, fakes, metrics, paired=paired)
+
+
+class _Found:
+    """Features and distances, batch by batch."""
+
+    def __init__(self, metrics: Sequence[Metric], networks: Networks) -> None:
+        self.metrics, self.networks = metrics, networks
+        self.real: list[Tensor] = []
+        self.fake: list[Tensor] = []
+        self.distances: dict[str, list[Tensor]] = {name: [] for name in METRICS if name in metrics}
+
+    def features(self, images: Tensor) -> Tensor:
+        assert self.networks.inception is not None
+        return self.networks.inception.features(images)
+
+    def add_pairs(self, real: Tensor, fake: Tensor) -> None:
+        for metric, distances in self.distances.items():
+            if metric == "lpips":
+                assert self.networks.lpips is not None
+                distances.append(self.networks.lpips(real, fake).cpu())
+            elif metric in ("psnr", "ssim"):
+                distances.append((psnr if metric == "psnr" else ssim)(real, fake))
+        if set(self.metrics) & set(OF_INCEPTION):
+            self.real.append(self.features(real))
+            self.fake.append(self.features(fake))
+
+    def values(self, *, paired: bool) -> dict[str, Estimate]:
+        values: dict[str, Estimate] = {}
+        for metric, distances in self.distances.items():
+            if metric == "fid":
+                values["fid"] = fid(torch.cat(self.real), torch.cat(self.fake), paired=paired)
+            elif metric == "kid":
+                values["kid"] = kid(torch.cat(self.real), torch.cat(self.fake))
+            elif metric == "ids":
+                found = ids(torch.cat(self.real), torch.cat(self.fake))
+                values |= {"p_ids": found.p_ids, "u_ids": found.u_ids}
+            else:
+                values[metric] = Estimate.of(torch.cat(distances))
+        return values
+
+
+def _files(path: Path) -> AbstractContextManager[Files]:
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: give a folder or a zip of images")
+    if path.is_file() and path.suffix.lower() != ".zip":
+        raise ValueError(f"{path} is one file: give a folder or a zip of images")
+    return opened(path)
+
+
+def _names(real: Files, fake: Files, metrics: Sequence[Metric], *, paired: bool) -> tuple[Sequence[str], Sequence[str]]:
+    """The names of both; of pairs, in the same order."""
+    if not metrics:
+        raise ValueError(f"no metric was asked for: give some of {', '.join(METRICS)}")
+    for metric in metrics:
+        check_choice(metric, "a metric" if paired else "a metric without pairs", METRICS if paired else OF_SETS)
+    for files in (real, fake):
+        if not files.images():
+            kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
+            raise ValueError(f"{files.path} holds no images: expected files of the kinds {kinds}, in it or below")
+    names = _paired(real, fake) if paired else (real.images(), fake.images())
+    for metric in metrics:
+        least = _FEWEST.get(metric, 1)
+        if min(map(len, names)) < least:
+            raise ValueError(
+                f"there are {len(names[0])} real and {len(names[1])} fake images, {metric.upper()} needs {least} of "
+                "each: give more, or other --metrics"
+            )
+    return names
+
+
+def _paired(real: Files, fake: Files) -> tuple[Sequence[str], Sequence[str]]:
+    reals, fakes = _by_plain_name(real), _by_plain_name(fake)
+    for path, lacking in ((fake.path, reals.keys() - fakes.keys()), (real.path, fakes.keys() - reals.keys())):
+        if lacking:
+            raise ValueError(
+                f"{path} has no image called {first_few(sorted(lacking))}: "
+                "give pairs of the same names, or --unpaired for FID and KID alone"
+            )
+    order = sorted(reals)
+    return [reals[name] for name in order], [fakes[name] for name in order]
+
+
+def _by_plain_name(files: Files) -> dict[str, str]:
+    """Names below a folder that all share, without the kind of file: a.jpg may be completed as a.png."""
+    names = files.images()
+    top = len(common_top(names))
+    found: dict[str, str] = {}
+    for name in names:
+        plain = name[top:].rpartition(".")[0]
+        if plain in found:
+            raise ValueError(f"{files.path} holds both {found[plain]} and {name}: leave one image of each name")
+        found[plain] = name
+    return found
+
+
+def _batches(sets: Sequence[Files], rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[Tensor, ...]]:
+    """Images of each set, [B, 3, H, W] uint8, row by row of their names; those of one size that follow each other."""
+    with tqdm(total=len(rows), unit=" images", disable=not sys.stderr.isatty()) as bar:
+        for start in range(0, len(rows), _IMAGES_AT_ONCE):
+            some = [_row(sets, names) for names in rows[start : start + _IMAGES_AT_ONCE]]
+            for _, alike in itertools.groupby(some, key=lambda row: row[0].shape):
+                yield tuple(torch.stack(images) for images in zip(*alike, strict=True))
+            bar.update(len(some))
+
+
+def _row(sets: Sequence[Files], names: tuple[str, ...]) -> tuple[Tensor, ...]:
+    images = tuple(_image(files, name) for files, name in zip(sets, names, strict=True))
+    if any(image.shape != images[0].shape for image in images):
+        sizes = [
+            f"{image.shape[2]} x {image.shape[1]} in {files.path}" for files, image in zip(sets, images, strict=True)
+        ]
+        raise ValueError(f"{names[0]} is {' and '.join(sizes)}: give images of one size")
+    return images
+
+
+def _image(files: Files, name: str) -> Tensor:
+    try:
+        with files.open(name) as file:
+            return torch.from_numpy(decode(file, channels=3, size=None).copy()).permute(2, 0, 1)
+    except Exception as error:  # decoders raise whatever they like on broken files
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{files.path / name} cannot be read ({reason}): copy or make it again") from error

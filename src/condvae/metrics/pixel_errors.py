@@ -1,0 +1,94 @@
+"""Errors in pixel space: MSE of samples, PSNR and SSIM of a pair. Images are 8-bit grey levels, or means of them."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_WHITE = 255.0
+_WINDOW, _SIGMA = 11, 1.5
+_LUMINANCE, _CONTRAST = (0.01 * _WHITE) ** 2, (0.03 * _WHITE) ** 2
+"""What keeps SSIM from dividing by zero where both images are black or flat (Wang et al. 2004)."""
+_PIXELS_AT_ONCE = 2**24
+"""Of images that are widened to floats together, which bounds the memory."""
+
+
+def pixel_mean(samples: Tensor) -> Tensor:
+    """[B, C, H, W] grey levels, not rounded: the mean of samples [B, K, C, H, W] uint8."""
+    _check_levels(samples, 5)
+    return samples.mean(dim=1, dtype=torch.float32)
+
+
+def best_mse(truth: Tensor, samples: Tensor, known: Tensor | None = None) -> Tensor:
+    """[B, K]: the mean squared error of each sample [B, K, C, H, W] against its image [B, C, H, W], white being 1.
+
+    The smallest of a row is that of the best of K. known: [B, 1, H, W], to take the mean over hidden pixels alone; NaN
+    where none is hidden.
+    """
+    _check_levels(truth, 4)
+    _check_levels(samples, 5)
+    if (samples.shape[0], *samples.shape[2:]) != tuple(truth.shape) or 0 in samples.shape:
+        raise ValueError(
+            f"samples of shape {tuple(samples.shape)} were given for images of {tuple(truth.shape)}, "
+            "expected [B, K, C, H, W] for [B, C, H, W]"
+        )
+    if known is not None and known.shape != (len(truth), 1, *truth.shape[2:]):
+        raise ValueError(f"known has shape {tuple(known.shape)}, expected [B, 1, H, W] of images {tuple(truth.shape)}")
+    weight = torch.ones_like(truth, dtype=torch.float32) if known is None else (~known).expand_as(truth).float()
+    step = max(1, _PIXELS_AT_ONCE // samples[0].numel())
+    found = []
+    for some, images, w in zip(samples.split(step), truth.split(step), weight.split(step), strict=True):
+        squares = ((some.float() - images[:, None].float()) / _WHITE).square() * w[:, None]
+        found.append(squares.sum(dim=(2, 3, 4), dtype=torch.float64) / w.double().sum(dim=(1, 2, 3))[:, None])
+    return torch.cat(found)
+
+
+def psnr(a: Tensor, b: Tensor) -> Tensor:
+    """[B]: peak signal-to-noise ratio in dB of images [B, C, H, W]; infinite for equal ones."""
+    _check_pair(a, b)
+    error = ((a.double() - b.double()) / _WHITE).square().mean(dim=(1, 2, 3))
+    return -10 * error.log10()
+
+
+def ssim(a: Tensor, b: Tensor) -> Tensor:
+    """[B]: structural similarity of images [B, C, H, W], 1 for equal ones (Wang et al. 2004).
+
+    The window is 11 x 11, Gaussian with sigma 1.5, around every pixel; images are mirrored at their edges.
+    """
+    _check_pair(a, b)
+    if min(a.shape[2:]) < _WINDOW:
+        raise ValueError(f"images are {a.shape[2]} x {a.shape[3]} pixels, SSIM needs {_WINDOW} a side: enlarge them")
+    x, y = a.double(), b.double()
+    mean_x, mean_y = _windowed(x), _windowed(y)
+    variance_x = (_windowed(x * x) - mean_x**2).clamp_min(0)
+    variance_y = (_windowed(y * y) - mean_y**2).clamp_min(0)
+    covariance = _windowed(x * y) - mean_x * mean_y
+    luminance = (2 * mean_x * mean_y + _LUMINANCE) / (mean_x**2 + mean_y**2 + _LUMINANCE)
+    structure = (2 * covariance + _CONTRAST) / (variance_x + variance_y + _CONTRAST)
+    return (luminance * structure).mean(dim=(1, 2, 3))
+
+
+def _windowed(images: Tensor) -> Tensor:
+    """Means over the window around every pixel: first along columns, then along rows."""
+    places = torch.arange(_WINDOW, dtype=images.dtype, device=images.device) - _WINDOW // 2
+    window = (-places.square() / (2 * _SIGMA**2)).exp()
+    window = window / window.sum()
+    planes = F.pad(images, [_WINDOW // 2] * 4, mode="reflect").flatten(0, 1).unsqueeze(1)
+    blurred = F.conv2d(F.conv2d(planes, window.view(1, 1, -1, 1)), window.view(1, 1, 1, -1))
+    return blurred.reshape(images.shape)
+
+
+def _check_pair(a: Tensor, b: Tensor) -> None:
+    """Grey levels, or means of them, which are floats: those in [-1, 1] would give a wrong number, not an error."""
+    if a.shape != b.shape:
+        raise ValueError(f"images of shapes {tuple(a.shape)} and {tuple(b.shape)} were given, expected the same")
+    for images in (a, b):
+        if not images.is_floating_point():
+            _check_levels(images, 4)
+        elif images.ndim != 4 or (images.numel() and not (float(images.min()) >= 0 and float(images.max()) <= _WHITE)):
+            raise ValueError(f"means of images are {list(images.shape)}, expected [B, C, H, W] with levels 0..255")
+
+
+def _check_levels(images: Tensor, dims: int) -> None:
+    if images.dtype != torch.uint8 or images.ndim != dims:
+        shape = "[B, C, H, W]" if dims == 4 else "[B, K, C, H, W]"
+        raise ValueError(f"images are {images.dtype} {list(images.shape)}, expected uint8 {shape} with levels 0..255")
