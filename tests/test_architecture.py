@@ -20,8 +20,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vdvae": {"checks", "gaussian", "kernels", "likelihood", "noise", "pixels"},
     "temperature": {"vdvae"},
     "batch": set(),
+    "registry": set(),
     "observe": {"batch", "checks", "kernels", "pixels"},
-    "data": {"batch", "checks", "pixels"},
+    "data": {"batch", "checks", "pixels", "registry"},
     "partial": {"checks", "observe", "vdvae"},
     "objectives": {"checks", "gaussian", "noise", "observe", "partial", "vdvae"},
     "sample": {"checks", "noise", "observe", "partial", "vdvae"},
@@ -41,13 +42,17 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("partial", "sheets", "vdvae", "weights"),
     },
     "metrics": {
-        *("checks", "lazy", "likelihood", "noise", "objectives", "observe", "partial", "pixels", "sample", "vdvae"),
-        "weights",
+        *("checks", "data", "lazy", "likelihood", "noise", "objectives", "observe", "partial", "pixels", "registry"),
+        *("sample", "vdvae", "weights"),
     },
     "baselines": {"checks", "data", "observe", "pixels", "sample"},
+    "evaluation": {
+        *("baselines", "checks", "data", "lazy", "metrics", "observe", "partial", "pictures", "pixels", "sample"),
+        *("sampler", "temperature", "train", "weights"),
+    },
     "cli": {
         *("album", "completion", "drawing", "observe", "partial", "pictures", "pixels", "train", "vdvae", "weights"),
-        "metrics",
+        *("data", "evaluation", "metrics"),
     },
     "__main__": {"cli"},
 }

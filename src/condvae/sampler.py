@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -85,17 +85,22 @@ class Sampler:
         seed: int = 0,
         temperature: Temperature = 1.0,
         pixels: Pixels = "sample",
+        places: Sequence[int] | None = None,
     ) -> Tensor:
         """[B, n, C, H, W] uint8 on the model's device, known pixels as they were.
 
-        Completion k of observation b depends on (seed, b, k) alone, up to rounding.
+        Completion k of observation b depends on (seed, b, k) alone, up to rounding. places: what stands for b in that,
+        where these observations are some of many; 0, 1, ... if not given.
         """
         check_choice(pixels, "pixels", ("sample", "mean"))
         check_whole(n, "the number of samples", least=1)
         observation.check_values()
         observation = observation.to(self.device)
         count, config = len(observation), self.model.artifact.config
-        seeds = _seeds(seed, n, count)
+        places = tuple(range(count)) if places is None else tuple(map(int, places))
+        if len(places) != count:
+            raise ValueError(f"{len(places)} places were given for {count} observations, expected one for each")
+        seeds = _seeds(seed, n, places)
         pieces = list(chunks(count, n, self.chunk))
         largest, most = pieces[0]
         chunk = self._chunk(largest.stop, most.stop, pixels)
@@ -109,16 +114,23 @@ class Sampler:
             images, finite = chunk.decode(seeds[rows, columns])
             out[rows, columns], sound[rows, columns] = images, finite
         if not bool(sound.all()):
-            self._draw_again(observation, out, ~sound, seed, temperature, pixels)
+            self._draw_again(observation, out, ~sound, seed, places, temperature, pixels)
         return out
 
     def _draw_again(
-        self, observation: Observation, out: Tensor, which: Tensor, seed: int, temperature: Temperature, pixels: Pixels
+        self,
+        observation: Observation,
+        out: Tensor,
+        which: Tensor,
+        seed: int,
+        places: Sequence[int],
+        temperature: Temperature,
+        pixels: Pixels,
     ) -> None:
         """What left the range of half precision, in full."""
         for b, k in which.nonzero().tolist():
             one = observation[b : b + 1]
-            noise = seeds_from(seed, 1, observations=[b], first=k)
+            noise = seeds_from(seed, 1, observations=[places[b]], first=k)
             images = sample_conditional(self.model, one, noise=noise, temperature=temperature, pixels=pixels).images
             out[b, k] = to_uint8(one.paste(images))[0]
 
@@ -238,9 +250,9 @@ class _Chunk:
 
 
 @functools.lru_cache(maxsize=16)
-def _seeds(seed: int, n: int, observations: int) -> Tensor:
+def _seeds(seed: int, n: int, places: tuple[int, ...]) -> Tensor:
     """[observations, n] int64: those of `seeds_from`."""
-    return seeds_from(seed, n, observations=range(observations)).on(torch.device("cpu")).view(observations, n)
+    return seeds_from(seed, n, observations=places).on(torch.device("cpu")).view(len(places), n)
 
 
 @torch.inference_mode()

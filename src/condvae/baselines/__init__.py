@@ -2,6 +2,7 @@
 
 from condvae.baselines.completer import Completer
 from condvae.baselines.harmonic import HarmonicFill
+from condvae.baselines.nearest import NearestTrainingImages
 from condvae.baselines.training_images import RandomTrainingImage, TrainingMean
 
-__all__ = ["Completer", "HarmonicFill", "RandomTrainingImage", "TrainingMean"]
+__all__ = ["Completer", "HarmonicFill", "NearestTrainingImages", "RandomTrainingImage", "TrainingMean"]

@@ -23,7 +23,8 @@ class Completer(Protocol):
     def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
         """[B, k, C, H, W] uint8 on the observation's device, known pixels exactly as they were.
 
-        Completion i of observation b depends on (seed, b, i) alone.
+        Completion i of observation b depends on (seed, b, i) alone. One that takes `places=` too is told what stands
+        for b, where the observations are some of many; others are given a seed for each batch.
         """
 
 

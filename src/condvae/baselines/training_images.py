@@ -1,6 +1,6 @@
 """Fillers made of training images: their mean, or one of them at random."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -54,12 +54,19 @@ class RandomTrainingImage:
         if not len(self.images):
             raise ValueError("there are no training images to draw from")
 
-    def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
-        check_whole(k, "the number of samples", least=1)
-        seeds = seeds_from(seed, k, observations=range(len(observation))).seeds
-        positions = np.array([number % len(self.images) for number in seeds], dtype=np.int64)
+    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
+        positions = random_positions(len(self.images), len(observation), k, seed, places).reshape(-1)
         images = self.images.take(positions).images.to(observation.y.device)
         return paste_known(observation, images.unflatten(0, (len(observation), k)))
+
+
+def random_positions(
+    among: int, observations: int, k: int, seed: int, places: Sequence[int] | None
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """[observations, k] positions of training images; number i for observation b depends on (seed, b's place, i)."""
+    check_whole(k, "the number of samples", least=1)
+    seeds = seeds_from(seed, k, observations=range(observations) if places is None else map(int, places)).seeds
+    return np.array([number % among for number in seeds], dtype=np.int64).reshape(observations, k)
 
 
 def _batches(images: ImageSet) -> Iterable[Tensor]:

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import tyro
 
 import condvae
+from condvae.cli.comparing import Compare
 from condvae.cli.completing import Complete
 from condvae.cli.drawing import Reconstruct, Sample
+from condvae.cli.evaluating import Evaluate
 from condvae.cli.fetching import Fetch
 from condvae.cli.files import Export, Import, Info
 from condvae.cli.training import Pretrain, Train
@@ -64,7 +66,8 @@ def _explained(error: BaseException, verb: str) -> tuple[str | None, int]:
     if isinstance(error, ValueError | OSError):
         return str(error), 2
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
-        less = "--batch or --micro-batch" if verb in ("pretrain", "train") else "-n"
+        batch = "--batch or --micro-batch"
+        less = {"pretrain": batch, "train": batch, "evaluate": "--k"}.get(verb, "-n")
         return f"there is not enough memory: give a smaller {less}, or smaller or fewer images", 2
     from condvae.train import Diverged, Stopped
 
@@ -85,6 +88,8 @@ def _verbs(arguments: list[str]) -> Any:
         | Annotated[Complete, tyro.conf.subcommand("complete", prefix_name=False)]
         | Annotated[Sample, tyro.conf.subcommand("sample", prefix_name=False)]
         | Annotated[Reconstruct, tyro.conf.subcommand("reconstruct", prefix_name=False)]
+        | Annotated[Evaluate, tyro.conf.subcommand("evaluate", prefix_name=False)]
+        | Annotated[Compare, tyro.conf.subcommand("compare", prefix_name=False)]
         | Annotated[Fetch, tyro.conf.subcommand("fetch", prefix_name=False)]
         | Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
         | Annotated[Export, tyro.conf.subcommand("export", prefix_name=False)]

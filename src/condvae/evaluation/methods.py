@@ -1,0 +1,208 @@
+"""What is measured: a model at a temperature, a baseline, a folder of completions, anything that completes."""
+
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from condvae.baselines import Completer, HarmonicFill, NearestTrainingImages, RandomTrainingImage, TrainingMean
+from condvae.data import Dataset
+from condvae.evaluation.plan import digest_of, fingerprint
+from condvae.evaluation.problems import Positions, Problems, digest_of_set
+from condvae.observe import Observation
+from condvae.observe.observation import observe_pixels
+from condvae.partial import ConditionalVAE
+from condvae.pixels import from_uint8
+from condvae.sample import Pixels
+from condvae.sampler import Sampler
+from condvae.temperature import parse
+from condvae.train.seeds import Seeds
+
+Baseline: TypeAlias = Literal["mean", "random", "nearest", "harmonic"]
+BASELINES: tuple[Baseline, ...] = ("mean", "random", "nearest", "harmonic")
+
+_PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
+"""Of the completions that a model computes together."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Method:
+    """Something that completes, and how it is known on disk."""
+
+    completer: Completer
+    identity: str
+    """A digest of all that decides its completions: numbers of another identity are never mixed with its own."""
+    in_bin: Callable[[int], Completer] | None = None
+    """Where completions lie ready: those for one bin of holes."""
+    forgives: int = 0
+    """Grey levels by which its known pixels may be off, to be put back."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the report says of it."""
+
+    @classmethod
+    def of(cls, completer: Completer) -> "Method":
+        """Anything that completes; one that has no `identity` goes by its name, so give it another when it changes."""
+        identity = str(getattr(completer, "identity", completer.name))
+        return cls(completer=completer, identity=fingerprint({"completer": identity}))
+
+    @property
+    def name(self) -> str:
+        return self.completer.name
+
+    @property
+    def varies(self) -> bool:
+        return self.completer.varies
+
+    def complete(self, observation: Observation, k: int, *, seed: int, hole: int, places: Positions) -> Tensor:
+        """k completions of these observations of a bin, which stand at these places among all of it."""
+        completer = self.in_bin(hole) if self.in_bin else self.completer
+        seed = Seeds(seed, "completions")(hole)
+        if "places" in inspect.signature(completer.complete).parameters:
+            given: Any = {"places": places.tolist()}
+            return completer.complete(observation, k, seed, **given)
+        return completer.complete(observation, k, Seeds(seed, "batches")(int(places[0])))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ours:
+    """A conditional model as a completer."""
+
+    name: str
+    sampler: Sampler
+    temperature: Sequence[float]
+    pixels: Pixels
+
+    @property
+    def varies(self) -> bool:
+        return self.pixels == "sample" or any(self.temperature)
+
+    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
+        assert observation.pixels is not None and observation.known is not None
+        seen = self.sampler.model.observe(observation.pixels, observation.known)  # as this model normalises it
+        return self.sampler(seen, k, seed=seed, temperature=self.temperature, pixels=self.pixels, places=places)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged:
+    """A conditional model whose bounds are measured."""
+
+    name: str
+    model: ConditionalVAE
+    identity: str
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def judged(model: ConditionalVAE, name: str, *, record: Mapping[str, Any] | None = None) -> Judged:
+    """A model with what its file tells of its making."""
+    if model.partial_config.channels != model.artifact.config.channels + 1:
+        raise ValueError(f"{name} was not trained to complete images, which is what is measured here")
+    record = dict(record or {})
+    notes: dict[str, Any] = {
+        "parameters": sum(tensor.numel() for tensor in model.state_dict().values()),
+        "likelihood": str(model.artifact.likelihood),
+        "training_minutes": _minutes(record),
+        "record": record,
+    }
+    return Judged(name=name, model=model, identity=digest_of(model), notes=notes)
+
+
+def check_fit(subject: Judged, problems: Problems) -> None:
+    """Raise a ValueError unless the model makes images of the data's size."""
+    test, config = problems.test, subject.model.artifact.config
+    if (config.image_size, config.channels) != (test.size, test.channels):
+        raise ValueError(
+            f"the data has images of {test.size} x {test.size} x {test.channels}, {subject.name} makes "
+            f"{config.image_size} x {config.image_size} x {config.channels}: give its data, or --size"
+        )
+
+
+def settings_of(
+    subject: Judged,
+    temperatures: Sequence[str],
+    pixels: Sequence[Pixels],
+    *,
+    k: int,
+    say: Callable[[str], None] | None = None,
+) -> list[Method]:
+    """The model as a method at each temperature, with pixels of each kind."""
+    config, device = subject.model.artifact.config, subject.model.artifact.decoder.gain.device
+    most = max(1, _PIXELS_AT_ONCE.get(device.type, _PIXELS_AT_ONCE["cpu"]) // config.image_size**2)
+    # On a CPU "auto" would take whichever precision is faster at the moment: no two runs need agree.
+    precision: Literal["auto", "fp32"] = "auto" if device.type == "cuda" else "fp32"
+    sampler = Sampler(subject.model, precision=precision, chunk=even_chunk(k, most), say=say)
+    methods = []
+    for text, kind in itertools.product(dict.fromkeys(temperatures), dict.fromkeys(pixels)):
+        heat = parse(text, config)
+        name = f"{subject.name}, t {text}" + ("" if kind == "mean" else f", {kind} pixels")
+        identity = fingerprint({"model": subject.identity, "temperature": heat, "pixels": kind})
+        completer = Ours(name=name, sampler=sampler, temperature=heat, pixels=kind)
+        notes = {"model": subject.name, "temperature": text, "pixels": kind, "precision": sampler.precision}
+        methods.append(Method(completer=completer, identity=identity, notes=notes))
+    return methods
+
+
+def even_chunk(k: int, most: int) -> int:
+    """Samples computed together, such that all chunks of an image's k are about full."""
+    size = -(-k // -(-k // most))
+    return size * max(1, most // size)
+
+
+def baselines(names: Sequence[str], data: Dataset) -> list[Method]:
+    """Fillers that know the training images, or nothing."""
+    if strangers := [name for name in names if name not in BASELINES]:
+        raise ValueError(f"unknown method {strangers[0]!r}: expected some of {', '.join(BASELINES)}")
+    names = list(dict.fromkeys(names))
+    if not names:
+        return []
+    if not len(data.train):
+        raise ValueError("there are no training images, which fillers are made of: give data that has some")
+    mean = TrainingMean.fit(data.train)
+    completers: dict[str, Callable[[], Completer]] = {
+        "mean": lambda: mean,
+        "random": lambda: RandomTrainingImage(images=data.train),
+        "nearest": lambda: NearestTrainingImages(images=data.train),
+        "harmonic": lambda: HarmonicFill(fallback=mean.image, channels=data.train.channels),
+    }
+    images = digest_of_set(data.train)
+    return [
+        Method(completer=completers[name](), identity=fingerprint({"baseline": name, "images": images}))
+        for name in names
+    ]
+
+
+def slug_of(name: str) -> str:
+    """A name as a file's."""
+    return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "method"
+
+
+def check_names(subjects: Sequence[Method | Judged]) -> None:
+    """Raise a ValueError if two go by one name, or would on disk."""
+    seen: dict[str, str] = {}
+    for subject in subjects:
+        slug = slug_of(subject.name).lower()
+        if slug in seen:
+            raise ValueError(
+                f"two methods are called {seen[slug]!r} and {subject.name!r}: give them names that differ in letters "
+                "or digits"
+            )
+        seen[slug] = subject.name
+
+
+def observe(truth: Tensor, known: Tensor) -> Observation:
+    """Grey levels [B, C, H, W] where known: what every completer is given."""
+    return observe_pixels(from_uint8(torch.where(known, truth, 0)), known, lambda images: images)
+
+
+def _minutes(record: Mapping[str, Any]) -> dict[str, float]:
+    """Training time that a record tells of: of the model itself, and of the artifact it was built on."""
+    own = record.get("minutes")
+    found = {} if not isinstance(own, int | float) else {"partial encoder": float(own)}
+    artifact = record.get("artifact")
+    if isinstance(artifact, Mapping) and isinstance(artifact.get("minutes"), int | float):
+        found["VAE"] = float(artifact["minutes"])
+    return found

@@ -1,0 +1,142 @@
+"""What an evaluation has on disk: results of units, final numbers of methods, and the report.
+
+    DIR/parts/NAME-FINGERPRINT/UNIT.safetensors    until the numbers of NAME are final
+    DIR/methods/NAME.json                          final numbers, each kind with the fingerprint of what it depends on
+    DIR/results.json, .csv, .md, *.png             the report
+
+Every file is whole or not there.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condvae.evaluation.plan import Kind, Unit
+from condvae.weights import sealed_file
+
+PART = "condvae evaluation part"
+FORMAT = "condvae evaluation"
+REPORT = ("results.json", "results.csv", "results.md", "metrics.png", "coverage.png")
+
+
+class Shelf:
+    """The parts of one subject, measured in one way."""
+
+    def __init__(self, folder: Path, *, slug: str, kind: Kind, fingerprint: str) -> None:
+        self.folder = folder / "parts" / f"{slug}-{kind}-{fingerprint}"
+
+    def has(self, unit: Unit) -> bool:
+        return self._file(unit).is_file()
+
+    def put(self, unit: Unit, numbers: Mapping[str, Tensor], *, seconds: float) -> None:
+        """Write a part under a temporary name and rename it: a kill leaves no half of one."""
+        plain = {name: tensor.cpu().contiguous() for name, tensor in numbers.items()}
+        try:
+            sealed_file.write(self._file(unit), kind=PART, description={"seconds": seconds}, tensors=plain)
+        except OSError as error:
+            raise ValueError(f"{self._file(unit)} cannot be written ({error.strerror or error})") from error
+
+    def get(self, units: Iterable[Unit]) -> tuple[dict[str, Tensor], float]:
+        """The numbers of these units one after the other, and the seconds that they took together."""
+        pieces, seconds = [], 0.0
+        for unit in units:
+            try:
+                description, tensors = sealed_file.read(self._file(unit), kind=PART)
+            except ValueError as error:
+                raise ValueError(f"{error}: remove it and run once more, which makes it again") from error
+            pieces.append(tensors)
+            seconds += float(description["seconds"])
+        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}, seconds
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            self.folder.parent.rmdir()
+        except OSError:  # other parts are in it
+            return
+
+    def _file(self, unit: Unit) -> Path:
+        return self.folder / f"{unit}.safetensors"
+
+
+class Finals:
+    """The final numbers of every method that was measured in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "methods"
+
+    def read(self, slug: str) -> dict[str, Any]:
+        """What is stored under a name; nothing where that cannot be read."""
+        try:
+            stored = json.loads((self.folder / f"{slug}.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return stored if isinstance(stored, dict) and stored.get("format") == FORMAT else {}
+
+    def section(self, slug: str, kind: Kind, fingerprint: str) -> dict[str, Any] | None:
+        """The numbers of a kind, if they depend on the same things."""
+        section = self.read(slug).get(kind)
+        return section if isinstance(section, dict) and section.get("fingerprint") == fingerprint else None
+
+    def write(self, slug: str, about: Mapping[str, Any], kind: Kind, section: Mapping[str, Any]) -> None:
+        """Add the numbers of a kind to what is stored, or put them in the place of older ones."""
+        before = {key: value for key, value in self.read(slug).items() if key in ("wide", "deep", "elbo", "bounds")}
+        write_text(
+            self.folder / f"{slug}.json",
+            json.dumps({"format": FORMAT, **about, **before, kind: section}, indent=1, allow_nan=False) + "\n",
+        )
+
+    def slugs(self) -> list[str]:
+        return sorted(path.stem for path in self.folder.glob("*.json"))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole, or the older one stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def claim(folder: Path) -> None:
+    """Make the folder, or raise a ValueError if it holds what is not an evaluation's."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: give a folder for the results")
+    ours = {"parts", "methods", *REPORT}
+    if folder.is_dir():
+        visible = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+        if strangers := sorted(entry.name for entry in visible if entry.name not in ours):
+            raise ValueError(f"{folder} holds {strangers[0]}, which is not from an evaluation: give another --out")
+        report = folder / "results.json"
+        if report.exists() and read_report(report) is None:
+            raise ValueError(f"{report} is not from an evaluation: give another --out")
+        if not report.exists() and any(entry.name in REPORT for entry in visible):
+            raise ValueError(f"{folder} holds results of something else: give another --out")
+        for name in ("parts", "methods"):
+            if (folder / name).exists() and not (folder / name).is_dir():
+                raise ValueError(f"{folder / name} is a file, where a folder should be: give another --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be written to ({error.strerror}): give another --out") from error
+
+
+def read_report(path: Path) -> dict[str, Any] | None:
+    """A results.json of ours, or None."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("format") == FORMAT else None

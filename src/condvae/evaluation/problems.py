@@ -1,0 +1,120 @@
+"""What every method is asked: the same test images behind the same holes."""
+
+import functools
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from condvae.data import Dataset, ImageSet
+from condvae.evaluation.plan import REFERENCES, Settings
+from condvae.metrics import HOLE_BINS, known_in_bin
+from condvae.train.evaluation import spread
+from condvae.train.seeds import Seeds
+
+Positions = NDArray[np.int64]
+
+_HASHED = 20_000
+"""Images of a training set that its fingerprint looks at."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problems:
+    """Test images, chosen evenly, and their holes in the five bins."""
+
+    test: ImageSet
+    rows: Positions
+    """[N] positions in the test set."""
+    deep: Positions
+    """[M] positions among the N: images that are completed many times."""
+    bits: Positions
+    """Positions in the test set for the VAE alone."""
+    references: Positions
+    """[M, R] positions in the test set: other images, chosen at random."""
+    seed: int
+
+    @classmethod
+    def choose(cls, data: Dataset, settings: Settings) -> "Problems":
+        test = data.test
+        if len(test) < 2:
+            raise ValueError(f"{_count(len(test))}: expected at least two to measure on")
+        rows = spread(len(test), settings.images)
+        deep = spread(len(rows), settings.deep)
+        dice = np.random.Generator(np.random.Philox(Seeds(settings.seed, "reference images")(0)))
+        # Any other image, each as likely: those from its own position on are one further.
+        others = dice.integers(len(test) - 1, size=(len(deep), REFERENCES))
+        return cls(
+            test=test,
+            rows=rows,
+            deep=deep,
+            bits=spread(len(test), settings.bits),
+            references=(others + (others >= rows[deep][:, None])).astype(np.int64),
+            seed=settings.seed,
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def truth(self, positions: Positions, device: torch.device) -> Tensor:
+        """[B, C, H, W] uint8 at these positions among the N."""
+        return self.test.take(self.rows[positions]).images.to(device)
+
+    def known(self, hole: int, positions: Positions, device: torch.device) -> Tensor:
+        """[B, 1, H, W] bool: what is seen of them in that bin."""
+        return self._holes[hole][torch.from_numpy(positions)].to(device)
+
+    def others(self, numbers: Positions, device: torch.device) -> Tensor:
+        """[B, R, C, H, W] uint8: reference images of these of the M deep images."""
+        chosen = self.references[numbers]
+        images = self.test.take(chosen.reshape(-1)).images.to(device)
+        return images.view(*chosen.shape, *images.shape[1:])
+
+    @functools.cached_property
+    def _holes(self) -> list[Tensor]:
+        return [known_in_bin(hole, len(self), self.test.size, seed=self.seed) for hole in HOLE_BINS]
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """What files of the N images are called: their positions in the test set."""
+        width = max(5, len(str(len(self.test) - 1)))
+        return [f"{row:0{width}}" for row in self.rows]
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """A digest of the N images and their holes."""
+        digest = hashlib.sha256(_pixels(self.test, self.rows))
+        for holes in self._holes:
+            digest.update(np.packbits(holes.numpy()).tobytes())
+        return digest.hexdigest()[:24]
+
+    @functools.cached_property
+    def deep_identity(self) -> str:
+        """A digest of which images are completed many times, and of their references."""
+        digest = hashlib.sha256(self.deep.tobytes())
+        digest.update(_pixels(self.test, self.references.reshape(-1)))
+        return digest.hexdigest()[:24]
+
+    @functools.cached_property
+    def bits_identity(self) -> str:
+        """A digest of the images for the VAE alone."""
+        return digest_of_set(self.test.subset(self.bits))
+
+
+def digest_of_set(images: ImageSet) -> str:
+    """A digest of a set of images: of all of them, or of 20,000 evenly over it and their number."""
+    digest = hashlib.sha256(str((len(images), images.size, images.channels)).encode())
+    chosen = spread(len(images), _HASHED)
+    for first in range(0, len(chosen), 1000):
+        digest.update(_pixels(images, chosen[first : first + 1000]))
+    return digest.hexdigest()[:24]
+
+
+def _pixels(images: ImageSet, positions: Positions) -> bytes:
+    return images.gather(positions).images.numpy().tobytes()
+
+
+def _count(n: int) -> str:
+    return "there are no test images" if not n else "there is one test image"

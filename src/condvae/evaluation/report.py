@@ -1,0 +1,141 @@
+"""From finished jobs to the report: numbers of each method, all of them together, the files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import condvae
+from condvae.evaluation import figures, summary, tables
+from condvae.evaluation.jobs import Job, Say
+from condvae.evaluation.measure import Measurement
+from condvae.evaluation.parts import FORMAT, Finals, write_text
+from condvae.evaluation.plan import COLUMNS, Kind
+from condvae.metrics import HOLE_BINS
+
+_OF_METHODS: tuple[Kind, ...] = ("deep", "wide")
+_OF_MODELS: tuple[Kind, ...] = ("elbo", "bounds")
+
+
+def finish(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, keep_parts: bool) -> None:
+    """Make the final numbers of jobs whose units are all there; their parts then go, but for the test images' own."""
+    for job in jobs:
+        if missing := [unit for unit in job.units if not job.shelf.has(unit)]:
+            raise ValueError(
+                f"{job.shelf.folder} lacks {len(missing)} of {len(job.units)} parts, the first is {missing[0]}: all "
+                "processes must write to a folder that they share"
+            )
+    truth = next((job for job in jobs if job.kind == "truth"), None)
+    real: list[torch.Tensor] = []
+    for job in jobs:
+        if job.kind == "truth":
+            continue
+        if job.kind == "wide" and not real:
+            assert truth is not None
+            real = [truth.shelf.get(truth.units)[0]["features"].to(measurement.device)]
+        found = _summary(job, real, measurement)
+        finals.write(job.slug, job.about, job.kind, {"fingerprint": job.fingerprint, "common": job.common, **found})
+        if not keep_parts:
+            job.shelf.remove()
+
+
+def _summary(job: Job, real: list[torch.Tensor], measurement: Measurement) -> dict[str, Any]:
+    spent: list[float] = []
+
+    def of_bin(hole: int | None) -> dict[str, torch.Tensor]:
+        numbers, seconds = job.shelf.get(unit for unit in job.units if unit.hole == hole)
+        spent.append(seconds)
+        return numbers
+
+    holes = range(len(HOLE_BINS))
+    if job.kind == "wide":
+        fakes = (of_bin(hole)["features"].to(measurement.device) for hole in holes)
+        found: dict[str, Any] = {
+            "metrics": summary.of_features(real[0], fakes, seed=measurement.settings.seed),
+            "images": len(measurement.problems),
+        }
+    elif job.kind == "deep":
+        found = summary.of_samples([of_bin(hole) for hole in holes], measurement.settings)
+        found["images"] = len(measurement.problems.deep)
+    elif job.kind == "elbo":
+        found = summary.of_vae(of_bin(None))
+    else:
+        found = summary.of_bounds([of_bin(hole) for hole in holes])
+        found["images"] = len(measurement.problems.deep)
+    return {**found, "seconds": sum(spent)}
+
+
+def assemble(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, data: str) -> dict[str, Any]:
+    """All that was measured in this folder in the same way: by this call, or by an earlier one."""
+    problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
+    by_kind = {job.kind: job.common for job in jobs}
+    methods: dict[str, Any] = {}
+    models: dict[str, Any] = {}
+    for slug in dict.fromkeys([*(job.slug for job in jobs), *finals.slugs()]):
+        stored = finals.read(slug)
+        for group, kinds in ((methods, _OF_METHODS), (models, _OF_MODELS)):
+            sections = {
+                kind: stored[kind] for kind in kinds if kind in stored and stored[kind]["common"] == by_kind.get(kind)
+            }
+            if sections:
+                group[stored["name"]] = _joined(stored, sections, k=settings.k)
+    return {
+        "format": FORMAT,
+        "data": data,
+        "settings": {
+            "images": len(problems),
+            "deep_images": len(problems.deep),
+            "k": settings.k,
+            "seed": settings.seed,
+            "bits_images": len(problems.bits),
+            "metrics": list(settings.metrics),
+        },
+        "bins": list(COLUMNS),
+        "networks": {
+            "lpips": getattr(networks.lpips, "trunk", None),
+            "inception": getattr(networks.inception, "precision", None),
+        },
+        "versions": {"condvae": condvae.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "device": _device(measurement.device),
+        "models": models,
+        "methods": methods,
+    }
+
+
+def _joined(stored: dict[str, Any], sections: dict[Kind, dict[str, Any]], *, k: int) -> dict[str, Any]:
+    """A method's notes, and the numbers of all kinds side by side."""
+    about = {key: value for key, value in stored.items() if key not in ("format", "name", *_OF_METHODS, *_OF_MODELS)}
+    found: dict[str, Any] = {**about, "metrics": {}, "seconds": {}}
+    if "varies" in about:
+        found["k"] = k if about["varies"] else 1
+    for kind, section in sections.items():
+        found["metrics"].update(section["metrics"])
+        found["seconds"][kind] = round(section["seconds"], 3)
+        for key in ("coverage", "known_pixels_put_back"):
+            if key in section:
+                found[key] = section[key]
+    return found
+
+
+def _device(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def write(result: dict[str, Any], out: Path, say: Say) -> None:
+    """The report's files; results.json last of the tables, as it is what others are told by."""
+    write_text(out / "results.csv", tables.as_csv(result))
+    write_text(out / "results.md", tables.as_markdown(result))
+    write_text(out / "results.json", tables.as_json(result))
+    try:
+        written = figures.draw(result, out)
+    except ValueError as error:
+        written = []
+        say(str(error))
+    say(f"wrote {', '.join(str(out / name) for name in ('results.json', 'results.csv', 'results.md'))}")
+    if written:
+        say(f"wrote {', '.join(map(str, written))}")
+    for name, found in result["methods"].items():
+        if found.get("known_pixels_put_back"):
+            say(f"{name}: known pixels were a little off in {found['known_pixels_put_back']:,} completions, put back")

@@ -1,0 +1,167 @@
+"""The report as files: JSON for programs, CSV in long form, Markdown for people."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from condvae.evaluation.plan import COLUMNS, IMPORTANCE_SAMPLES, MIXTURE
+from condvae.evaluation.summary import ALL
+
+
+class Metric(NamedTuple):
+    """How a metric is shown."""
+
+    title: str
+    digits: int = 4
+    percent: bool = False
+
+
+TABLES: dict[str, Metric] = {
+    "fid": Metric("FID, less is better", 2),
+    "kid": Metric("KID, less is better (the error is the spread over subsets)"),
+    "p_ids": Metric("P-IDS, more is better", 1, percent=True),
+    "u_ids": Metric("U-IDS, more is better", 1, percent=True),
+    "lpips_gt": Metric("LPIPS-GT, min over K, less is better"),
+    "lpips_diversity": Metric("LPIPS diversity, mean over disjoint pairs"),
+    "best_mse": Metric("MSE of the best of K, white being 1, less is better", 5),
+    "psnr_of_mean": Metric("PSNR of the mean of the completions, dB, more is better", 2),
+    "ssim_of_mean": Metric("SSIM of the mean of the completions, more is better"),
+    "leaning@white": Metric("Leaning, white projections: above 0 overconfident, below underconfident", 3),
+    "leaning@smooth": Metric("Leaning, smooth projections", 3),
+    "bits_per_dim": Metric("Bits per dimension of 8-bit images, the VAE alone (-ELBO)"),
+    "bits_per_dim_native": Metric("Bits per dimension under the VAE's own likelihood"),
+    "forward_kl_nats_per_dim": Metric("Forward KL, nats per dimension"),
+    "unknown_bits_per_dim": Metric("Bits per hidden dimension of 8-bit images (-ELBO)"),
+    f"unknown_bits_per_dim@{IMPORTANCE_SAMPLES}": Metric(
+        f"Bits per hidden dimension of 8-bit images, {IMPORTANCE_SAMPLES} importance samples"
+    ),
+    "unknown_bits_per_dim_native": Metric("Bits per hidden dimension under the model's own likelihood (-ELBO)"),
+    f"unknown_bits_per_dim_native@{IMPORTANCE_SAMPLES}": Metric(
+        f"Bits per hidden dimension under its own likelihood, {IMPORTANCE_SAMPLES} importance samples"
+    ),
+}
+"""A table for each, in this order: rows are methods, columns bins and their mixture."""
+CURVES = {
+    "lpips_gt": "LPIPS-GT in the mixture, by the number of completions",
+    "fwv": "Faithfulness-weighted variance in the mixture, by sigma",
+}
+"""Metrics with a parameter: a table of their mixtures."""
+
+
+def as_json(result: Mapping[str, Any]) -> str:
+    """Lists of numbers on one line: curves have many."""
+    text = json.dumps(result, indent=1, allow_nan=False)
+    return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers[0]).replace(",", ", "), text) + "\n"
+
+
+def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | None, float | None]]:
+    """(method, metric, bin, mean, standard error), everything that was measured."""
+    for group in ("methods", "models"):
+        for name, found in result[group].items():
+            for metric, columns in found["metrics"].items():
+                for column, cell in columns.items():
+                    yield name, metric, column, cell["mean"], cell["standard_error"]
+
+
+def as_csv(result: Mapping[str, Any]) -> str:
+    """Long form; empty where there is no number."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("method", "metric", "bin", "mean", "standard_error"))
+    writer.writerows(rows(result))
+    return file.getvalue()
+
+
+def as_markdown(result: Mapping[str, Any]) -> str:
+    """The tables that a person reads."""
+    settings = result["settings"]
+    lines = [
+        "# Evaluation",
+        "",
+        f"{settings['images']:,} test images of {result['data']} completed once, {settings['deep_images']:,} of them "
+        f"{settings['k']} times, in five ranges of the hidden share; seed {settings['seed']}. Means ± standard errors "
+        "over images. " + _made_by(result),
+        "",
+    ]
+    everything = {**result["methods"], **result["models"]}
+    for name, metric in TABLES.items():
+        having = {method: found["metrics"][name] for method, found in everything.items() if name in found["metrics"]}
+        if having:
+            lines += _table(metric, having)
+    for prefix, title in CURVES.items():
+        lines += _curves(prefix, title, result["methods"])
+    for kind in ("white", "smooth", "reference"):
+        lines += _verdicts(kind, result["methods"])
+    lines += _budgets(result["models"])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _made_by(result: Mapping[str, Any]) -> str:
+    versions, networks = result["versions"], result["networks"]
+    used = f", LPIPS on {networks['lpips']}" if networks.get("lpips") else ""
+    return f"condvae {versions['condvae']}, torch {versions['torch']}, {result['device']}{used}."
+
+
+def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:
+    columns = [column for column in (*COLUMNS, ALL) if any(column in found for found in having.values())]
+    body = [[name, *(_cell(found.get(column), metric) for column in columns)] for name, found in having.items()]
+    return [f"## {metric.title}", "", *_markdown(["hidden share", *columns], body), ""]
+
+
+def _cell(estimate: Mapping[str, float | None] | None, metric: Metric) -> str:
+    if estimate is None or estimate["mean"] is None:
+        return "-"
+    scale = 100 if metric.percent else 1
+    error = estimate["standard_error"]
+    text = f"{scale * estimate['mean']:.{metric.digits}f}"
+    text += "" if error is None else f" ± {scale * error:.{metric.digits}f}"
+    return text + (" %" if metric.percent else "")
+
+
+def _curves(prefix: str, title: str, methods: Mapping[str, Any]) -> list[str]:
+    having = {
+        name: {key.partition("@")[2]: cell[MIXTURE] for key, cell in found["metrics"].items() if f"{prefix}@" in key}
+        for name, found in methods.items()
+    }
+    parameters = list(dict.fromkeys(key for found in having.values() for key in found))
+    if not parameters:
+        return []
+    body = [[name, *(_cell(found.get(p), Metric(title)) for p in parameters)] for name, found in having.items()]
+    return [f"## {title}", "", *_markdown(["", *parameters], body), ""]
+
+
+def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
+    """The calibration error beside what chance alone gives, and what it comes from."""
+    having = {name: found["coverage"][kind] for name, found in methods.items() if found.get("coverage")}
+    if not having:
+        return []
+
+    def cell(found: Mapping[str, Any]) -> str:
+        # Samples that all look unlike photos are far from any reference: to TARP that is neither too sure nor unsure.
+        says = found["verdict"] if kind != "reference" or found["verdict"] == "calibrated" else "miscalibrated"
+        return f"{found['error']:.3f} (chance {found['error_by_chance']:.3f}) {says}"
+
+    body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
+    what = "LPIPS to references (TARP)" if kind == "reference" else f"{kind} projections"
+    return [f"## Calibration error, {what}, less is better", "", *_markdown(["hidden share", *COLUMNS], body), ""]
+
+
+def _budgets(models: Mapping[str, Any]) -> list[str]:
+    if not models:
+        return []
+    body = []
+    for name, found in models.items():
+        minutes = "; ".join(f"{part} {spent:g}" for part, spent in found["training_minutes"].items())
+        device = found["record"].get("device", "")
+        body.append([name, f"{found['parameters']:,}", found["likelihood"], minutes or "not recorded", str(device)])
+    return ["## Models", "", *_markdown(["", "weights", "likelihood", "minutes of training", "on"], body), ""]
+
+
+def _markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+    return [line(head), "|" + "---|" * len(head), *map(line, body)]

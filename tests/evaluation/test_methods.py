@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import torch
+from evaluation_runs import FACES, small_subject
+from models import images, small_conditional, some_known
+
+from condvae.data import open_data
+from condvae.evaluation import Method, baselines, judged, settings_of
+from condvae.evaluation.methods import check_names, even_chunk, observe, slug_of
+from condvae.evaluation.plan import digest_of
+from condvae.observe import Observation
+from condvae.pixels import to_uint8
+
+
+@pytest.mark.parametrize("k", [1, 3, 50, 64, 65, 100, 200])
+def test_chunks_are_full(k: int) -> None:
+    chunk = even_chunk(k, 64)
+    assert chunk <= 64
+    assert chunk % k == 0 if k <= chunk else -(-k // chunk) * chunk - k < -(-k // chunk)
+
+
+def test_a_completion_depends_on_the_place_of_its_image_and_not_on_its_company() -> None:
+    data, subject = open_data(FACES), small_subject()
+    truth = data.test.take(np.arange(6)).images
+    known = torch.rand(6, 1, 32, 32, generator=torch.Generator().manual_seed(0)) < 0.5
+    for method in (*settings_of(subject, ["1"], ["mean"], k=3), *baselines(["random"], data)):
+        everything = method.complete(observe(truth, known), 3, seed=0, hole=1, places=np.arange(10, 16))
+        some = method.complete(observe(truth[[4, 1]], known[[4, 1]]), 3, seed=0, hole=1, places=np.array([14, 11]))
+        assert (some.int() - everything[[4, 1]].int()).abs().max() <= 1  # rounding
+        for seed, hole, places in ((1, 1, [14, 11]), (0, 2, [14, 11]), (0, 1, [4, 1])):
+            other = method.complete(
+                observe(truth[[4, 1]], known[[4, 1]]), 3, seed=seed, hole=hole, places=np.array(places)
+            )
+            assert (some != other).float().mean() > 0.1
+
+
+def test_identities_tell_settings_and_data_apart() -> None:
+    data, subject = open_data(FACES), small_subject()
+    ours = settings_of(subject, ["1", "0.5", "1"], ["mean", "sample"], k=3)
+    assert [method.name for method in ours] == [
+        *("small, t 1", "small, t 1, sample pixels", "small, t 0.5", "small, t 0.5, sample pixels")
+    ]
+    fillers = baselines(["mean", "random", "nearest", "harmonic", "mean"], data)
+    assert len(fillers) == 4
+    assert len({method.identity for method in (*ours, *fillers)}) == 8
+    with torch.no_grad():
+        next(subject.model.partial.parameters())[0] += 1e-6
+    assert digest_of(subject.model) != subject.identity
+    fewer = open_data(FACES, validation=30)
+    assert baselines(["mean"], fewer)[0].identity != fillers[0].identity
+
+
+def test_a_model_for_something_else_is_refused() -> None:
+    model = small_conditional()
+    assert judged(model, "tiny").notes["training_minutes"] == {}
+    from condvae import ConditionalVAE, PartialConfig
+
+    edges = ConditionalVAE(model.artifact, PartialConfig(channels=1))
+    with pytest.raises(ValueError, match="tiny was not trained to complete images"):
+        judged(edges, "tiny")
+    with pytest.raises(ValueError, match="unknown method 'median'"):
+        baselines(["median"], open_data(FACES))
+
+
+class Named:
+    varies = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def complete(self, observation: Observation, k: int, seed: int) -> torch.Tensor:
+        raise AssertionError("is not asked")
+
+
+def test_names_become_files_and_must_differ_as_such() -> None:
+    assert slug_of("faces64, t 8:0.9,16:0.7") == "faces64-t-8-0.9-16-0.7"
+    assert slug_of("../x") == "x"
+    check_names([Method.of(Named("a")), Method.of(Named("b"))])
+    with pytest.raises(ValueError, match="two methods are called 'a b' and 'A, b'"):
+        check_names([Method.of(Named("a b")), Method.of(Named("A, b"))])
+
+
+def test_completers_are_shown_what_is_known_and_no_more() -> None:
+    x, known = to_uint8(images(2)), some_known(2)
+    seen = observe(x, known)
+    other = observe(torch.where(known, x, 7), known)
+    assert torch.equal(seen.y, other.y)
+    assert seen.pixels is not None and other.pixels is not None
+    assert torch.equal(torch.where(known, seen.pixels, 0), torch.where(known, other.pixels, 0))
+    assert torch.equal(seen.pixels, other.pixels)
