@@ -1,7 +1,9 @@
-"""Contact sheets of a face model, to look at: test faces of different people with freeform holes of all five sizes,
-with boxes over eyes and mouth, with a half hidden, and a few of which nothing is known. Those in the README are of
+"""Contact sheets of a completion model, to look at: test images of different people or classes with freeform holes of
+all five sizes, with boxes where faces have eyes and mouth, with a half hidden, and a few of which nothing is known.
+Those in the README and in docs/results.md are of
 
-    python recipes/faces64_sheets.py --data lfw64.zip --images 6 --format webp --out docs/faces64
+    python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/faces64
+    python recipes/sheets.py --model cifar10 --data cifar10 --images 5 --format webp --out out/cifar10
 """
 
 import sys
@@ -25,7 +27,7 @@ from condvae.temperature import parse
 from condvae.train.evaluation import spread
 
 EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
-"""Boxes x, y, width, height in aligned faces of 64 x 64."""
+"""Boxes x, y, width, height in 64ths of an image, as aligned faces have them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +35,13 @@ class Options:
     """Draw the sheets."""
 
     data: Path
-    """Aligned faces of 64 x 64 with test images, such as lfw64.zip."""
+    """Data with test images, such as lfw64.zip."""
     model: str = "faces64"
     """A conditional model, by name or file."""
-    out: Path = Path("out/faces64")
+    out: Path = Path("out/sheets")
     """Folder for the sheets freeform, boxes, halves and nothing."""
     images: int = 24
-    """Test images of as many people, evenly over all."""
+    """Test images of as many labels, evenly over all."""
     format: Literal["png", "webp"] = "png"
     """Of the sheets."""
     n: int = 8
@@ -52,11 +54,12 @@ class Options:
 def main(options: Options) -> None:
     model = weights.load_conditional(options.model)
     temperature = parse(options.temperature, model.artifact.config)
-    test = open_data(options.data, size=64).test
+    size = model.artifact.config.image_size
+    test = open_data(options.data, size=size).test
     first_of_each = np.arange(len(test)) if test.labels is None else np.unique(test.labels[test.rows], True)[1]
     x = test.take(np.sort(first_of_each)[spread(len(first_of_each), options.images)]).batch().x
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, known in regions(len(x), options.seed).items():
+    for name, known in regions(len(x), size, options.seed).items():
         images = x[: len(known)]
         observation = model.observe(images, known)
         made = completions(model, observation, options.n, seed=options.seed, temperature=temperature)
@@ -65,15 +68,15 @@ def main(options: Options) -> None:
         print(f"wrote {sheet}")
 
 
-def regions(n: int, seed: int) -> dict[str, Tensor]:
-    """[n, 1, 64, 64] bool by the name of the sheet, True where observed; the kinds take turns."""
-    freeform = torch.cat([known_in_bin(HOLE_BINS[i % 5], n, 64, seed=seed)[i : i + 1] for i in range(n)])
-    boxes, halves = torch.ones(2, n, 1, 64, 64, dtype=torch.bool)
+def regions(n: int, size: int, seed: int) -> dict[str, Tensor]:
+    """[n, 1, size, size] bool by the name of the sheet, True where observed; the kinds take turns."""
+    freeform = torch.cat([known_in_bin(HOLE_BINS[i % 5], n, size, seed=seed)[i : i + 1] for i in range(n)])
+    boxes, halves = torch.ones(2, n, 1, size, size, dtype=torch.bool)
     for i in range(n):
-        x, y, width, height = (EYES, MOUTH)[i % 2]
+        x, y, width, height = (part * size // 64 for part in (EYES, MOUTH)[i % 2])
         boxes[i, :, y : y + height, x : x + width] = False
         side = halves[i] if i % 4 < 2 else halves[i].mT
-        side[..., slice(32, 64) if i % 2 else slice(0, 32)] = False
+        side[..., slice(size // 2, size) if i % 2 else slice(0, size // 2)] = False
     return {"freeform": freeform, "boxes": boxes, "halves": halves, "nothing": torch.zeros_like(boxes[:4])}
 
 
@@ -81,5 +84,5 @@ if __name__ == "__main__":
     try:
         main(tyro.cli(Options, description=__doc__))
     except (ValueError, OSError) as error:
-        print(f"faces64_sheets: {error}", file=sys.stderr)
+        print(f"sheets: {error}", file=sys.stderr)
         sys.exit(2)

@@ -20,7 +20,8 @@ class TrainingOptions:
 
     data: tuple[Path, ...]
     """Images: a folder or zip of image files, a pack with dataset.json, or a standard layout (CIFAR-10 batches, .npy,
-    .npz, Chest X-ray 14, pix2pix pairs, SVHN, idx). Several are joined."""
+    .npz, Chest X-ray 14, pix2pix pairs, SVHN, idx), or cifar10 once `condvae fetch cifar10` got it. Several are
+    joined."""
     out: Path
     """Run folder: log, checkpoints, contact sheets and the finished model.safetensors."""
     preset: str | None = None
@@ -196,10 +197,10 @@ class PretrainOptions(TrainingOptions):
 
     preset: str | None = None
     """Defaults by name; other options given override them: cifar10, imagenet32, imagenet64, ffhq256, xray256 (as
-    published), small32, small64, small128, faces64 (ours), demo."""
+    published), small32, small64, small128, faces64, cifar10-small (ours), demo."""
     network: str = "small32"
-    """A network by name (tiny, demo32, small32, small64, small128, faces64; cifar10, imagenet32, imagenet64, ffhq256,
-    ffhq1024, xray256), or a JSON file of one."""
+    """A network by name (tiny, demo32, small32, small64, small128, faces64, cifar10-small; cifar10, imagenet32,
+    imagenet64, ffhq256, ffhq1024, xray256), or a JSON file of one."""
     bits: Literal[5, 8] | None = None
     """Bits per channel that the likelihood accounts for. Default: the network's."""
     normalise: Literal["auto", "data", "network"] = "auto"
@@ -219,7 +220,7 @@ class ConditionOptions(TrainingOptions):
     preset: str | None = None
     """Defaults by name; other options given override them. The paper's: ipa-cifar10, ipa-r-cifar10, scratch-cifar10,
     transfer-cifar10, ipa-imagenet64, ipa-r-imagenet64, scratch-imagenet64, ipa-ffhq256, ipa-r-ffhq256, scratch-edges,
-    transfer-edges, ipa-xray256. Ours: small32, small64, small128, faces64,
+    transfer-edges, ipa-xray256. Ours: small32, small64, small128, faces64, cifar10-small,
     demo."""
     artifact: Path | None = None
     """The pretrained VAE, frozen: a file or run folder of `condvae pretrain` or `condvae import`, or a name such as

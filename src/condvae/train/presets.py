@@ -25,14 +25,16 @@ PRETRAIN: dict[str, dict[str, Any]] = {
     "small64": {**_SMALL, "network": "small64", "lr": 1e-3, "batch": 128},
     "small128": {**_SMALL, "network": "small128", "lr": 1e-3, "batch": 64},
     "faces64": {**_SMALL, "network": "faces64", "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300},
+    "cifar10-small": {**_SMALL, "network": "cifar10-small", "lr": 1e-3, "batch": 128},
     "demo": {**_SMALL, "network": "demo32", "lr": 5e-3, "batch": 16, "warm_up": 30, "clip": 20.0, "ema": 0.98},
 }
 
 _PATCHES = ("patches",)
 # Freeform holes of every size equally often (by themselves four in five hide more than 80 % at 64 x 64), and the holes
 # that people draw.
+_FIVE_SIZES = tuple(f"freeform,low={low / 10},high={(low + 2) / 10}" for low in (0, 2, 4, 6, 8))
 _ALL_KINDS = (
-    *(f"freeform,low={low / 10},high={(low + 2) / 10}" for low in (0, 2, 4, 6, 8)),
+    *_FIVE_SIZES,
     "boxes,least=0.15,largest=0.75,hidden=0.8,weight=2",
     "halves,weight=1.5",
     "patches",
@@ -59,6 +61,7 @@ CONDITION: dict[str, dict[str, Any]] = {
     "faces64": {
         **_SMALL, "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300, "form": "relative", "observe": _ALL_KINDS,
     },
+    "cifar10-small": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _FIVE_SIZES},
     "demo": {
         **_SMALL, "lr": 5e-3, "batch": 16, "warm_up": 30, "clip": 20.0, "ema": 0.98, "form": "relative",
         "observe": ("boxes,hidden=0.6,weight=2", "halves"),

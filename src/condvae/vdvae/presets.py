@@ -89,6 +89,14 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 192, 48, 2, 3),
         (1, 192, 48, 1, 1),
     ],
+    # The embedded model cifar10's, within 5 MiB: no latents at 32 x 32, which cost half the speed.
+    "cifar10-small": [
+        (32, 48, 32, 2, 2, 0),
+        (16, 96, 32, 3, 9),
+        (8, 112, 32, 3, 5),
+        (4, 112, 32, 2, 3),
+        (1, 112, 32, 1, 1),
+    ],
     "small128": [
         (128, 32, 32, 2, 2, 0),
         (64, 64, 32, 2, 2),
@@ -124,6 +132,7 @@ _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     "demo32": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1), "latent_channels": 8},
     # Nor does a quarter of an hour buy the grain: bits spent on it are missing where faces are decided.
     "faces64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1)},
+    "cifar10-small": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.07)},
 }
 
 PRESETS = tuple(sorted(_TABLES))

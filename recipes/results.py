@@ -1,0 +1,232 @@
+r"""Fill the tables of docs/results.md from the raw numbers beside it; the words between them are written by hand.
+
+    condvae fetch metrics && condvae fetch cifar10
+    condvae evaluate cifar10 --data cifar10 --temperature 1 0.85 --images 10000 --precision fast --out out/cifar10
+    condvae evaluate faces64 --data lfw64.zip --temperature 1 0.85 --deep-images 300 --precision fast --out out/faces64
+    python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100 --points 6
+    python benchmarks/measuring.py --data cifar10 --out out/measuring.json
+    python recipes/results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
+        --curve out/curve/curve.json --measuring out/measuring.json
+
+Without options the page is filled from the numbers that lie there already.
+"""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tyro
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+BINS = ("0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1")
+MIXTURE = "mixture"
+TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class Published(NamedTuple):
+    """A row of the paper's tab:results-completion on CIFAR-10, and its GPU-hours from tab:exp-details."""
+
+    method: str
+    fid: float
+    p_ids: float
+    lpips_gt: float
+    hours: int
+    weights: str
+    """Trained ones, in millions."""
+
+
+PAPER = (
+    Published("ANP", 30.03, 5.86, 0.0447, 33, "11.5"),
+    Published("CE", 21.92, 4.77, 0.0628, 14, "34"),
+    Published("RFR", 44.35, 2.76, 0.0883, 450, "31"),
+    Published("PIC", 14.73, 5.95, 0.0332, 430, "9"),
+    Published("CoModGAN", 9.65, 11.59, 0.0326, 268, "82"),
+    Published("IPA-R", 19.21, 8.56, 0.0330, 83, "18"),
+    Published("IPA", 10.50, 13.24, 0.0262, 115, "18"),
+    Published("IPA, t = 0.85", 8.61, 14.19, 0.0263, 115, "18"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Take in new numbers, and fill the tables."""
+
+    cifar10: Path | None = None
+    faces64: Path | None = None
+    """results.json of `condvae evaluate`."""
+    curve: Path | None = None
+    """curve.json of recipes/training_curve.py."""
+    measuring: Path | None = None
+    """JSON of benchmarks/measuring.py."""
+    page: Path = PAGE
+
+
+def main(options: Options) -> None:
+    folder = options.page.with_suffix("")
+    new = {name: getattr(options, name) for name in ("cifar10", "faces64", "curve", "measuring")}
+    for name, path in new.items():
+        if path is not None:
+            json.loads(path.read_text())
+            shutil.copyfile(path, folder / f"{name}.json")
+    options.page.write_text(filled(options.page.read_text(), folder))
+
+
+def filled(page: str, folder: Path) -> str:
+    """The page with its tables made anew."""
+    tables = all_tables({path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")})
+    asked = [match[2] for match in TABLE.finditer(page)]
+    if unknown := sorted(set(asked) ^ set(tables)):
+        raise ValueError(f"the page and the recipe disagree about the tables {', '.join(unknown)}")
+    return TABLE.sub(lambda match: f"{match[1]}{tables[match[2]]}{match[3]}", page)
+
+
+def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
+    tables = {"paper": beside_the_paper(raw["cifar10"]), "curve": of_curve(raw["curve"])}
+    tables["speed"] = of_speed(raw["measuring"])
+    for data in ("cifar10", "faces64"):
+        methods, (model,) = raw[data]["methods"], raw[data]["models"].values()
+        for metric, digits in (("fid", 1), ("p_ids", 1), ("lpips_gt", 4), ("lpips_diversity", 4)):
+            tables[f"{data}-{metric}"] = by_bin(methods, metric, digits, best=max if metric == "p_ids" else min)
+        tables[f"{data}-coverage"] = of_coverage(methods)
+        tables[f"{data}-pixels"] = of_mixture(methods)
+        tables[f"{data}-bounds"] = of_bounds(model)
+    return tables
+
+
+def beside_the_paper(result: Mapping[str, Any]) -> str:
+    """Our mixture of bins, and the paper's."""
+    rows = []
+    minutes = sum(next(iter(result["models"].values()))["training_minutes"].values())
+    for name, found in result["methods"].items():
+        cells = [found["metrics"][metric][MIXTURE] for metric in ("fid", "p_ids", "lpips_gt")]
+        spent = f"{minutes:.1f} GPU-minutes, VAE included" if "temperature" in found else "none"
+        rows.append([name, estimate(cells[0], 1), percent(cells[1]), estimate(cells[2], 4), spent])
+    for row in PAPER:
+        spent = f"{row.hours} GPU-hours" + (", after the VAE" if row.method.startswith("IPA") else "")
+        rows.append([f"*paper: {row.method}*", f"{row.fid:.2f}", f"{row.p_ids:.2f}", short(row.lpips_gt, 4), spent])
+    return markdown(["", "FID", "P-IDS, %", "LPIPS-GT", "training"], rows)
+
+
+def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -> str:
+    """One metric: the best of each column in bold, but for diversity, of which there is no best."""
+    columns = (*BINS, MIXTURE)
+    scale = 100 if metric == "p_ids" else 1
+    rows = []
+    for name, found in methods.items():
+        cells = [name]
+        for column in columns:
+            mean = found["metrics"][metric][column]["mean"]
+            top = best(other["metrics"][metric][column]["mean"] for other in methods.values())
+            text = short(scale * mean, digits)
+            cells.append(f"**{text}**" if mean == top and metric != "lpips_diversity" else text)
+        rows.append(cells)
+    errors = [
+        max(found["metrics"][metric][column]["standard_error"] for found in methods.values()) for column in columns
+    ]
+    rows.append(["*largest standard error*", *(short(scale * error, digits + (scale == 1)) for error in errors)])
+    return markdown(["hidden share", *columns], rows)
+
+
+def of_coverage(methods: Mapping[str, Any]) -> str:
+    """Calibration errors in the mixture beside what chance gives, and to which side projections lean."""
+    rows = []
+    for name, found in methods.items():
+        cells = [name]
+        for kind in ("white", "smooth", "reference"):
+            one = found["coverage"][kind][MIXTURE]
+            cells.append(f"{short(one['error'], 3)} ({short(one['error_by_chance'], 3)})")
+        for kind in ("white", "smooth"):
+            cells.append(estimate(found["coverage"][kind][MIXTURE]["leaning"], 2))
+        rows.append(cells)
+    head = ["calibration error (by chance)", "white projections", "smooth projections", "LPIPS to references"]
+    return markdown([*head, "leaning, white", "leaning, smooth"], rows)
+
+
+def of_mixture(methods: Mapping[str, Any]) -> str:
+    """Everything else, in the mixture of bins."""
+    shown = (
+        ("KID x 1000", "kid", 1, 1000),
+        ("U-IDS, %", "u_ids", 1, 100),
+        ("FWV, sigma .1", "fwv@0.1", 3, 1),
+        ("FWV, .2", "fwv@0.2", 2, 1),
+        ("FWV, .5", "fwv@0.5", 2, 1),
+        ("best MSE x 1000", "best_mse", 1, 1000),
+        ("PSNR", "psnr_of_mean", 1, 1),
+        ("SSIM", "ssim_of_mean", 3, 1),
+        ("LPIPS-GT, K = 10", "lpips_gt@10", 4, 1),
+        ("K = 1", "lpips_gt@1", 4, 1),
+    )
+    rows = []
+    for name, found in methods.items():
+        cells = [short(scale * found["metrics"][metric][MIXTURE]["mean"], digits) for _, metric, digits, scale in shown]
+        rows.append([name, *cells])
+    return markdown(["", *(title for title, *_ in shown)], rows)
+
+
+def of_bounds(model: Mapping[str, Any]) -> str:
+    found = model["metrics"]
+    names = {
+        "forward KL, nats per dimension": "forward_kl_nats_per_dim",
+        "bits per hidden dimension of 8-bit images, ELBO": "unknown_bits_per_dim",
+        "the same, 16 importance samples": "unknown_bits_per_dim@16",
+    }
+    rows = [
+        [title, *(short(found[name][column]["mean"], 4 if "kl" in name else 3) for column in (*BINS, MIXTURE))]
+        for title, name in names.items()
+    ]
+    return markdown(["hidden share", *BINS, MIXTURE], rows)
+
+
+def of_curve(curve: Mapping[str, Any]) -> str:
+    points = curve["points"]
+    minutes = ["minutes of the partial encoder", *(f"{point['minutes']:.2f}" for point in points[:-1]), "finished"]
+    distances = ["LPIPS-GT", *(short(point["lpips_gt"], 4) for point in points)]
+    return markdown(minutes, [distances])
+
+
+def of_speed(measured: Mapping[str, Any]) -> str:
+    gt, inception = measured["lpips_gt"], measured["inception"]
+    first = f"{gt['one_bin_s']:.2f} s (first call {gt['first_call_s']:.1f} s)"
+    plain = "; ".join(
+        f"{times:,.0f} ({name.replace('_', ' ')}, plain: {gt['reference_one_bin_s'][name]:,.0f} s)"
+        for name, times in gt["times_the_reference"].items()
+    )
+    fast, exact = (f"{inception[f'{precision}_per_s']:,} images/s" for precision in ("fast", "exact"))
+    rows = [
+        [f"LPIPS-GT, {gt['images']} images, K = {gt['k']}, drawing included, one bin", first, "under 60 s", plain],
+        ["the same, all five bins", f"{gt['five_bins_s']:.1f} s", "", ""],
+        ["Inception features, fast", fast, "1,500 images/s", f"{inception['times_the_exact']:.1f}"],
+        ["Inception features, exact", exact, "", "1"],
+    ]
+    return markdown([measured["device"], "measured", "wanted", "times the reference"], rows)
+
+
+def estimate(cell: Mapping[str, float], digits: int) -> str:
+    return f"{short(cell['mean'], digits)} ± {short(cell['standard_error'], digits)}"
+
+
+def percent(cell: Mapping[str, float]) -> str:
+    return f"{100 * cell['mean']:.1f} ± {100 * cell['standard_error']:.1f}"
+
+
+def short(value: float, digits: int) -> str:
+    """.0123 for 0.0123, as the paper writes it."""
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options, description=__doc__))
+    except (ValueError, OSError) as error:
+        print(f"results: {error}", file=sys.stderr)
+        sys.exit(2)

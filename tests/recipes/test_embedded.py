@@ -1,0 +1,85 @@
+"""The embedded models' recipe, sheets and demo, on a few real faces."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from condvae import ConditionalVAE, load
+from condvae.weights import describe
+
+ROOT = Path(__file__).parents[2]
+FACES = sorted((ROOT / "tests" / "data" / "faces64").iterdir())
+
+
+def run(recipe: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "recipes" / recipe, *arguments]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def pack(folder: Path) -> Path:
+    for i, face in enumerate(FACES):
+        split = folder / ("test" if i < 2 else "train")
+        split.mkdir(parents=True, exist_ok=True)
+        shutil.copy(face, split)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["faces64", "cifar10"])
+def test_the_recipe_trains_both_stages_and_writes_a_half_precision_file_with_both_records(
+    name: str, tmp_path: Path
+) -> None:
+    data = pack(tmp_path / "faces") if name == "faces64" else ROOT / "tests" / "data" / "faces32.zip"
+    words = ("--steps", "1", "--batch", "2", "--held-out", "2")
+    done = run("embedded.py", name, "--data", data, "--out", tmp_path / "out", *words)
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "out" / f"{name}.safetensors"
+    model, shipped = load(file), load(name)
+    assert isinstance(model, ConditionalVAE) and isinstance(shipped, ConditionalVAE)
+    assert file.stat().st_size <= (14 if name == "faces64" else 5) * 2**20
+    record = describe(file).record
+    assert (record["task"], record["artifact"]["task"]) == ("train", "pretrain")
+    assert model.artifact.config.stages == shipped.artifact.config.stages
+    assert model.artifact.config.likelihood == shipped.artifact.config.likelihood
+    assert (model.partial_config, model.process) == (shipped.partial_config, shipped.process)
+    settings = {"batch", "lr", "schedule", "final_lr", "beta2", "ema", "clip", "skip_above", "preset", "seed"}
+    for made, ours in ((record, describe(name).record), (record["artifact"], describe(name).record["artifact"])):
+        differing = {key for key in settings if made["options"].get(key) != ours["options"].get(key)}
+        assert differing == {"batch"}
+
+
+def test_the_sheets_are_drawn(tmp_path: Path) -> None:
+    words = ("--images", "2", "--n", "2", "--out", tmp_path / "out")
+    done = run("sheets.py", "--data", pack(tmp_path / "faces"), *words)
+    assert done.returncode == 0, done.stderr
+    for name in ("freeform", "boxes", "halves", "nothing"):
+        with Image.open(tmp_path / "out" / f"{name}.png") as sheet:
+            assert sheet.size == (6 * 132 + 4, 2 * 132 + 22)
+
+
+def test_the_demo_completes_photos(tmp_path: Path) -> None:
+    done = run("demo.py", "--out", tmp_path, "--n", "3")
+    assert done.returncode == 0, done.stderr
+    assert "8 photos, 3 completions" in done.stdout
+    with Image.open(tmp_path / "completions.png") as sheet:
+        assert sheet.size == (7 * 132 + 4, 8 * 132 + 22)
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    cases: list[tuple[str, list[str | Path], str]] = [
+        ("embedded.py", ["cifar10", "--data", tmp_path / "none.zip", "--out", tmp_path / "out"], "does not exist"),
+        ("sheets.py", ["--data", tmp_path / "none.zip", "--out", tmp_path / "out"], "does not exist"),
+        ("demo.py", ["--faces", tmp_path / "empty", "--out", tmp_path / "out"], "holds no .jpg"),
+        ("demo.py", ["--faces", tmp_path / "none", "--out", tmp_path / "out"], "none"),
+        ("demo.py", ["--model", "faces46", "--out", tmp_path / "out"], "faces64"),
+    ]
+    for recipe, words, message in cases:
+        done = run(recipe, *words)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
