@@ -1,0 +1,159 @@
+"""How fast a model is measured: LPIPS-GT with its K completions drawn, and Inception's features.
+
+    python benchmarks/measuring.py --data cifar10
+
+References, in the same run: for LPIPS-GT, plain torch operations in float32 that encode y for every completion, and
+LPIPS of pairs of images; each completion by itself, or all K of an image at once. For Inception, the exact network.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import tyro
+from torch import Tensor
+
+from condvae import weights
+from condvae.data import ImageSet, open_data
+from condvae.metrics import HOLE_BINS, LPIPS, Inception, known_in_bin, sample_distances
+from condvae.metrics.fid import Moments, frechet_distance
+from condvae.partial import ConditionalVAE
+from condvae.pixels import from_uint8, to_uint8
+from condvae.sample import sample_conditional, seeds_from
+from condvae.sampler import Sampler
+from condvae.train.evaluation import spread
+from condvae.train.world import join
+
+PRECISIONS: tuple[Literal["exact"], Literal["fast"]] = ("exact", "fast")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure."""
+
+    data: Path
+    """Test images of the model's size."""
+    model: str = "cifar10"
+    images: int = 500
+    k: int = 100
+    together: int = 50
+    """Images whose completions are drawn in one call."""
+    features: int = 4096
+    """Images for Inception."""
+    reference_images: int = 2
+    """Images that the references are timed on."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    lpips: Path | None = None
+    inception: Path | None = None
+    """Files of the networks; the fetched ones if not given."""
+    out: Path | None = None
+    """JSON file for all numbers."""
+
+
+def main(options: Options) -> None:
+    with join(options.device) as world:
+        device = world.device
+        test = open_data(options.data).test
+        model = weights.load_conditional(options.model).to(device)
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+        result: dict[str, Any] = {"device": name, "torch": torch.__version__, "model": options.model}
+        result["lpips_gt"] = lpips_gt(model, test, LPIPS.load(options.lpips).to(device), options)
+        result["inception"] = inception(test, options, device)
+    print(json.dumps(result, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Options) -> dict[str, Any]:
+    """Seconds for LPIPS-GT, completions included."""
+    device = lpips.device
+    x = from_uint8(take(test, options.images).to(device))
+    size = test.size
+    known = [known_in_bin(hole, len(x), size, seed=0).to(device) for hole in HOLE_BINS]
+    sampler = Sampler(model, precision="auto" if device.type == "cuda" else "fp32", chunk=2 * options.k)
+
+    def ours(hole: Tensor) -> float:
+        closest = []
+        for first in range(0, len(x), options.together):
+            some = slice(first, first + options.together)
+            made = sampler(model.observe(x[some], hole[some]), options.k, seed=first)
+            closest.append(sample_distances(lpips, x[some], made).closest())
+        return float(torch.cat(closest).mean())
+
+    def plain(hole: Tensor, together: int) -> float:
+        closest = []
+        for i in range(min(options.reference_images, len(x))):
+            truth, distances = to_uint8(x[i : i + 1]), []
+            for k in range(0, options.k, together):
+                copies = min(together, options.k - k)
+                observation = model.observe(
+                    x[i : i + 1].expand(copies, -1, -1, -1), hole[i : i + 1].expand(copies, -1, -1, -1)
+                )
+                noise = seeds_from(0, copies, observations=[i], first=k)
+                images = sample_conditional(model, observation, noise=noise, pixels="mean").images
+                distances.append(lpips(truth.expand(copies, -1, -1, -1), to_uint8(observation.paste(images))))
+            closest.append(torch.cat(distances).min())
+        return float(torch.stack(closest).mean())
+
+    first = seconds(lambda: ours(known[0]), device)
+    each = [seconds(lambda hole=hole: ours(hole), device) for hole in known]  # type: ignore[misc]
+    scale, one = len(x) / min(options.reference_images, len(x)), float(np.mean(each))
+    references = {}
+    for name, together in (("one_by_one", 1), ("k_at_once", options.k)):
+        seconds(lambda together=together: plain(known[0], together), device)  # type: ignore[misc]
+        references[name] = scale * seconds(lambda together=together: plain(known[2], together), device)  # type: ignore[misc]
+    return {
+        "images": len(x),
+        "k": options.k,
+        "first_call_s": round(first, 2),
+        "one_bin_s": round(one, 3),
+        "five_bins_s": round(sum(each), 3),
+        "completions_per_s": round(len(HOLE_BINS) * len(x) * options.k / sum(each)),
+        "reference_one_bin_s": {name: round(took, 1) for name, took in references.items()},
+        "times_the_reference": {name: round(took / one, 1) for name, took in references.items()},
+    }
+
+
+def inception(test: ImageSet, options: Options, device: torch.device) -> dict[str, Any]:
+    """Images per second, and what the fast features cost in exactness."""
+    images = take(test, options.features).to(device)
+    rates, found = {}, {}
+    for precision in PRECISIONS:
+        network = Inception.load(options.inception, precision=precision).to(device)
+        network.features(images[:256])
+        box: list[Tensor] = []
+        took = seconds(lambda box=box, network=network: box.append(network.features(images)), device)  # type: ignore[misc]
+        rates[precision], found[precision] = len(images) / took, box[0]
+    exact, fast = found["exact"].double(), found["fast"].double()
+    return {
+        "images": len(images),
+        "exact_per_s": round(rates["exact"]),
+        "fast_per_s": round(rates["fast"]),
+        "times_the_exact": round(rates["fast"] / rates["exact"], 2),
+        "relative_error_of_fast": float((fast - exact).norm() / exact.norm()),
+        "fid_of_fast_to_exact": frechet_distance(Moments.of(exact), Moments.of(fast)),
+    }
+
+
+def take(test: ImageSet, n: int) -> Tensor:
+    return test.take(spread(len(test), n)).images
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    def done() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    begin = done()
+    work()
+    return done() - begin
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))
