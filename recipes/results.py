@@ -133,17 +133,16 @@ def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -
 
 
 def of_coverage(methods: Mapping[str, Any]) -> str:
-    """Calibration errors in the mixture beside what chance gives, and to which side projections lean."""
+    """Calibration errors in the mixture, and to which side projections lean."""
     rows = []
     for name, found in methods.items():
         cells = [name]
         for kind in ("white", "smooth", "reference"):
-            one = found["coverage"][kind][MIXTURE]
-            cells.append(f"{short(one['error'], 3)} ({short(one['error_by_chance'], 3)})")
+            cells.append(short(found["coverage"][kind][MIXTURE]["error"], 3))
         for kind in ("white", "smooth"):
             cells.append(estimate(found["coverage"][kind][MIXTURE]["leaning"], 2))
         rows.append(cells)
-    head = ["calibration error (by chance)", "white projections", "smooth projections", "LPIPS to references"]
+    head = ["calibration error", "white projections", "smooth projections", "LPIPS to references"]
     return markdown([*head, "leaning, white", "leaning, smooth"], rows)
 
 

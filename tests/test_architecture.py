@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "baselines": {"checks", "data", "observe", "pixels", "sample"},
     "evaluation": {
         *("baselines", "checks", "data", "lazy", "metrics", "observe", "partial", "pictures", "pixels", "sample"),
-        *("sampler", "temperature", "train", "weights"),
+        *("registry", "sampler", "temperature", "train", "weights"),
     },
     "cli": {
         *("album", "completion", "drawing", "observe", "partial", "pictures", "pixels", "train", "vdvae", "weights"),

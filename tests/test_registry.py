@@ -1,3 +1,5 @@
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,3 +59,33 @@ def test_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert registry.cache_folder() == tmp_path / ".cache" / "condvae"
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match=r"cannot be written to \(Not a directory\): give another folder by --out"):
+            registry.check_writable(folder)
+    registry.check_writable(tmp_path / "new" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_killed_calls_have_left_goes_after_an_hour(tmp_path: Path) -> None:
+    for name in (".a.1.part", ".a.2.part", ".a.3.part", ".b.1.part", "a.1.part"):
+        (tmp_path / name).mkdir() if "2" in name else (tmp_path / name).write_text("")
+        if "3" not in name:
+            os.utime(tmp_path / name, 2 * (time.time() - 7200,))
+    registry.clear_away(tmp_path, ".a.*.part")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.3.part", ".b.1.part", "a.1.part"]
+
+
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        ("npm     error\nnpm error code E404\nnpm error 404 Not Found - GET", "404 Not Found - GET"),
+        ("ERROR: one\nERROR: No matching distribution found", "No matching distribution found"),
+        ("", "it did not say why"),
+    ],
+)
+def test_what_a_client_complains_of(stderr: str, reason: str) -> None:
+    assert registry._complaint(stderr) == reason

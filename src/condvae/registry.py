@@ -3,6 +3,7 @@
 Nothing is believed: an archive is held to its SHA-256 before it is opened, and so is every file taken out of it.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from typing import TypeAlias
 
 Say: TypeAlias = Callable[[str], None]
 """Is told, in one line, what takes long."""
+_ABANDONED = 3600.0
+"""Seconds after which nobody is still writing a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,28 @@ class Part:
 def cache_folder() -> Path:
     """Where what was fetched lies unless somebody says otherwise."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "condvae"
+
+
+def check_writable(folder: Path) -> None:
+    """Raise a ValueError unless files can be written to this folder, once it is made: before anything is downloaded."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be written to ({error.strerror}): give another folder by --out") from error
+
+
+def clear_away(folder: Path, pattern: str) -> None:
+    """Remove what killed calls have left under temporary names; a younger one may be somebody's at this moment."""
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime < _ABANDONED:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
 
 
 def silent(line: str) -> None:
@@ -103,10 +129,10 @@ def _run(
 ) -> None:
     sizes = (f"{package.name} ({package.megabytes} MB)" for package in packages)
     say(f"downloading {', '.join(sizes)} with {client} ...")
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode != 0:
         raise ValueError(
-            f"{client} could not download {_names(packages)} ({_complaint(done.stderr)}): "
+            f"{client} could not download {_names(packages)} ({_complaint(done.stderr.decode(errors='replace'))}): "
             f"check the network connection, or {otherwise}"
         )
 
@@ -119,7 +145,7 @@ def _complaint(stderr: str) -> str:
     """The client's own reason: pip's last error is the shortest, npm's first with a sentence says what it is."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     pip = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
-    npm = [line.split(maxsplit=2)[2] for line in lines if line.startswith("npm ") and line.count(" ") > 3]
+    npm = [line.split(maxsplit=2)[2] for line in lines if line.startswith("npm ") and len(line.split()) > 4]
     return (pip or npm[:1] or lines or ["it did not say why"])[-1]
 
 

@@ -56,6 +56,32 @@ def batches(tmp_path: Path, faces: FaceArray) -> Path:
     return folder
 
 
+def test_what_cannot_be_written_is_said_before_anything_is_downloaded(
+    contents: Contents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    said = list[str]()
+    with pytest.raises(ValueError, match=r"cannot be written to \(Not a directory\): give another folder"):
+        fetch(tmp_path / "file" / "out", contents=contents, say=said.append)
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
+    with pytest.raises(ValueError, match=r"disk is where a disk is mounted.*: give a folder inside it"):
+        fetch(tmp_path / "disk", contents=contents, say=said.append)
+    assert not said
+
+
+def test_a_full_disk_leaves_what_was_there(
+    contents: Contents, batches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **arrays: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(ValueError, match=r"out cannot be written \(No space left on device\): make room"):
+        fetch(tmp_path / "out", source=batches, contents=contents)
+    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
+
+
 def check(folder: Path, faces: FaceArray) -> None:
     data = open_data(folder, validation=0)
     assert np.array_equal(data.train.images, faces[:400]) and np.array_equal(data.test.images, faces[400:480])

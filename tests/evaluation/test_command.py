@@ -51,6 +51,14 @@ def test_a_model_is_measured_with_the_real_networks(
     assert (out / "metrics.png").is_file()
 
 
+def test_pictures_are_not_written_among_the_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data").mkdir()
+    given = ("none", "--data", tmp_path / "data")
+    for option in ("--out", "--inputs-to"):
+        assert "would become part of the data" in failure(capsys, *given, option, tmp_path / "data" / "new" / "out")
+    assert not list((tmp_path / "data").iterdir())
+
+
 def test_inputs_are_written_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ("--images", "4", "--deep-images", "2", "--k", "2")
     run("none", "--data", FACES, *small, "--inputs-to", tmp_path / "inputs", "--out", tmp_path / "out")
@@ -73,6 +81,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         (("none", *given, *pixels, "--k", "0"), "is 0, expected a whole number from 1"),
         (("none", *given, *pixels, "--images", "10", "--deep-images", "11"), "at most as many --deep-images"),
         (("none", *given, *pixels, "--against"), "nothing to measure"),
+        (("none", *given, "--metrics", "bounds"), "nothing to measure"),
+        ((model, *given, *pixels, "--temperature", "--against"), "nothing to measure"),
         (("none", *given, *pixels, "--completions", "mine"), "expected NAME=FOLDER"),
         (("none", *given, *pixels, "--completions", f"mine={tmp_path / 'no'}"), "is not a folder of completions"),
         (("none", *given, *pixels, "--shard", "3/2"), "expected I/N"),

@@ -121,6 +121,54 @@ def test_files_that_are_not_what_they_should_be_are_refused(ready: tuple[Path, P
     refused("holds 0.3-0.4, expected 0-0.2, 0.2-0.4")
 
 
+def test_every_file_is_looked_at_before_anything_is_computed(ready: tuple[Path, Problems]) -> None:
+    folder, problems = ready
+    deep = folder / "0.2-0.4" / problems.names[problems.deep[0]]
+    second = deep / "002.png"
+    whole = second.read_bytes()
+
+    def refused(message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            CompletionFolder.open("ready", folder, problems, k=2)
+
+    Image.new("RGB", (16, 16)).save(second)
+    refused("002.png is 16 x 16 pixels, expected 32 x 32")
+    Image.fromarray(np.zeros((32, 32), np.uint16)).save(second)
+    refused("002.png has pixels of the kind I;16, expected grey or RGB of 8 bits")
+    Image.new("1", (20_000, 20_000)).save(second)
+    refused("002.png cannot be read as an image .*: make it again")
+    second.unlink()
+    second.symlink_to(folder / "nowhere")
+    refused("002.png is not a completion")
+    second.unlink()
+    second.mkdir()
+    refused("002.png is not a completion")
+    second.rmdir()
+    second.write_bytes(whole)
+    deep.rename(folder.parent / "aside")
+    array = deep.with_name(f"{deep.name}.npy")
+    for content, message in (
+        (np.zeros((2, 32, 32, 3), np.float32), r"is float32 \[2, 32, 32, 3\], expected uint8 \[K, 32, 32, 3\]"),
+        (np.zeros((2, 3, 32, 32), np.uint8), r"is uint8 \[2, 3, 32, 32\], expected uint8 \[K, 32, 32, 3\]"),
+        (np.zeros((0, 32, 32, 3), np.uint8), "cannot be read|expected uint8"),
+    ):
+        np.save(array, content)
+        refused(message)
+    with array.open("wb") as file:
+        np.savez(file, content)
+    refused("holds several arrays")
+
+
+def test_inputs_that_come_back_with_their_holes_are_no_completions(
+    ready: tuple[Path, Problems], data: Dataset, tmp_path: Path
+) -> None:
+    _, problems = ready
+    write_inputs(problems, tmp_path / "inputs", k=2)
+    method = CompletionFolder.open("untouched", tmp_path / "inputs" / "images", problems, k=2)
+    with pytest.raises(ValueError, match="is transparent in places: a completion has no holes"):
+        evaluate([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
+
+
 def shifted(path: Path, by: int) -> None:
     with Image.open(path) as picture:
         levels = np.asarray(picture).astype(np.int64)

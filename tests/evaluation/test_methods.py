@@ -76,6 +76,9 @@ def test_names_become_files_and_must_differ_as_such() -> None:
     assert slug_of("faces64, t 8:0.9,16:0.7") == "faces64-t-8-0.9-16-0.7"
     assert slug_of("../x") == "x"
     check_names([Method.of(Named("a")), Method.of(Named("b"))])
+    for name in ("", " ", "two\nlines", "x" * 300):
+        with pytest.raises(ValueError, match="give it a name of one line, at most 150 bytes"):
+            check_names([Method.of(Named(name))])
     with pytest.raises(ValueError, match="two methods are called 'a b' and 'A, b'"):
         check_names([Method.of(Named("a b")), Method.of(Named("A, b"))])
 

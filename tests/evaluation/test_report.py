@@ -1,5 +1,6 @@
 """JSON, CSV, Markdown and figures say the same."""
 
+import copy
 import csv
 import io
 import json
@@ -114,3 +115,33 @@ def test_without_matplotlib_the_report_says_how_to_get_figures(
 def test_only_a_report_is_drawn_again(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds no results\.json of an evaluation"):
         redraw(tmp_path)
+    for altered in ("{}", '{"a": {}}', '{"a": {"metrics": {"fid": {}}}}', "[]"):
+        (tmp_path / "results.json").write_text(f'{{"format": "condvae evaluation", "methods": {altered}}}')
+        if altered == "{}":
+            assert redraw(tmp_path) == []
+            continue
+        with pytest.raises(ValueError, match=r"results\.json has been altered .* call condvae evaluate"):
+            redraw(tmp_path)
+
+
+def test_names_of_methods_are_shown_as_they_are(tmp_path: Path, result: dict[str, Any]) -> None:
+    names = [r"$\frac{$", "_first", "five $", "図"]
+    methods = dict.fromkeys(names, result["methods"]["random training image"])
+    figure = figures.metrics_figure({**result, "methods": methods})
+    assert figure is not None
+    shown = [text.get_text().strip().replace(r"\$", "$") for text in figure.legends[0].get_texts()]
+    assert shown == names
+    figures.draw({**result, "methods": methods}, tmp_path)  # no warning either
+    assert (tmp_path / "metrics.png").is_file()
+
+
+def test_a_number_that_came_out_infinite_is_told(tmp_path: Path, result: dict[str, Any]) -> None:
+    from condvae.evaluation import report
+
+    broken = copy.deepcopy(result)
+    broken["methods"]["training mean"]["metrics"]["fid"]["mixture"]["mean"] = None
+    said: list[str] = []
+    report.write(broken, tmp_path, said.append)
+    assert [line for line in said if "no number" in line] == [
+        "training mean: fid came out infinite or as no number, for some image at least: shown as -"
+    ]

@@ -324,7 +324,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(tmp_path: Path, d
         with pytest.raises(ValueError, match=message):
             evaluate(methods, data, tmp_path / out, settings=SMALL, networks=given, say=_silent)
     small = open_data(FACES, size=16)
-    with pytest.raises(ValueError, match="16 x 16 x 3, small makes 32 x 32 x 3"):
+    with pytest.raises(ValueError, match="16 x 16 x 3, small makes 32 x 32 x 3: give data of its kind, or --size 32"):
         evaluate([], small, tmp_path / "new", settings=SMALL, networks=networks, models=[subject], say=_silent)
     with pytest.raises(ValueError, match="LPIPS needs 31"):
         evaluate(baselines(["mean"], small), small, tmp_path / "new", settings=SMALL, networks=networks, say=_silent)

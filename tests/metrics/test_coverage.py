@@ -73,7 +73,7 @@ def test_a_calibrated_posterior_is_found_so() -> None:
 def test_a_posterior_that_is_too_narrow_or_too_wide_is_told_apart(spread: float, verdict: str) -> None:
     truth, samples = posterior(1000, 20, spread=spread)
     for found in (by_projections(truth, samples), by_references(truth, samples)):
-        assert found.verdict == verdict
+        assert found.verdict == ("miscalibrated" if found.one_sided else verdict)
         assert found.p_value < 0.01
         assert found.largest > found.band
         assert found.error > 3 * found.error_by_chance
@@ -103,7 +103,7 @@ def test_a_curve_on_both_sides_of_the_diagonal_is_not_called_calibrated() -> Non
     samples = 0.5 * torch.randn(1000, 20, 1, generator=generator(1), dtype=torch.float64)
     found = calibration(reference_ranks((truth - 9).abs(), (samples - 9).abs(), seed=0), one_sided=True)
     assert abs(found.leaning.mean) < 3 * found.leaning.standard_error
-    assert found.verdict == "biased"
+    assert found.verdict == "miscalibrated"
 
 
 def test_coverage_of_a_narrow_normal_has_a_closed_form() -> None:
@@ -236,6 +236,16 @@ def test_the_error_by_chance_is_what_calibrated_posteriors_show() -> None:
     assert 0.01 < float((p_values < 0.1).double().mean()) < 0.2
     assert float((torch.tensor([one.largest - one.band for one in found]) < 0).double().mean()) > 0.88
     assert sum(one.verdict == "calibrated" for one in found) > 190
+
+
+def test_what_chance_gives_does_not_depend_on_how_sure_the_samples_are() -> None:
+    """A posterior that is always wrong is so without any spread, but a calibrated one would have its spread."""
+    found = [by_projections(*posterior(500, 20, spread=spread)) for spread in (1.0, 0.1, 0.01)]
+    assert found[0].verdict == "calibrated"
+    assert all(one.verdict == "overconfident" for one in found[1:])
+    for one in found[1:]:
+        assert one.error_by_chance == pytest.approx(found[0].error_by_chance, rel=0.4)
+        assert one.band == pytest.approx(found[0].band, rel=0.4)
 
 
 def test_extremes_of_leaning() -> None:

@@ -179,9 +179,9 @@ def test_the_verb_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.
     assert found["metrics"]["psnr"]["standard_error"] == pytest.approx(wanted.standard_error)
     assert os.listdir(tmp_path).count("numbers.json") == 1 and len(os.listdir(tmp_path)) == 3
     main(["compare", str(real), str(real), "--metrics", "psnr", "--out", str(out)])
-    assert "inf" in capsys.readouterr().out
-    assert json.loads(out.read_text())["metrics"]["psnr"]["mean"] is None
-    assert math.isinf(Estimate.of(psnr(images, images)).mean)
+    assert "inf" not in capsys.readouterr().out
+    assert json.loads(out.read_text())["metrics"]["psnr"] == {"mean": 100.0, "standard_error": 0.0}
+    assert math.isinf(Estimate.of(psnr(images, images)).mean)  # one pair of equal images would hide all others
 
 
 def test_what_the_verb_refuses(
@@ -199,4 +199,9 @@ def test_what_the_verb_refuses(
     assert "fake has no image called 004" in refusal()
     assert "condvae fetch" in refusal("--unpaired")
     assert "psnr needs pairs" in refusal("--unpaired", "--metrics", "psnr")
-    assert "cannot be written" in refusal("--out", str(tmp_path))
+    assert "cannot be written" in refusal("--out", str(tmp_path / "none" / "a.json"))
+    (tmp_path / "folder.json").mkdir()
+    assert "cannot be written" in refusal("--out", str(tmp_path / "folder.json"))
+    before = (real / "000.png").read_bytes()
+    assert "does not end in .json" in refusal("--out", str(real / "000.png"))
+    assert (real / "000.png").read_bytes() == before

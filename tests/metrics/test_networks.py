@@ -247,6 +247,16 @@ def test_without_a_connection_the_verb_says_so_in_one_sentence(
     assert not (tmp_path / "cache").exists()
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_downloaded(
+    network: Network, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    said = list[str]()
+    with pytest.raises(ValueError, match="cannot be written to"):
+        fetch(network, tmp_path / "file", say=said.append)
+    assert not said
+
+
 def test_all_networks_want_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["fetch", "metrics", "--from", str(tmp_path / "lpips_alex.safetensors")])

@@ -18,7 +18,7 @@ _ROWS = {
     "p_ids": ("P-IDS", "more is better, up to a half"),
     "u_ids": ("U-IDS", "more is better, up to a half"),
     "lpips": ("LPIPS", "less is better"),
-    "psnr": ("PSNR, dB", "more is better"),
+    "psnr": ("PSNR, dB", "more is better; equal images count 100"),
     "ssim": ("SSIM", "more is better, up to 1"),
 }
 
@@ -45,11 +45,11 @@ class Compare:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute; auto is a GPU if there is one."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
-    """Write the numbers to this JSON file too."""
+    """Write the numbers to this file too, which ends in .json."""
 
     def run(self) -> None:
-        if self.out is not None and (self.out.is_dir() or not self.out.parent.is_dir()):
-            raise ValueError(f"{self.out} cannot be written: give the name of a file in a folder that exists")
+        if self.out is not None:
+            _check_free(self.out)
         import torch
 
         from condvae.metrics import LPIPS, Inception
@@ -80,9 +80,11 @@ class Compare:
 
     def _print(self, found: "Comparison") -> None:
         sets = (
-            f"{found.real_images:,} pairs" if not self.unpaired else f"{found.real_images:,} and {found.fake_images:,}"
+            f"{found.real_images:,} and {found.fake_images:,} images"
+            if self.unpaired
+            else f"{found.real_images:,} pairs of images"
         )
-        print(f"{self.real} and {self.fake}: {sets} of images")
+        print(f"{self.real} and {self.fake}: {sets}")
         for key, (mean, error) in found.values.items():
             name, remark = _ROWS[key]
             name += f" ({self.lpips})" if key == "lpips" else ""
@@ -109,6 +111,22 @@ class Compare:
         try:
             temporary.write_text(json.dumps(plain, indent=1) + "\n")
             os.replace(temporary, out)
+        except OSError as error:
+            raise ValueError(f"{out} cannot be written ({error.strerror}): make room, or give another file") from error
         finally:
             temporary.unlink(missing_ok=True)
         print(f"wrote {out}")
+
+
+def _check_free(out: Path) -> None:
+    """Refuse what could not be written at the end, or should not be: images that were given by mistake, for one."""
+    if out.suffix.lower() != ".json":
+        raise ValueError(f"{out} does not end in .json: give a name for the numbers that does")
+    if out.is_dir() or not out.parent.is_dir():
+        raise ValueError(f"{out} cannot be written: give the name of a file in a folder that exists")
+    probe = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"{out} cannot be written ({error.strerror}): give a file in another folder") from error

@@ -39,13 +39,13 @@ class Evaluate:
     """Fillers: training mean, random training image, nearest training images, smooth fill. Nothing after it: none."""
     completions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDER")] = ()
     """Completions that other programs have made; see --inputs-to."""
-    images: int = 2000
+    images: Annotated[int, tyro.conf.arg(metavar="N")] = 2000
     """Test images that are completed once, for FID, KID and P-IDS."""
-    deep_images: int | None = None
+    deep_images: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Of these, so many are completed K times; 500, or --images if less, where not given."""
-    k: int = 100
+    k: Annotated[int, tyro.conf.arg(metavar="K")] = 100
     """Completions of each of these."""
-    bits_images: int | None = None
+    bits_images: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Test images for the VAE's bits per dimension; as many as --images if not given."""
     metrics: tuple[Literal["all", "inception", "lpips", "pixels", "coverage", "bounds"], ...] = ("all",)
     """Groups: inception is FID, KID, P-IDS and U-IDS; lpips is LPIPS-GT, diversity and FWV; bounds is of models."""
@@ -53,7 +53,7 @@ class Evaluate:
     """The network of LPIPS."""
     precision: Literal["exact", "fast"] = "exact"
     """Of Inception's features on a GPU: fast is half precision."""
-    seed: int = 0
+    seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
     """Decides holes, completions and all else that is random."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
@@ -81,6 +81,7 @@ class Evaluate:
         settings = self._settings()
         shard = None if self.shard is None else Shard.parse(self.shard)
         folders = [_named(text) for text in self.completions]
+        _check_apart(self.data, self.out if self.inputs_to is None else self.inputs_to)
         if self.inputs_to is not None:
             data = open_data(self.data, size=self.size)
             write_inputs(Problems.choose(data, settings), self.inputs_to, k=settings.k)
@@ -158,6 +159,12 @@ class Evaluate:
         methods = [CompletionFolder.open(name, folder, problems, k=self.k, deep=deep) for name, folder in folders]
         ours = [m for model in models for m in settings_of(model, self.temperature, self.pixels, k=self.k, say=print)]
         return [*ours, *methods, *baselines(self.against, data)]
+
+
+def _check_apart(data: str, out: Path) -> None:
+    """Pictures among the images would be taken for some of them by the next call."""
+    if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
+        raise ValueError(f"{out} is inside {data}, where it would become part of the data: give another folder")
 
 
 def _named(text: str) -> tuple[str, Path]:

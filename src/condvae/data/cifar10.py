@@ -58,6 +58,8 @@ def fetch(
     folder = folder_of() if folder is None else folder
     _check_free(folder)
     whole = _whole(contents, folder)
+    if not whole:
+        registry.check_writable(folder.resolve().parent)
     if source is not None:
         sets = _at_hand(source)
         _check(contents, sets, str(source))
@@ -65,7 +67,14 @@ def fetch(
         sets = _downloaded(contents, say)
         _check(contents, sets, "what npm downloaded")
     if not whole:
-        _write(folder.resolve(), sets)
+        registry.clear_away(folder.resolve().parent, f".{folder.resolve().name}.*.part")
+        try:
+            _write(folder.resolve(), sets)
+        except OSError as error:
+            raise ValueError(
+                f"{folder} cannot be written ({error.strerror or error}): make room for 370 MB, or give another folder "
+                "by --out"
+            ) from error
     return folder
 
 
@@ -94,6 +103,8 @@ def _check_free(folder: Path) -> None:
     """A ValueError if the folder holds what is somebody else's: it will be replaced as a whole."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is no folder: give a new or an empty one")
+    if folder.is_mount():
+        raise ValueError(f"{folder} is where a disk is mounted, which cannot be replaced: give a folder inside it")
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in FILES) if folder.exists() else []
     if foreign:
         raise ValueError(f"{folder} holds {foreign[0]}, which is not of CIFAR-10: give a new or an empty folder")

@@ -26,6 +26,7 @@ from condvae.metrics import HOLE_BINS
 from condvae.observe import Observation
 
 ENDINGS = (".png", ".webp", ".npy")
+_EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
 FORGIVEN = 8
 """Grey levels by which a known pixel may be off, by a program's rounding or a lossy file. It is put back and counted;
 beyond that the completion is of another image or another hole, and an error."""
@@ -56,7 +57,7 @@ class CompletionFolder:
                 raise ValueError(f"{folder / hole} lacks completions of {first_few(missing)}")
             if surplus := sorted(set(ready) - set(problems.names)):
                 raise ValueError(f"{folder / hole} holds completions of images not asked for: {first_few(surplus)}")
-            found = {image: _count(ready[image], problems) for image in problems.names}
+            found = {image: _count(ready[image], problems, k if deep and image in wanted else 1) for image in ready}
             counts |= {found[image] for image in wanted}
             few = sorted(image for image in wanted if 1 < found[image] < k)
             if deep and few:
@@ -108,7 +109,7 @@ def _ready(folder: Path) -> dict[str, tuple[Path, ...]]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
-        if not path.is_dir() and path.suffix.lower() not in ENDINGS:
+        if not path.is_dir() and not (path.is_file() and path.suffix.lower() in ENDINGS):
             raise ValueError(f"{path} is not one of {', '.join(ENDINGS)}, which completions are read from")
         name = path.name if path.is_dir() else path.stem
         if name in found:
@@ -125,8 +126,9 @@ def _numbered(folder: Path) -> tuple[Path, ...]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
-        if path.suffix.lower() not in ENDINGS or not (path.stem.isascii() and path.stem.isdecimal()):
-            raise ValueError(f"{path} is not a completion: expected numbers, such as 0.png")
+        numbered = path.stem.isascii() and path.stem.isdecimal()
+        if not (numbered and path.suffix.lower() in ENDINGS and path.is_file()):
+            raise ValueError(f"{path} is not a completion: expected files that are called by numbers, such as 0.png")
         if int(path.stem) in by_number:
             raise ValueError(f"{folder} holds completion {int(path.stem)} twice")
         by_number[int(path.stem)] = path
@@ -136,20 +138,26 @@ def _numbered(folder: Path) -> tuple[Path, ...]:
     return tuple(by_number[number] for number in numbers)
 
 
-def _count(files: Sequence[Path], problems: Problems) -> int:
-    """How many completions there are; looks at the size of the first."""
-    path, size = files[0], problems.test.size
-    if path.suffix.lower() == ".npy":
-        shape = _array(path, mapped=True).shape
-        if len(files) == 1 and len(shape) == 4:
-            if shape[1:] != (size, size, problems.test.channels) or not shape[0]:
-                raise ValueError(f"{path} is {list(shape)}, expected [K, {size}, {size}, {problems.test.channels}]")
-            return int(shape[0])
-        _check(path, _array(path, mapped=True), problems)
-        return len(files)
-    with _opened(path) as picture:
-        if picture.size != (size, size):
-            raise ValueError(f"{path} is {picture.size[0]} x {picture.size[1]} pixels, expected {size} x {size}")
+def _count(files: Sequence[Path], problems: Problems, k: int) -> int:
+    """How many completions there are; looks at the sizes of the first k, which are those that will be read."""
+    size = problems.test.size
+    for path in files[:k]:
+        if path.suffix.lower() == ".npy":
+            array = _array(path, mapped=True)
+            if len(files) == 1 and array.ndim == 4:
+                if array.shape[1:] != (size, size, problems.test.channels) or array.dtype != np.uint8 or not len(array):
+                    raise ValueError(
+                        f"{path} is {array.dtype} {list(array.shape)}, "
+                        f"expected uint8 [K, {size}, {size}, {problems.test.channels}]"
+                    )
+                return len(array)
+            _check(path, array, problems)
+            continue
+        with _opened(path) as picture:
+            if picture.size != (size, size):
+                raise ValueError(f"{path} is {picture.size[0]} x {picture.size[1]} pixels, expected {size} x {size}")
+            if picture.mode not in _EIGHT_BITS:
+                raise ValueError(f"{path} has pixels of the kind {picture.mode}, expected grey or RGB of 8 bits")
     return len(files)
 
 
@@ -168,8 +176,11 @@ def _images(files: Sequence[Path], k: int, problems: Problems) -> NDArray[np.uin
             with _opened(path) as picture:
                 try:
                     image = np.asarray(picture.convert("L" if grey else "RGB"))
-                except (OSError, SyntaxError) as error:
-                    raise ValueError(f"{path} cannot be read as an image: {error}") from error
+                    opacity = np.asarray(picture.convert("RGBA"))[:, :, 3]
+                except Exception as error:  # decoders raise whatever they like on broken files
+                    raise ValueError(f"{path} cannot be read as an image ({error}): make it again") from error
+            if opacity.min() < 255:
+                raise ValueError(f"{path} is transparent in places: a completion has no holes, write it without alpha")
             image = image[:, :, None] if grey else image
         _check(path, image, problems)
         images.append(image)
@@ -186,15 +197,17 @@ def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as an array: {error}") from error
+        raise ValueError(f"{path} cannot be read as an array ({error}): make it again") from error
+    if not isinstance(array, np.ndarray):  # of an .npz under this name
+        raise ValueError(f"{path} holds several arrays, expected one as np.save writes it")
     return array
 
 
 def _opened(path: Path) -> Image.Image:
     try:
         return Image.open(path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read as an image: {error}") from error
+    except (OSError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{path} cannot be read as an image ({error}): make it again") from error
 
 
 def _state(path: Path) -> tuple[str, int, int]:

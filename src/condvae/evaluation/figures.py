@@ -1,6 +1,7 @@
 """The figures of a report: metrics against the hidden share, as in the paper, and curves of expected coverage."""
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +40,13 @@ def redraw(folder: Path) -> list[Path]:
     result = read_report(folder / "results.json")
     if result is None:
         raise ValueError(f"{folder} holds no results.json of an evaluation: give the --out of condvae evaluate")
-    return draw(result, folder)
+    try:
+        return draw(result, folder)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{folder / 'results.json'} has been altered ({type(error).__name__}: {error}): call condvae evaluate with "
+            "the options of before, which writes it again from the numbers"
+        ) from error
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -51,9 +58,11 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
     written = []
     for name, figure in (("metrics.png", metrics_figure(result)), ("coverage.png", coverage_figure(result))):
         if figure is not None:
-            temporary = folder / f".{os.getpid()}.{name}"
+            temporary = folder / f".{name}.{os.getpid()}.part"
             try:
-                figure.savefig(temporary, dpi=DPI)
+                with warnings.catch_warnings():  # of letters that the font lacks, and shows as boxes
+                    warnings.simplefilter("ignore", UserWarning)
+                    figure.savefig(temporary, dpi=DPI, format="png")
                 os.replace(temporary, folder / name)
             finally:
                 temporary.unlink(missing_ok=True)
@@ -80,7 +89,7 @@ def metrics_figure(result: Mapping[str, Any]) -> "Figure | None":
                 places,
                 [panel.scale * cells[i]["mean"] for i in places],
                 yerr=[panel.scale * (cells[i]["standard_error"] or 0.0) for i in places],
-                label=name,
+                label=_label(name),
                 **_style(number, methods),
             )
         axis.set_xticks(
@@ -106,7 +115,7 @@ def coverage_figure(result: Mapping[str, Any]) -> "Figure | None":
             if name in having:
                 curve = having[name][kind][MIXTURE]
                 style = {key: value for key, value in _style(number, methods).items() if key in ("color", "linestyle")}
-                axis.plot(curve["levels"], curve["coverage"], label=name, linewidth=1.2, **style)
+                axis.plot(curve["levels"], curve["coverage"], label=_label(name), linewidth=1.2, **style)
         axis.set_xlabel("credibility level", fontsize=8)
         axis.set_title(f"coverage, {title}", fontsize=10)
         axis.set_xlim(0, 1)
@@ -137,6 +146,11 @@ def _style(number: int, methods: Mapping[str, Any]) -> dict[str, Any]:
         "linewidth": 1.2,
         "capsize": 2,
     }
+
+
+def _label(name: str) -> str:
+    """A name as it is: dollars are no formulas, and an underscore in front hides nothing."""
+    return f" {name}".replace("$", r"\$") if name.startswith("_") else name.replace("$", r"\$")
 
 
 def _legend(figure: "Figure", axes: "list[Axes]") -> None:

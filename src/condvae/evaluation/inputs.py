@@ -48,11 +48,15 @@ def write_inputs(problems: Problems, out: Path, *, k: int) -> None:
         if out.is_dir():
             out.rmdir()
         os.replace(hidden, out)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(hidden, ignore_errors=True)
         for path in made:  # the innermost comes first
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
+        if isinstance(error, OSError):
+            raise ValueError(
+                f"{out} cannot be written ({error.strerror}): make room, or give another folder"
+            ) from error
         raise
 
 

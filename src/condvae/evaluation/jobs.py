@@ -24,6 +24,7 @@ from condvae.evaluation.plan import (
     Unit,
     digest_of,
     fingerprint,
+    mark_of,
     units,
 )
 from condvae.metrics import HOLE_BINS
@@ -52,6 +53,8 @@ class Job:
 
     name: str
     kind: Kind
+    identity: str
+    """Of the subject."""
     fingerprint: str
     """Of all that its numbers depend on."""
     common: str
@@ -90,6 +93,7 @@ class Work:
         return Job(
             name=_TRUTH,
             kind="truth",
+            identity="",
             fingerprint=self.commons["truth"],
             common=self.commons["truth"],
             about={},
@@ -99,13 +103,14 @@ class Work:
         )
 
     def _job(self, subject: Method | Judged, kind: Kind, images: int, measure: Callable[[Unit], Numbers]) -> Job:
-        mark = fingerprint({"common": self.commons[kind], "subject": subject.identity})
+        mark = mark_of(self.commons[kind], subject.identity)
         about: dict[str, Any] = {"name": subject.name, **subject.notes}
         if isinstance(subject, Method):
             about["varies"] = subject.varies
         return Job(
             name=subject.name,
             kind=kind,
+            identity=subject.identity,
             fingerprint=mark,
             common=self.commons[kind],
             about=about,
@@ -156,14 +161,16 @@ def work(jobs: Sequence[Job], place: Shard, say: Say, *, shows: bool) -> None:
             what = job.name if job.kind == "truth" else f"{job.name}, {job.kind}"
             what += "" if unit.hole is None else f", hole {HOLE_BINS[unit.hole]}"
             bar.set_description(what)
-            begin = time.perf_counter()
-            numbers = {name: tensor.cpu() for name, tensor in job.measure(unit).items()}  # waits for the device
-            seconds = time.perf_counter() - begin
-            job.shelf.put(unit, numbers, seconds=seconds)
-            spent, images = spent + seconds, images + unit.stop - unit.first
+            if not job.shelf.has(unit):  # another process may have been told the same
+                begin = time.perf_counter()
+                numbers = {name: tensor.cpu() for name, tensor in job.measure(unit).items()}  # waits for the device
+                seconds = time.perf_counter() - begin
+                job.shelf.put(unit, numbers, seconds=seconds)
+                spent, images = spent + seconds, images + unit.stop - unit.first
             bar.update()
             following = mine[i + 1] if i + 1 < len(mine) else None
-            if following is None or following[0] is not job or following[1].hole != unit.hole:
+            last = following is None or following[0] is not job or following[1].hole != unit.hole
+            if last and images:
                 with _aside(bar):
                     say(f"{what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
                 spent, images = 0.0, 0

@@ -25,6 +25,7 @@ from condvae.metrics import (
     ssim,
     unknown_bits_per_dim,
 )
+from condvae.metrics.pixel_errors import CLEAREST
 from condvae.pixels import from_uint8
 from condvae.train.seeds import Seeds
 
@@ -32,8 +33,6 @@ _BYTES_AT_ONCE = 2**26
 """Of completions that are measured together."""
 _PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
 """Of images whose bounds are computed together."""
-_CLEAREST = 100.0
-"""dB: what an image that is met exactly counts for, since infinity has no mean."""
 
 
 class FeatureNetwork(Protocol):
@@ -129,7 +128,7 @@ class Measurement:
                 )
         if "pixels" in chosen:
             mean = pixel_mean(made)
-            found.update(mse=best_mse(truth, made), psnr=psnr(mean, truth).clamp_max(_CLEAREST), ssim=ssim(mean, truth))
+            found.update(mse=best_mse(truth, made), psnr=psnr(mean, truth).clamp_max(CLEAREST), ssim=ssim(mean, truth))
         return found
 
     @torch.inference_mode()
@@ -169,8 +168,12 @@ class Measurement:
         assert unit.hole is not None
         truth = self.problems.truth(places, self.device)
         known = self.problems.known(unit.hole, places, self.device)
-        made = method.complete(observe(truth, known), k, seed=self.settings.seed, hole=unit.hole, places=places)
+        # Copies: what a completer does to its question must not change what it is held to.
+        question = observe(truth, known.clone())
+        made = method.complete(question, k, seed=self.settings.seed, hole=unit.hole, places=places)
         expected = (len(truth), k, *truth.shape[1:])
+        if not isinstance(made, Tensor):
+            raise ValueError(f"{method.name} gave a {type(made).__name__}, expected a tensor, uint8 of {expected}")
         if made.shape != expected or made.dtype != torch.uint8:
             raise ValueError(
                 f"{method.name} gave {made.dtype} of shape {tuple(made.shape)}, expected torch.uint8 of {expected}"

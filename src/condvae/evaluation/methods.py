@@ -28,6 +28,8 @@ BASELINES: tuple[Baseline, ...] = ("mean", "random", "nearest", "harmonic")
 
 _PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
 """Of the completions that a model computes together."""
+_LONGEST_NAME = 150
+"""Bytes; it becomes part of names of files."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,7 +119,8 @@ def check_fit(subject: Judged, problems: Problems) -> None:
     if (config.image_size, config.channels) != (test.size, test.channels):
         raise ValueError(
             f"the data has images of {test.size} x {test.size} x {test.channels}, {subject.name} makes "
-            f"{config.image_size} x {config.image_size} x {config.channels}: give its data, or --size"
+            f"{config.image_size} x {config.image_size} x {config.channels}: give data of its kind"
+            + (f", or --size {config.image_size}" if config.channels == test.channels else "")
         )
 
 
@@ -181,9 +184,13 @@ def slug_of(name: str) -> str:
 
 
 def check_names(subjects: Sequence[Method | Judged]) -> None:
-    """Raise a ValueError if two go by one name, or would on disk."""
+    """Raise a ValueError for a name that a table or a disk would not bear, and if two go by one name there."""
     seen: dict[str, str] = {}
     for subject in subjects:
+        if not subject.name.strip() or not subject.name.isprintable() or len(subject.name.encode()) > _LONGEST_NAME:
+            raise ValueError(
+                f"a method is called {subject.name[:50]!r}: give it a name of one line, at most {_LONGEST_NAME} bytes"
+            )
         slug = slug_of(subject.name).lower()
         if slug in seen:
             raise ValueError(

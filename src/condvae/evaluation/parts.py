@@ -12,12 +12,13 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from condvae.evaluation.plan import Kind, Unit
+from condvae import registry
+from condvae.evaluation.plan import Kind, Unit, mark_of
 from condvae.weights import sealed_file
 
 PART = "condvae evaluation part"
@@ -40,7 +41,7 @@ class Shelf:
         try:
             sealed_file.write(self._file(unit), kind=PART, description={"seconds": seconds}, tensors=plain)
         except OSError as error:
-            raise ValueError(f"{self._file(unit)} cannot be written ({error.strerror or error})") from error
+            raise ValueError(f"{error}: make room for the results, and run once more") from error
 
     def get(self, units: Iterable[Unit]) -> tuple[dict[str, Tensor], float]:
         """The numbers of these units one after the other, and the seconds that they took together."""
@@ -72,21 +73,27 @@ class Finals:
         self.folder = folder / "methods"
 
     def read(self, slug: str) -> dict[str, Any]:
-        """What is stored under a name; nothing where that cannot be read."""
-        try:
-            stored = json.loads((self.folder / f"{slug}.json").read_text())
-        except (OSError, ValueError):
+        """What is stored under a name, as far as it is what this class has written; what is not is measured again."""
+        stored = _read(self.folder / f"{slug}.json")
+        if stored is None or not isinstance(stored.get("name"), str):
             return {}
-        return stored if isinstance(stored, dict) and stored.get("format") == FORMAT else {}
+        return {key: value for key, value in stored.items() if key not in get_args(Kind) or _is_section(value)}
 
     def section(self, slug: str, kind: Kind, fingerprint: str) -> dict[str, Any] | None:
         """The numbers of a kind, if they depend on the same things."""
-        section = self.read(slug).get(kind)
-        return section if isinstance(section, dict) and section.get("fingerprint") == fingerprint else None
+        section: dict[str, Any] | None = self.read(slug).get(kind)
+        return section if section is not None and section["fingerprint"] == fingerprint else None
 
-    def write(self, slug: str, about: Mapping[str, Any], kind: Kind, section: Mapping[str, Any]) -> None:
-        """Add the numbers of a kind to what is stored, or put them in the place of older ones."""
-        before = {key: value for key, value in self.read(slug).items() if key in ("wide", "deep", "elbo", "bounds")}
+    def write(
+        self, slug: str, about: Mapping[str, Any], kind: Kind, section: Mapping[str, Any], *, identity: str
+    ) -> None:
+        """Add the numbers of a kind to what is stored of the same subject; those of an older one of its name go."""
+        stored = self.read(slug)
+        before = {
+            other: stored[other]
+            for other in get_args(Kind)
+            if other in stored and stored[other]["fingerprint"] == mark_of(stored[other]["common"], identity)
+        }
         write_text(
             self.folder / f"{slug}.json",
             json.dumps({"format": FORMAT, **about, **before, kind: section}, indent=1, allow_nan=False) + "\n",
@@ -101,8 +108,10 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        temporary.write_text(text)
+        temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written ({error.strerror}): make room, and run once more") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -119,7 +128,9 @@ def claim(folder: Path) -> None:
         report = folder / "results.json"
         if report.exists() and read_report(report) is None:
             raise ValueError(f"{report} is not from an evaluation: give another --out")
-        if not report.exists() and any(entry.name in REPORT for entry in visible):
+        # A kill may have left a report without its results.json, but not without numbers of methods.
+        of_others = not report.exists() and any(entry.name in REPORT for entry in visible)
+        if of_others and not any(map(Finals(folder).read, Finals(folder).slugs())):
             raise ValueError(f"{folder} holds results of something else: give another --out")
         for name in ("parts", "methods"):
             if (folder / name).exists() and not (folder / name).is_dir():
@@ -135,8 +146,32 @@ def claim(folder: Path) -> None:
 
 def read_report(path: Path) -> dict[str, Any] | None:
     """A results.json of ours, or None."""
+    return _read(path)
+
+
+def clear_away(folder: Path) -> None:
+    """Remove what killed processes have left under temporary names long ago."""
+    for place in (folder, folder / "methods", *folder.glob("parts/*")):
+        registry.clear_away(place, ".*.part")
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What a file of ours holds, or None for any other."""
     try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+
+
+def _is_section(found: object) -> bool:
+    """Whether this is a kind's numbers: by metric and column, each with its error."""
+    if not isinstance(found, dict) or not {"fingerprint", "common", "metrics", "seconds"} <= found.keys():
+        return False
+    metrics = found["metrics"]
+    columns = metrics.values() if isinstance(metrics, dict) else [None]
+    return all(isinstance(one, dict) and all(map(_is_cell, one.values())) for one in columns)
+
+
+def _is_cell(found: object) -> bool:
+    return isinstance(found, dict) and {"mean", "standard_error"} <= found.keys()

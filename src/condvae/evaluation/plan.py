@@ -115,6 +115,11 @@ def fingerprint(of: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:24]
 
 
+def mark_of(common: str, identity: str) -> str:
+    """Of numbers: what they depend on but for the subject, and the subject."""
+    return fingerprint({"common": common, "subject": identity})
+
+
 class Weighted(Protocol):
     """Whatever has weights."""
 

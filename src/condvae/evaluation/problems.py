@@ -40,7 +40,7 @@ class Problems:
     def choose(cls, data: Dataset, settings: Settings) -> "Problems":
         test = data.test
         if len(test) < 2:
-            raise ValueError(f"{_count(len(test))}: expected at least two to measure on")
+            raise ValueError(f"{_count(len(test))}, expected two at least: give data with more, or with a folder test/")
         rows = spread(len(test), settings.images)
         deep = spread(len(rows), settings.deep)
         dice = np.random.Generator(np.random.Philox(Seeds(settings.seed, "reference images")(0)))

@@ -45,6 +45,9 @@ def evaluate(
     measurement = Measurement(problems=problems, settings=settings, networks=networks, device=world.device)
     plan = Work(measurement, out, blocks or Blocks())
     jobs, finals = list(plan.jobs(methods, models)), Finals(out)
+    for job in jobs:
+        if (other := finals.read(job.slug).get("name", job.name)) != job.name:
+            raise ValueError(f"{out} has numbers of {other!r}, too like {job.name!r}: give another name or --out")
     todo = [job for job in jobs if not finals.section(job.slug, job.kind, job.fingerprint)]
     if done := len(jobs) - len(todo):
         say(f"{done} of {len(jobs)} measurements are final already")
@@ -70,8 +73,12 @@ def check(
     models: Sequence[Judged],
 ) -> None:
     """Raise a ValueError for what could not be measured, before anything is."""
-    if not methods and not models:
-        raise ValueError("there is nothing to measure: give a model, --against or --completions")
+    of_models = bool(models) and "bounds" in settings.metrics
+    if not of_models and not (methods and set(settings.metrics) - {"bounds"}):
+        raise ValueError(
+            "there is nothing to measure: give a model, --against or --completions, and metrics of theirs (bounds are "
+            "of models alone)"
+        )
     check_names([*methods, *models])
     test, chosen = problems.test, settings.metrics
     for subject in models:

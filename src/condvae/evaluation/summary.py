@@ -33,14 +33,9 @@ def plain(estimate: Estimate) -> Plain:
 
 
 def by_column(values: Tensor) -> ByColumn:
-    """[bins, images] as an estimate for each bin and for their mixture; an image that has NaN anywhere is left out."""
-    found = {str(hole): plain(_estimate(row)) for hole, row in zip(HOLE_BINS, values, strict=True)}
-    return {**found, MIXTURE: plain(_estimate(values.double().mean(dim=0)))}
-
-
-def _estimate(values: Tensor) -> Estimate:
-    there = values[~values.isnan()]
-    return Estimate.of(there) if len(there) else Estimate(math.nan, math.nan)
+    """[bins, images] as an estimate for each bin and for their mixture; no number where an image has none."""
+    found = {str(hole): plain(Estimate.of(row)) for hole, row in zip(HOLE_BINS, values, strict=True)}
+    return {**found, MIXTURE: plain(Estimate.of(values.double().mean(dim=0)))}
 
 
 def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str, ByColumn]:
@@ -123,9 +118,9 @@ def _coverage(found: Calibration) -> dict[str, Any]:
 
 def of_vae(numbers: Mapping[str, Tensor]) -> dict[str, Any]:
     """Bits per dimension of a VAE alone."""
-    metrics = {"bits_per_dim_native": {ALL: plain(_estimate(numbers["native"]))}}
+    metrics = {"bits_per_dim_native": {ALL: plain(Estimate.of(numbers["native"]))}}
     if "8_bits" in numbers:
-        metrics["bits_per_dim"] = {ALL: plain(_estimate(numbers["8_bits"]))}
+        metrics["bits_per_dim"] = {ALL: plain(Estimate.of(numbers["8_bits"]))}
     return {"metrics": metrics, "images": len(numbers["native"])}
 
 

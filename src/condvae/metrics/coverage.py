@@ -36,6 +36,8 @@ class Calibration(NamedTuple):
     """Expected coverage: how often the truth lies in a region that holds a given share of the samples."""
 
     images: int
+    one_sided: bool
+    """Whether regions grow from a reference, as TARP has them, and not from the samples' middle."""
     levels: Tensor
     """[99]: credibility levels 0.01 ... 0.99."""
     coverage: Tensor
@@ -63,12 +65,16 @@ class Calibration(NamedTuple):
         """In a word, if the images are enough to tell: overconfident, underconfident, biased or calibrated.
 
         Biased is what leans to neither side and is not calibrated either: shifted, or on both sides of the diagonal.
+        One-sided, no more than miscalibrated can be said: to which side of the diagonal too narrow a posterior goes
+        depends on where the references lie.
         """
-        if abs(self.leaning.mean) > _SURE * self.leaning.standard_error:
-            return "overconfident" if self.leaning.mean > 0 else "underconfident"
-        if abs(self.shift.mean) > _SURE * self.shift.standard_error or self.p_value < _UNLIKELY:
-            return "biased"
-        return "calibrated"
+        leans = abs(self.leaning.mean) > _SURE * self.leaning.standard_error
+        shifted = abs(self.shift.mean) > _SURE * self.shift.standard_error
+        if not (leans or shifted or self.p_value < _UNLIKELY):
+            return "calibrated"
+        if self.one_sided:
+            return "miscalibrated"
+        return "biased" if not leans else "overconfident" if self.leaning.mean > 0 else "underconfident"
 
 
 @torch.no_grad()
@@ -139,6 +145,8 @@ def calibration(ranks: Tensor, *, one_sided: bool = False, seed: int = 0) -> Cal
     The truth's credibility is that of the smallest region of samples it is in: from the middle outwards, |2 rank - 1|;
     one_sided, as TARP has it, from the reference outwards, the rank itself. The ranks of one image are not independent,
     so chance is told from miscalibration over images, with a normal number for each of them (a multiplier bootstrap).
+    What is weighed by these are credibilities made uniform by their order, those of a posterior that is calibrated and
+    whose images hang together as these do: else one that is always sure would seem to leave nothing to chance.
     """
     if ranks.ndim != 2 or not ranks.shape[1]:
         raise ValueError(f"ranks have shape {tuple(ranks.shape)}, expected [images, projections]")
@@ -150,15 +158,17 @@ def calibration(ranks: Tensor, *, one_sided: bool = False, seed: int = 0) -> Cal
         raise ValueError("ranks are outside of [0, 1]: expected those of projection_ranks or reference_ranks")
     credibility = ranks if one_sided else (2 * ranks - 1).abs()
     levels = torch.arange(1, _LEVELS + 1, dtype=torch.float64) / (_LEVELS + 1)
-    inside = torch.stack([(credibility <= level).double().mean(dim=1) for level in levels], dim=1)  # [images, levels]
-    coverage = inside.mean(dim=0)
+    coverage = _inside(credibility, levels).mean(dim=0)
     error, largest = _from_diagonal(coverage - levels)
+    order = credibility.flatten().argsort(stable=True).argsort()
+    uniform = _inside((order + 0.5).div(order.numel()).view_as(credibility), levels)
     multipliers = torch.randn(
         _RESAMPLED, len(ranks), generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     )
-    by_chance, largest_by_chance = _from_diagonal(multipliers @ (inside - coverage) / len(ranks))
+    by_chance, largest_by_chance = _from_diagonal(multipliers @ (uniform - uniform.mean(dim=0)) / len(ranks))
     return Calibration(
         images=len(ranks),
+        one_sided=one_sided,
         levels=levels,
         coverage=coverage,
         band=float(largest_by_chance.quantile(_BAND_PROBABILITY)),
@@ -170,6 +180,11 @@ def calibration(ranks: Tensor, *, one_sided: bool = False, seed: int = 0) -> Cal
         shift=Estimate.of(ranks.mean(dim=1) - 0.5),
         histogram=torch.histc(ranks, _HISTOGRAM_BINS, 0, 1) * (_HISTOGRAM_BINS / ranks.numel()),
     )
+
+
+def _inside(credibility: Tensor, levels: Tensor) -> Tensor:
+    """[images, levels]: the share of an image's credibilities [images, P] that are no higher."""
+    return torch.stack([(credibility <= level).double().mean(dim=1) for level in levels], dim=1)
 
 
 def _direction(noise: SeededNoise, p: int, kind: str, like: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from condvae.metrics.ids import ids
 from condvae.metrics.inception import Inception
 from condvae.metrics.kid import kid
 from condvae.metrics.lpips import LPIPS
-from condvae.metrics.pixel_errors import psnr, ssim
+from condvae.metrics.pixel_errors import CLEAREST, psnr, ssim
 
 Metric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
 METRICS: tuple[Metric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")
@@ -98,8 +98,10 @@ class _Found:
             if metric == "lpips":
                 assert self.networks.lpips is not None
                 distances.append(self.networks.lpips(real, fake).cpu())
-            elif metric in ("psnr", "ssim"):
-                distances.append((psnr if metric == "psnr" else ssim)(real, fake))
+            elif metric == "psnr":
+                distances.append(psnr(real, fake).clamp_max(CLEAREST))
+            elif metric == "ssim":
+                distances.append(ssim(real, fake))
         if set(self.metrics) & set(OF_INCEPTION):
             self.real.append(self.features(real))
             self.fake.append(self.features(fake))

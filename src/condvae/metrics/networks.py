@@ -64,13 +64,19 @@ def fetch_all(
     folder = cache_folder() if folder is None else folder
     paths = [folder / network.file for network in wanted]
     absent = [network for network, path in zip(wanted, paths, strict=True) if not _whole(network, path)]
+    if absent:
+        registry.check_writable(folder)
     if source is not None:
         found = {network.name: _at_hand(network, source) for network in wanted}
     else:
         found = _downloaded(absent, say)
     for network in absent:  # what is there already is these weights
         description = {"network": network.name}
-        sealed_file.write(folder / network.file, kind=KIND, description=description, tensors=found[network.name])
+        registry.clear_away(folder, f".{network.file}.*.part")
+        try:
+            sealed_file.write(folder / network.file, kind=KIND, description=description, tensors=found[network.name])
+        except OSError as error:
+            raise ValueError(f"{error}: make room, or give another folder by --out") from error
     return paths
 
 

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+CLEAREST = 100.0
+"""dB: what an image that is met exactly counts for in a mean, since infinity has none."""
 _WHITE = 255.0
 _WINDOW, _SIGMA = 11, 1.5
 _LUMINANCE, _CONTRAST = (0.01 * _WHITE) ** 2, (0.03 * _WHITE) ** 2

@@ -1,0 +1,38 @@
+"""The benchmark of measuring times both sides of everything, with the real networks."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from lpips_networks import real_file
+
+from condvae.metrics.networks import INCEPTION, LPIPS_ALEX
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+from benchmarks import measuring
+
+
+def test_both_sides_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = measuring.Options(
+        data=ROOT / "tests" / "data" / "faces32.zip",
+        images=2,
+        k=3,
+        features=2,
+        reference_images=1,
+        device="cpu",
+        lpips=real_file(LPIPS_ALEX),
+        inception=real_file(INCEPTION),
+        out=tmp_path / "out.json",
+    )
+    measuring.main(options)
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert json.loads(capsys.readouterr().out) == result
+    lpips_gt, inception = result["lpips_gt"], result["inception"]
+    assert lpips_gt["five_bins_s"] == pytest.approx(5 * lpips_gt["one_bin_s"], rel=0.05)
+    assert (
+        lpips_gt["reference_one_bin_s"].keys() == lpips_gt["times_the_reference"].keys() == {"one_by_one", "k_at_once"}
+    )
+    assert inception["relative_error_of_fast"] < 1e-4  # on a CPU fast is exact, in another order of memory
+    assert inception["fid_of_fast_to_exact"] < 1e-4

@@ -1,0 +1,136 @@
+"""What an evaluation has on disk survives kills, edits and company, and never mixes two subjects."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from evaluation_runs import FACES, numbers, small_networks
+from torch import Tensor
+from training import command, environment
+
+from condvae.data import Dataset, open_data
+from condvae.evaluation import Method, Settings, baselines, evaluate
+from condvae.evaluation.parts import FORMAT
+from condvae.evaluation.plan import Family
+from condvae.observe import Observation
+from condvae.pixels import to_uint8
+
+ALL: tuple[Family, ...] = ("inception", "pixels")
+
+
+class Flat:
+    """Paints holes in one grey level."""
+
+    varies = False
+
+    def __init__(self, name: str, level: int) -> None:
+        self.name, self.level, self.identity = name, level, f"flat {level}"
+
+    def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+        assert observation.known is not None and observation.pixels is not None
+        return torch.where(observation.known, to_uint8(observation.pixels), self.level)[:, None].to(torch.uint8)
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return open_data(FACES)
+
+
+def measured(data: Dataset, out: Path, methods: list[Method], metrics: tuple[Family, ...] = ALL) -> dict[str, Any]:
+    settings = Settings(images=4, deep_images=2, k=2, metrics=metrics)
+    networks = small_networks()
+    found = evaluate(methods, data, out, settings=settings, networks=networks, say=lambda text: None)
+    return dict(numbers(found)["methods"])
+
+
+def test_numbers_of_two_subjects_of_one_name_are_never_mixed(tmp_path: Path, data: Dataset) -> None:
+    black, white = Method.of(Flat("flat", 0)), Method.of(Flat("flat", 255))
+    measured(data, tmp_path / "out", [black])
+    measured(data, tmp_path / "out", [white], ("inception",))
+    fillers = baselines(["mean"], data)
+    assert set(measured(data, tmp_path / "out", fillers)["flat"]["metrics"]) == {"fid", "kid", "p_ids", "u_ids"}
+    again = measured(data, tmp_path / "out", [white])
+    assert again["flat"] == measured(data, tmp_path / "fresh", [white])["flat"]
+
+
+def test_a_name_that_an_older_one_has_taken_on_disk_is_refused(tmp_path: Path, data: Dataset) -> None:
+    measured(data, tmp_path, [Method.of(Flat("a b", 0))])
+    stored = (tmp_path / "methods" / "a-b.json").read_text()
+    with pytest.raises(ValueError, match="has numbers of 'a b', too like 'a-b'"):
+        measured(data, tmp_path, [Method.of(Flat("a-b", 0))])
+    assert (tmp_path / "methods" / "a-b.json").read_text() == stored
+
+
+def test_numbers_that_somebody_has_edited_are_measured_again(tmp_path: Path, data: Dataset) -> None:
+    both, path = baselines(["mean", "harmonic"], data), tmp_path / "methods" / "training-mean.json"
+    whole = measured(data, tmp_path, both)
+    text = path.read_text()
+    stored = json.loads(text)
+    for broken in (
+        text[:300],
+        "[" * 100_000,
+        json.dumps({"format": FORMAT}),
+        json.dumps({key: value for key, value in stored.items() if key != "name"}),
+        json.dumps({**stored, "deep": None}),
+        json.dumps({**stored, "wide": {"common": stored["wide"]["common"]}}),
+        json.dumps({**stored, "wide": {**stored["wide"], "metrics": {"fid": 3}}}),
+    ):
+        path.write_text(broken)
+        other = measured(data, tmp_path, both[1:])
+        assert other["harmonic fill"] == whole["harmonic fill"]
+        assert measured(data, tmp_path, both) == whole
+
+
+def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path, data: Dataset) -> None:
+    fillers = baselines(["mean"], data)
+    whole = measured(data, tmp_path, fillers)
+    (tmp_path / "results.json").unlink()  # it is written after the other tables
+    assert measured(data, tmp_path, fillers) == whole
+    assert (tmp_path / "results.json").is_file()
+
+
+def test_what_kills_have_left_goes_and_what_others_write_now_stays(tmp_path: Path, data: Dataset) -> None:
+    measured(data, tmp_path, baselines(["mean"], data))
+    (truth,) = (tmp_path / "parts").iterdir()
+    places = (tmp_path, tmp_path / "methods", truth)
+    for folder in places:
+        for name in (".a.part", ".b.part"):
+            (folder / name).write_text("half of a fi")
+        os.utime(folder / ".a.part", 2 * (time.time() - 7200,))
+    measured(data, tmp_path, baselines(["mean"], data))
+    for folder in places:
+        assert not (folder / ".a.part").exists() and (folder / ".b.part").exists()
+
+
+def test_two_processes_that_were_told_the_same(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "evaluation_runs.py"
+    out = tmp_path / "out"
+    both = [
+        subprocess.Popen(
+            command(out, script=script), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        printed, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, printed
+    assert [path.name.split("-truth-")[0] for path in (out / "parts").iterdir()] == ["test-images"]
+    assert len(json.loads((out / "results.json").read_text())["methods"]) == 6
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, *rest: Any, **options: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    fillers = baselines(["mean"], data)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(ValueError, match=r"json cannot be written \(No space left on device\): make room"):
+            measured(data, tmp_path, fillers)
+    assert not list((tmp_path / "methods").iterdir())
+    assert measured(data, tmp_path, fillers) == measured(data, tmp_path / "fresh", fillers)
