@@ -21,7 +21,7 @@ from torch import Tensor
 from condvae import weights
 from condvae.data import ImageSet, open_data
 from condvae.metrics import HOLE_BINS, LPIPS, Inception, known_in_bin, sample_distances
-from condvae.metrics.fid import Moments, frechet_distance
+from condvae.metrics.frechet import Moments, frechet_distance
 from condvae.partial import ConditionalVAE
 from condvae.pixels import from_uint8, to_uint8
 from condvae.sample import sample_conditional, seeds_from

@@ -113,17 +113,17 @@ def beside_the_paper(result: Mapping[str, Any]) -> str:
 
 
 def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -> str:
-    """One metric: the best of each column in bold, but for diversity, of which there is no best."""
+    """One metric: the best of each column in bold if it is alone, but for diversity, of which there is no best."""
     columns = (*BINS, MIXTURE)
     scale = 100 if metric == "p_ids" else 1
     rows = []
     for name, found in methods.items():
         cells = [name]
         for column in columns:
-            mean = found["metrics"][metric][column]["mean"]
-            top = best(other["metrics"][metric][column]["mean"] for other in methods.values())
-            text = short(scale * mean, digits)
-            cells.append(f"**{text}**" if mean == top and metric != "lpips_diversity" else text)
+            shown = [short(scale * other["metrics"][metric][column]["mean"], digits) for other in methods.values()]
+            text = short(scale * found["metrics"][metric][column]["mean"], digits)
+            alone = shown.count(text) == 1 and metric != "lpips_diversity"
+            cells.append(f"**{text}**" if alone and float(text) == best(map(float, shown)) else text)
         rows.append(cells)
     errors = [
         max(found["metrics"][metric][column]["standard_error"] for found in methods.values()) for column in columns

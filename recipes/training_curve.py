@@ -19,11 +19,11 @@ import tyro
 
 from condvae import weights
 from condvae.data import open_data
-from condvae.evaluation.measure import Networks
-from condvae.evaluation.methods import Judged, Method, judged, settings_of
+from condvae.evaluation.methods import Method, Subject, methods_of, subject_of
 from condvae.evaluation.plan import MIXTURE, Settings
 from condvae.evaluation.run import evaluate
 from condvae.metrics import LPIPS
+from condvae.metrics.viewers import Networks
 from condvae.partial import ConditionalVAE
 from condvae.train.checkpoint import Checkpoints
 from condvae.train.world import join
@@ -59,17 +59,17 @@ def main(options: Options) -> None:
     paths = paths[:-1] or paths  # the last is the finished model
     chosen = np.unique(np.geomspace(1, len(paths), options.points).round().astype(int)) - 1
     with join(options.device) as world:
-        subjects: list[Judged] = []
+        subjects: list[Subject] = []
         minutes: dict[str, float] = {}
         for number in chosen:
             position, tensors = Checkpoints.read(paths[number])
-            subject = judged(at(model, tensors).to(world.device), f"step {position.step}")
+            subject = subject_of(at(model, tensors).to(world.device), f"step {position.step}")
             subjects.append(subject)
             minutes[subject.name] = position.elapsed / 60
         record = weights.describe(file).record
-        subjects.append(judged(model.to(world.device), "finished", record=record))
+        subjects.append(subject_of(model.to(world.device), "finished", record=record))
         minutes["finished"] = float(record["minutes"])
-        methods: list[Method] = [m for subject in subjects for m in settings_of(subject, ["1"], ["mean"], k=options.k)]
+        methods: list[Method] = [m for subject in subjects for m in methods_of(subject, ["1"], ["mean"], k=options.k)]
         result = evaluate(
             methods,
             open_data(options.data),

@@ -16,16 +16,17 @@ from condvae import VDVAE, ConditionalVAE, PartialConfig, preset
 from condvae.data import Dataset, open_data
 from condvae.evaluation import (
     Blocks,
-    Judged,
     Method,
     Networks,
     Settings,
     Shard,
+    Subject,
     baselines,
     evaluate,
-    judged,
-    settings_of,
+    methods_of,
+    subject_of,
 )
+from condvae.registry import silent
 from condvae.train.world import join
 
 FACES = Path(__file__).parent / "data" / "faces32.zip"
@@ -61,13 +62,13 @@ def small_model() -> ConditionalVAE:
     return model.eval()
 
 
-def small_subject() -> Judged:
+def small_subject() -> Subject:
     record = {"minutes": 3.5, "device": "abacus", "artifact": {"minutes": 10}}
-    return judged(small_model(), "small", record=record)
+    return subject_of(small_model(), "small", record=record)
 
 
-def small_methods(subject: Judged, data: Dataset, *, k: int = SMALL.k) -> list[Method]:
-    ours = settings_of(subject, ["1", "8:0.5"], ["mean"], k=k)
+def small_methods(subject: Subject, data: Dataset, *, k: int = SMALL.k) -> list[Method]:
+    ours = methods_of(subject, ["1", "8:0.5"], ["mean"], k=k)
     return [*ours, *baselines(["mean", "random", "nearest", "harmonic"], data)]
 
 
@@ -79,6 +80,14 @@ def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
         for name, about in result[group].items():
             found[name] = {key: value for key, value in about.items() if key != "seconds"}
     return kept
+
+
+def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None:
+    """The quickest of evaluations, that of the fillers."""
+    settings = Settings(images=8, deep_images=4, k=4, metrics=("lpips", "coverage"))
+    given: dict[str, Any] = {"settings": settings, "networks": small_networks(), "blocks": BLOCKS, **options}
+    methods = given.pop("methods", None) or baselines(["mean", "random", "nearest"], data)
+    return evaluate(methods, data, out, say=silent, **given)
 
 
 def main(arguments: Sequence[str]) -> None:

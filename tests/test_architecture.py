@@ -34,8 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "drawing": {"checks", "pixels", "sample", "temperature", "vdvae", "workers"},
     "sheets": {"batch", "observe", "partial", "pictures", "pixels", "sample", "vdvae"},
     "completion": {
-        *("album", "batch", "checks", "data", "drawing", "observe", "partial", "pictures", "pixels", "sample"),
-        *("sampler", "sheets", "temperature", "vdvae", "weights", "workers"),
+        *("album", "batch", "checks", "data", "drawing", "observe", "partial", "pictures", "pixels", "registry"),
+        *("sample", "sampler", "sheets", "temperature", "vdvae", "weights", "workers"),
     },
     "train": {
         *("batch", "checks", "completion", "graphs", "kernels", "lazy", "data", "likelihood", "objectives", "observe"),

@@ -149,7 +149,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixt
         (["info", "FACES64"], "unknown model 'FACES64': did you mean faces64?"),
         (["info", "models/two\nlines"], "models/two lines does not exist"),
         (["export", "faces64", "folder.safetensors"], "folder.safetensors is a folder"),
-        (["fetch", "lpips", "--from", "folder.safetensors"], "folder.safetensors is no file"),
+        (["fetch", "lpips", "--from", "folder.safetensors"], "folder.safetensors lacks lpips_alex.safetensors"),
         (["info", "faces46"], "unknown model 'faces46': did you mean faces64?"),
         (["export", "faces64", "out.th"], "out.th should end in .safetensors"),
         (["export", "face", "out.safetensors"], "unknown model 'face'"),

@@ -100,15 +100,24 @@ class ImportanceWeighted(LogProbability):
         return self.importance_weighted_nats
 
 
-def elbo(vae: VDVAE, x: Tensor, *, noise: NoiseSource, kl: KLEstimate = "analytic", check_values: bool = True) -> Bound:
+def elbo(
+    vae: VDVAE,
+    x: Tensor,
+    *,
+    noise: NoiseSource,
+    kl: KLEstimate = "analytic",
+    pixel_score: PixelScore | None = None,
+    check_values: bool = True,
+) -> Bound:
     """E_q [log p(x | z)] - KL(q(z | x) || p(z)) for images [B, C, H, W] in [-1, 1].
 
+    pixel_score: in place of the model's own log p(x | z).
     check_values looks at every pixel for NaN and range, which waits for the device: training turns it off.
     """
     vae.check(x, values=check_values)
     score = _kl_score(kl, lambda step: step.prior())
     descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
-    return _bound(vae, descent, x, _everywhere(x))
+    return _bound(vae, descent, x, _everywhere(x), pixel_score=pixel_score)
 
 
 def forward(

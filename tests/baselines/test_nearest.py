@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -57,6 +59,22 @@ def test_where_nothing_is_known_images_come_at_random() -> None:
     assert not torch.equal(made[1:3], other[1:3])
     some = NearestTrainingImages(images=data).complete(seen[2:], 6, 5, places=[2, 3])
     assert torch.equal(some, made[2:])
+
+
+def test_chance_is_asked_only_where_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, object]] = []
+
+    def counted(among: int, observations: int, k: int, seed: int, places: object) -> np.ndarray[Any, Any]:
+        asked.append((observations, places))
+        return np.zeros((observations, k), dtype=np.int64)
+
+    monkeypatch.setattr(nearest, "random_positions", counted)
+    data, x, known = training_set(), images(4), some_known(4)
+    NearestTrainingImages(images=data).complete(observed(x, known), 6, 5)
+    assert not asked
+    known[[1, 3]] = False
+    NearestTrainingImages(images=data).complete(observed(x, known), 6, 5, places=[10, 11, 12, 13])
+    assert asked == [(2, [11, 13])]
 
 
 def test_known_pixels_are_exact_and_bad_input_is_refused() -> None:

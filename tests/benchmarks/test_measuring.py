@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from lpips_networks import real_file
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import measuring
 from condvae.metrics.networks import INCEPTION, LPIPS_ALEX
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-from benchmarks import measuring
 
 
 def test_both_sides_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

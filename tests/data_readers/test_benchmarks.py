@@ -135,5 +135,5 @@ def test_svhn(tmp_path: Path, faces: FaceArray, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match=r"test_32x32.mat is not a whole .mat file with X and y"):
         open_data(tmp_path)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(ValueError, match=r"needs SciPy to be read: pip install 'condvae\[metrics\]'"):
+    with pytest.raises(ValueError, match=r"needs SciPy to be read: pip install 'condvae\[svhn\]'"):
         open_data(tmp_path)

@@ -11,7 +11,7 @@ from evaluation_runs import BLOCKS, FACES, numbers, small_methods, small_network
 from PIL import Image
 
 from condvae.data import Dataset, open_data
-from condvae.evaluation import CompletionFolder, Method, Problems, Settings, evaluate, settings_of, write_inputs
+from condvae.evaluation import CompletionFolder, Method, Problems, Settings, evaluate, methods_of, write_inputs
 from condvae.evaluation.methods import observe
 from condvae.metrics import HOLE_BINS
 from condvae.pictures import to_pil
@@ -77,7 +77,7 @@ def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: 
 @pytest.fixture
 def ready(tmp_path: Path, data: Dataset) -> tuple[Path, Problems]:
     problems = Problems.choose(data, QUICK)
-    fill(tmp_path / "ready", settings_of(small_subject(), ["1"], ["mean"], k=2)[0], problems, QUICK)
+    fill(tmp_path / "ready", methods_of(small_subject(), ["1"], ["mean"], k=2)[0], problems, QUICK)
     CompletionFolder.open("ready", tmp_path / "ready", problems, k=2)
     return tmp_path / "ready", problems
 

@@ -1,15 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from evaluation_runs import FACES, small_subject
+from evaluation_runs import FACES, small_model, small_subject
 from models import images, small_conditional, some_known
 
+from condvae import VDVAE, ConditionalVAE, PartialConfig
 from condvae.data import open_data
-from condvae.evaluation import Method, baselines, judged, settings_of
+from condvae.evaluation import Method, baselines, methods_of, subject_of
 from condvae.evaluation.methods import check_names, even_chunk, observe, slug_of
-from condvae.evaluation.plan import digest_of
+from condvae.likelihood import GaussianPixels
 from condvae.observe import Observation
 from condvae.pixels import to_uint8
+from condvae.vdvae.config import Normalisation
 
 
 @pytest.mark.parametrize("k", [1, 3, 50, 64, 65, 100, 200])
@@ -23,7 +27,7 @@ def test_a_completion_depends_on_the_place_of_its_image_and_not_on_its_company()
     data, subject = open_data(FACES), small_subject()
     truth = data.test.take(np.arange(6)).images
     known = torch.rand(6, 1, 32, 32, generator=torch.Generator().manual_seed(0)) < 0.5
-    for method in (*settings_of(subject, ["1"], ["mean"], k=3), *baselines(["random"], data)):
+    for method in (*methods_of(subject, ["1"], ["mean"], k=3), *baselines(["random"], data)):
         everything = method.complete(observe(truth, known), 3, seed=0, hole=1, places=np.arange(10, 16))
         some = method.complete(observe(truth[[4, 1]], known[[4, 1]]), 3, seed=0, hole=1, places=np.array([14, 11]))
         assert (some.int() - everything[[4, 1]].int()).abs().max() <= 1  # rounding
@@ -36,7 +40,7 @@ def test_a_completion_depends_on_the_place_of_its_image_and_not_on_its_company()
 
 def test_identities_tell_settings_and_data_apart() -> None:
     data, subject = open_data(FACES), small_subject()
-    ours = settings_of(subject, ["1", "0.5", "1"], ["mean", "sample"], k=3)
+    ours = methods_of(subject, ["1", "0.5", "1"], ["mean", "sample"], k=3)
     assert [method.name for method in ours] == [
         *("small, t 1", "small, t 1, sample pixels", "small, t 0.5", "small, t 0.5, sample pixels")
     ]
@@ -45,19 +49,35 @@ def test_identities_tell_settings_and_data_apart() -> None:
     assert len({method.identity for method in (*ours, *fillers)}) == 8
     with torch.no_grad():
         next(subject.model.partial.parameters())[0] += 1e-6
-    assert digest_of(subject.model) != subject.identity
+    assert subject_of(subject.model, "small").identity != subject.identity
     fewer = open_data(FACES, validation=30)
     assert baselines(["mean"], fewer)[0].identity != fillers[0].identity
 
 
+def test_models_of_equal_weights_that_do_not_compute_the_same_have_other_identities() -> None:
+    model = small_model()
+    config, partial = model.artifact.config, model.partial_config
+    assert isinstance(config.likelihood, GaussianPixels)
+    found = [subject_of(model, "small").identity]
+    for other, form in (
+        (replace(config, likelihood=replace(config.likelihood, noise_floor=0.02)), partial.form),
+        (replace(config, normalisation=Normalisation(shift=-100.0)), partial.form),
+        (config, "relative"),
+    ):
+        alike = ConditionalVAE(VDVAE(other), replace(partial, form=form))
+        alike.load_state_dict(model.state_dict())
+        found.append(subject_of(alike, "small").identity)
+    again = ConditionalVAE(VDVAE(config), partial)
+    again.load_state_dict(model.state_dict())
+    assert len(set(found)) == 4 and subject_of(again, "small").identity == found[0]
+
+
 def test_a_model_for_something_else_is_refused() -> None:
     model = small_conditional()
-    assert judged(model, "tiny").notes["training_minutes"] == {}
-    from condvae import ConditionalVAE, PartialConfig
-
+    assert subject_of(model, "tiny").notes["training_minutes"] == {}
     edges = ConditionalVAE(model.artifact, PartialConfig(channels=1))
     with pytest.raises(ValueError, match="tiny was not trained to complete images"):
-        judged(edges, "tiny")
+        subject_of(edges, "tiny")
     with pytest.raises(ValueError, match="unknown method 'median'"):
         baselines(["median"], open_data(FACES))
 
@@ -79,6 +99,9 @@ def test_names_become_files_and_must_differ_as_such() -> None:
     for name in ("", " ", "two\nlines", "x" * 300):
         with pytest.raises(ValueError, match="give it a name of one line, at most 150 bytes"):
             check_names([Method.of(Named(name))])
+    one, other = (Method(completer=Named(n), identity=n, notes={"made_of": {"small": n}}) for n in ("a", "b"))
+    with pytest.raises(ValueError, match="two different models or sets of images are called 'small'"):
+        check_names([one, other])
     with pytest.raises(ValueError, match="two methods are called 'a b' and 'A, b'"):
         check_names([Method.of(Named("a b")), Method.of(Named("A, b"))])
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -9,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from evaluation_runs import FACES, numbers, small_networks
+from evaluation_runs import FACES, deep_only, numbers, small_model, small_networks
 from torch import Tensor
 from training import command, environment
 
 from condvae.data import Dataset, open_data
-from condvae.evaluation import Method, Settings, baselines, evaluate
+from condvae.evaluation import Method, Networks, Settings, Shard, baselines, evaluate, methods_of, subject_of
 from condvae.evaluation.parts import FORMAT
 from condvae.evaluation.plan import Family
 from condvae.observe import Observation
@@ -58,6 +59,45 @@ def test_numbers_of_two_subjects_of_one_name_are_never_mixed(tmp_path: Path, dat
     assert again["flat"] == measured(data, tmp_path / "fresh", [white])["flat"]
 
 
+def test_methods_of_an_older_model_of_the_same_name_are_left_out(tmp_path: Path, data: Dataset) -> None:
+    model, said = small_model(), list[str]()
+
+    def listed(methods: list[Method]) -> list[str]:
+        said.clear()
+        settings = Settings(images=4, deep_images=2, k=2, metrics=("pixels",))
+        found = evaluate(methods, data, tmp_path, settings=settings, networks=Networks(), say=said.append)
+        return sorted(numbers(found)["methods"])
+
+    def ours(temperature: str) -> list[Method]:
+        return methods_of(subject_of(model, "small"), [temperature], ["mean"], k=2)
+
+    fillers = baselines(["mean"], data)
+    old = ours("1")
+    listed(old)
+    assert listed(fillers) == ["small, t 1", "training mean"] and not any("left out" in line for line in said)
+    with torch.no_grad():
+        next(model.partial.parameters())[0] += 1e-3
+    told = "left out: small, t 1, measured of another model or other images that went by the same name"
+    assert listed(ours("0.5")) == ["small, t 0.5", "training mean"]
+    assert said.count(told) == 1
+    assert (
+        listed(fillers) == ["small, t 0.5", "training mean"] and said.count(told) == 1
+    )  # nor both when asked of others
+    assert listed(old) == ["small, t 1", "training mean"]  # they are not lost
+    fewer = open_data(FACES, validation=30)
+    assert listed(baselines(["harmonic"], fewer)) == ["harmonic fill", "small, t 0.5"]
+
+
+def test_a_part_that_is_another_ones_is_noticed(tmp_path: Path, data: Dataset) -> None:
+    deep_only(data, tmp_path, shard=Shard(1, 1))
+    one, other, *_ = sorted((tmp_path / "parts").rglob("*.safetensors"))
+    shutil.copy(other, one)
+    with pytest.raises(ValueError, match=f"{one.name} holds what was measured as .*/{other.stem}: remove it and run"):
+        deep_only(data, tmp_path)
+    one.unlink()
+    assert numbers(deep_only(data, tmp_path)) == numbers(deep_only(data, tmp_path / "fresh"))
+
+
 def test_a_name_that_an_older_one_has_taken_on_disk_is_refused(tmp_path: Path, data: Dataset) -> None:
     measured(data, tmp_path, [Method.of(Flat("a b", 0))])
     stored = (tmp_path / "methods" / "a-b.json").read_text()
@@ -77,6 +117,7 @@ def test_numbers_that_somebody_has_edited_are_measured_again(tmp_path: Path, dat
         json.dumps({"format": FORMAT}),
         json.dumps({key: value for key, value in stored.items() if key != "name"}),
         json.dumps({**stored, "deep": None}),
+        json.dumps({**stored, "made_of": 3}),
         json.dumps({**stored, "wide": {"common": stored["wide"]["common"]}}),
         json.dumps({**stored, "wide": {**stored["wide"], "metrics": {"fid": 3}}}),
     ):

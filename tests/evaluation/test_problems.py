@@ -1,29 +1,31 @@
+import time
+
 import numpy as np
 import pytest
 import torch
 from evaluation_runs import FACES
 
 from condvae.data import Dataset, ImageSet, open_data
-from condvae.evaluation import Blocks, Problems, Settings, Shard
+from condvae.evaluation import Blocks, Problems, Settings, Shard, problems
 from condvae.evaluation.plan import Kind, units
-from condvae.metrics import HOLE_BINS, known_in_bin
+from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
 
 
 def test_images_are_spread_and_references_are_others() -> None:
     data = open_data(FACES)
-    problems = Problems.choose(data, Settings(images=20, deep_images=10, k=2))
-    assert len(problems) == 20
-    assert np.array_equal(problems.rows, np.arange(20) * len(data.test) // 20)
-    assert set(problems.deep) < set(range(20))
-    assert (problems.references != problems.rows[problems.deep][:, None]).all()
-    assert problems.references.min() >= 0 and problems.references.max() < len(data.test)
-    assert len(np.unique(problems.references)) > 10
+    asked = Problems.choose(data, Settings(images=20, deep_images=10, k=2))
+    assert len(asked) == 20
+    assert np.array_equal(asked.rows, np.arange(20) * len(data.test) // 20)
+    assert set(asked.deep) < set(range(20))
+    assert (asked.references != asked.rows[asked.deep][:, None]).all()
+    assert asked.references.min() >= 0 and asked.references.max() < len(data.test)
+    assert len(np.unique(asked.references)) > 10
     cpu = torch.device("cpu")
-    some = problems.known(3, np.array([7, 2]), cpu)
+    some = asked.known(3, np.array([7, 2]), cpu)
     assert torch.equal(some, known_in_bin(HOLE_BINS[3], 20, 32, seed=0)[[7, 2]])
-    assert torch.equal(problems.truth(np.array([4]), cpu), data.test.take(problems.rows[[4]]).images)
-    others = problems.others(np.array([3, 5]), cpu)
-    assert torch.equal(others[1, 0], data.test.take(problems.references[5, :1]).images[0])
+    assert torch.equal(asked.truth(np.array([4]), cpu), data.test.take(asked.rows[[4]]).images)
+    others = asked.others(np.array([3, 5]), cpu)
+    assert torch.equal(others[1, 0], data.test.take(asked.references[5, :1]).images[0])
 
 
 def test_identities_follow_what_they_are_of() -> None:
@@ -31,8 +33,8 @@ def test_identities_follow_what_they_are_of() -> None:
 
     def identities(**change: int) -> tuple[str, str, str]:
         options: dict[str, int] = {"images": 8, "deep_images": 4, "k": 2, **change}
-        problems = Problems.choose(data, Settings(**options))  # type: ignore[arg-type]
-        return problems.identity, problems.deep_identity, problems.bits_identity
+        asked = Problems.choose(data, Settings(**options))  # type: ignore[arg-type]
+        return asked.identity, asked.deep_identity, asked.bits_identity
 
     assert identities() == identities(k=5)
     for change, value, changed in (("images", 9, 0), ("deep_images", 3, 1), ("seed", 9, 0), ("bits_images", 9, 2)):
@@ -40,6 +42,32 @@ def test_identities_follow_what_they_are_of() -> None:
         assert before[changed] != after[changed]
         if change.endswith("_images"):  # the others are none of its business
             assert [i for i in range(3) if before[i] != after[i]] == [changed]
+
+
+def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    said: list[str] = []
+
+    def slow(hole: HoleBin, n: int, size: int, *, seed: int) -> torch.Tensor:
+        drawn.append(str(hole))
+        while hole == HOLE_BINS[3] and not said:
+            time.sleep(0.001)
+        return known_in_bin(hole, n, size, seed=seed)
+
+    monkeypatch.setattr(problems, "known_in_bin", slow)
+    asked = Problems.choose(open_data(FACES), Settings(images=8, deep_images=4, k=2))
+    first = asked.identity
+    assert not drawn
+    asked.holes(1, said.append)
+    assert not said  # it was quick
+    monkeypatch.setattr(problems, "_PATIENCE", 0.01)
+    for _ in range(2):
+        assert torch.equal(asked.holes(3, said.append), known_in_bin(HOLE_BINS[3], 8, 32, seed=0))
+        asked.known(3, np.array([2]), torch.device("cpu"))
+    assert drawn == ["0.2-0.4", "0.6-0.8"]
+    assert said == ["drawing 8 holes of 0.6-0.8 ..."]
+    monkeypatch.setattr(problems, "HOLES_REVISION", 2)
+    assert Problems.choose(open_data(FACES), Settings(images=8, deep_images=4, k=2)).identity != first
 
 
 def test_too_few_test_images_are_refused() -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from condvae.evaluation.summary import by_column, of_features
-from condvae.metrics.fid import fid
-from condvae.metrics.ids import ids
+from condvae.metrics.discrimination import ids
+from condvae.metrics.frechet import fid
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

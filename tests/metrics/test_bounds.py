@@ -9,6 +9,7 @@ from torch.distributions import MultivariateNormal
 from condvae import objectives
 from condvae.likelihood import GaussianPixels, LogisticMixture
 from condvae.metrics import elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim
+from condvae.metrics.bounds import forward_kl_and_bits
 from condvae.vdvae import preset
 
 SEEDS = [5, 6, 7]
@@ -121,6 +122,22 @@ def test_a_gaussian_pays_for_every_bit_of_hidden_8_bit_pixels(samples: int) -> N
             hidden = (~known).sum(dim=(1, 2, 3))
             expected = torch.where(known[:, 0], 0.0, gap).sum(dim=(1, 2)) / (3 * hidden * math.log(2))
             torch.testing.assert_close(found.of_8_bits - found.native, expected.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", [GaussianPixels(noise_floor=0.03), LogisticMixture(components=3)])
+def test_one_walk_tells_both_the_kl_and_the_bits(likelihood: GaussianPixels | LogisticMixture) -> None:
+    model, x = small_conditional(preset("tiny", likelihood=likelihood)), images(3)
+    observation = model.observe(x, some_known(3))
+    kl, bits = forward_kl_and_bits(model, x, observation, noise=SEEDS)
+    assert torch.equal(kl, forward_kl_nats_per_dim(model, x, observation, noise=SEEDS))
+    apart = unknown_bits_per_dim(model, x, observation, noise=SEEDS)
+    assert torch.equal(bits.native, apart.native)
+    with torch.no_grad():
+        bound = objectives.forward(model, x, observation, noise=SEEDS)
+    torch.testing.assert_close(bits.native, bound.bits_per_scored_dim.double(), rtol=1e-6, atol=0)
+    assert (bits.of_8_bits is None) == (apart.of_8_bits is None)
+    if bits.of_8_bits is not None and apart.of_8_bits is not None:
+        assert torch.equal(bits.of_8_bits, apart.of_8_bits)
 
 
 def test_five_bit_levels_say_nothing_of_8_bit_images() -> None:

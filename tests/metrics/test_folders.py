@@ -1,5 +1,4 @@
 import json
-import math
 import os
 import zipfile
 from pathlib import Path
@@ -13,11 +12,12 @@ from torch import Tensor, nn
 
 from condvae.cli import main
 from condvae.metrics import Estimate, psnr, ssim
-from condvae.metrics.fid import fid
-from condvae.metrics.folders import Comparison, Networks, compare
-from condvae.metrics.ids import ids
+from condvae.metrics.discrimination import ids
+from condvae.metrics.folders import Comparison, compare
+from condvae.metrics.frechet import fid
 from condvae.metrics.inception import Inception
-from condvae.metrics.kid import kid
+from condvae.metrics.kernel_distance import kid
+from condvae.metrics.viewers import Networks
 
 
 class Colours(Inception):
@@ -181,7 +181,6 @@ def test_the_verb_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.
     main(["compare", str(real), str(real), "--metrics", "psnr", "--out", str(out)])
     assert "inf" not in capsys.readouterr().out
     assert json.loads(out.read_text())["metrics"]["psnr"] == {"mean": 100.0, "standard_error": 0.0}
-    assert math.isinf(Estimate.of(psnr(images, images)).mean)  # one pair of equal images would hide all others
 
 
 def test_what_the_verb_refuses(

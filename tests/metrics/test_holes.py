@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
+from condvae.metrics.holes import HOLES_REVISION
 
 
 def test_the_five_bins_tile_all_shares() -> None:
@@ -17,3 +18,10 @@ def test_holes_lie_in_their_range_and_repeat(hole: HoleBin) -> None:
     assert ((hidden > hole.low) & (hidden < hole.high)).all()
     assert torch.equal(known, known_in_bin(hole, 12, 64, seed=3))
     assert not torch.equal(known, known_in_bin(hole, 12, 64, seed=4))
+
+
+def test_holes_are_those_that_numbers_were_published_for() -> None:
+    """Whoever changes them raises HOLES_REVISION, and measures again."""
+    hidden = [int((~known_in_bin(hole, 20, 32, seed=0)).sum()) for hole in HOLE_BINS]
+    assert hidden == pytest.approx([1373, 5794, 10436, 14626, 19474], abs=20)  # room for a sine rounded otherwise
+    assert HOLES_REVISION == 1

@@ -24,7 +24,7 @@ class Completer(Protocol):
         """[B, k, C, H, W] uint8 on the observation's device, known pixels exactly as they were.
 
         Completion i of observation b depends on (seed, b, i) alone. One that takes `places=` too is told what stands
-        for b, where the observations are some of many; others are given a seed for each batch.
+        for b, where the observations are some of many; others are asked for one image at a time, which may be slow.
         """
 
 

@@ -1,5 +1,6 @@
 """Harmonic fill: the smoothest surface through the known pixels, what diffusion from the hole's border ends in."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,7 +30,7 @@ class HarmonicFill:
     channels: int = 3
     """Of images, for observations that hold no pixels at all."""
 
-    def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
         """k times the same: a view, no copies."""
         check_whole(k, "the number of samples", least=1)
         count, _, height, width = observation.y.shape

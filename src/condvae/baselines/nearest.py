@@ -42,10 +42,15 @@ class NearestTrainingImages:
         check_whole(k, "the number of samples", least=1)
         if k > len(self.images):
             raise ValueError(f"{k} completions were asked for, but there are {len(self.images)} training images")
-        positions = torch.from_numpy(random_positions(len(self.images), len(observation), k, seed, places))
+        positions = torch.zeros(len(observation), k, dtype=torch.int64)
+        nothing = torch.ones(len(observation), dtype=torch.bool)
         if observation.known is not None and observation.pixels is not None:
-            something = observation.known.flatten(1).any(dim=1).cpu()
-            positions[something] = self.nearest(observation.pixels, observation.known, k).cpu()[something]
+            nothing = ~observation.known.flatten(1).any(dim=1).cpu()
+            positions = self.nearest(observation.pixels, observation.known, k).cpu()
+        if bool(nothing.any()):
+            rows = nothing.nonzero().flatten().tolist()
+            there = rows if places is None else [places[row] for row in rows]
+            positions[nothing] = torch.from_numpy(random_positions(len(self.images), len(rows), k, seed, there))
         images = self.images.take(positions.flatten().numpy()).images.to(observation.y.device)
         return paste_known(observation, images.unflatten(0, (len(observation), k)))
 

@@ -34,7 +34,7 @@ class TrainingMean:
         total = sum(_batches(images), torch.zeros(images.channels, images.size, images.size, dtype=torch.float64))
         return cls(image=(total / len(images)).round().to(torch.uint8))
 
-    def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
         """k times the same: a view, no copies."""
         check_whole(k, "the number of samples", least=1)
         image = self.image.to(observation.y.device).expand(len(observation), 1, -1, -1, -1)

@@ -53,7 +53,8 @@ class Compare:
         import torch
 
         from condvae.metrics import LPIPS, Inception
-        from condvae.metrics.folders import METRICS, OF_INCEPTION, OF_SETS, Networks, check_folders, compare
+        from condvae.metrics.folders import METRICS, OF_INCEPTION, OF_SETS, check_folders, compare
+        from condvae.metrics.viewers import Networks
 
         every = OF_SETS if self.unpaired else METRICS
         chosen: Any = every if "all" in self.metrics else tuple(dict.fromkeys(self.metrics))

@@ -11,7 +11,7 @@ from condvae.weights.embedded import DEFAULT_MODEL
 if TYPE_CHECKING:
     import torch
 
-    from condvae.evaluation import Judged, Method, Networks, Problems, Settings
+    from condvae.evaluation import Method, Networks, Problems, Settings, Subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,8 @@ class Evaluate:
     temperature: Annotated[tuple[str, ...], tyro.conf.arg(metavar="T")] = ("1",)
     """One or several, each a number, or one per resolution of latents such as 8:0.9,16:0.7."""
     pixels: tuple[Literal["mean", "sample"], ...] = ("mean",)
-    """One or both: every temperature is measured with each."""
+    """Means of the pixel distributions, or samples of them, or both: every temperature is measured with each. Where
+    there is a noise floor, means lean to overconfidence in white projections."""
     against: tuple[Literal["mean", "random", "nearest", "harmonic"], ...] = ("mean", "random", "nearest", "harmonic")
     """Fillers: training mean, random training image, nearest training images, smooth fill. Nothing after it: none."""
     completions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDER")] = ()
@@ -131,33 +132,33 @@ class Evaluate:
             inception=Inception.load(precision=self.precision).to(device) if "inception" in settings.metrics else None,
         )
 
-    def _models(self, problems: "Problems", device: "torch.device") -> "list[Judged]":
+    def _models(self, problems: "Problems", device: "torch.device") -> "list[Subject]":
         if self.model == "none":
             return []
         from condvae import weights
-        from condvae.evaluation.methods import check_fit, judged
+        from condvae.evaluation.methods import check_fit, subject_of
 
         path = weights.locate(self.model)
         name = Path(self.model).name.removesuffix(".safetensors")
         if name in ("", "model"):  # what every run folder calls its own
             name = path.resolve().parent.name
-        model = judged(weights.load_conditional(path).to(device), name, record=weights.describe(path).record)
+        model = subject_of(weights.load_conditional(path).to(device), name, record=weights.describe(path).record)
         check_fit(model, problems)
         return [model]
 
     def _methods(
         self,
-        models: "list[Judged]",
+        models: "list[Subject]",
         data: Any,
         problems: "Problems",
         settings: "Settings",
         folders: list[tuple[str, Path]],
     ) -> "list[Method]":
-        from condvae.evaluation import CompletionFolder, baselines, settings_of
+        from condvae.evaluation import CompletionFolder, baselines, methods_of
 
         deep = bool({"lpips", "pixels", "coverage"} & set(settings.metrics))
         methods = [CompletionFolder.open(name, folder, problems, k=self.k, deep=deep) for name, folder in folders]
-        ours = [m for model in models for m in settings_of(model, self.temperature, self.pixels, k=self.k, say=print)]
+        ours = [m for model in models for m in methods_of(model, self.temperature, self.pixels, k=self.k, say=print)]
         return [*ours, *methods, *baselines(self.against, data)]
 
 

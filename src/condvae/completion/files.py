@@ -2,10 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from tqdm import tqdm
 
@@ -15,8 +14,7 @@ from condvae.completion.holes import Hole
 from condvae.completion.inputs import FileId, Picture, read_picture, shown
 from condvae.completion.record import Settings, read_record
 from condvae.data.files import opened
-
-Say: TypeAlias = Callable[[str], None]
+from condvae.registry import Say
 
 _NOTED = 5
 """Pictures whose notes are printed; of more, how many there are."""

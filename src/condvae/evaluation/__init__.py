@@ -8,27 +8,27 @@ if TYPE_CHECKING:
     from condvae.evaluation.completion_folder import CompletionFolder
     from condvae.evaluation.inputs import write_inputs
     from condvae.evaluation.jobs import Shard
-    from condvae.evaluation.measure import Networks
-    from condvae.evaluation.methods import Judged, Method, Ours, baselines, judged, settings_of
+    from condvae.evaluation.methods import Method, Ours, Subject, baselines, methods_of, subject_of
     from condvae.evaluation.plan import FAMILIES, Blocks, Settings
     from condvae.evaluation.problems import Problems
     from condvae.evaluation.run import evaluate
+    from condvae.metrics.viewers import Networks
 
 _HOMES = {
     "FAMILIES": "condvae.evaluation.plan",
     "Blocks": "condvae.evaluation.plan",
     "CompletionFolder": "condvae.evaluation.completion_folder",
-    "Judged": "condvae.evaluation.methods",
+    "Subject": "condvae.evaluation.methods",
     "Method": "condvae.evaluation.methods",
-    "Networks": "condvae.evaluation.measure",
+    "Networks": "condvae.metrics.viewers",
     "Ours": "condvae.evaluation.methods",
     "Problems": "condvae.evaluation.problems",
     "Settings": "condvae.evaluation.plan",
     "Shard": "condvae.evaluation.jobs",
     "baselines": "condvae.evaluation.methods",
     "evaluate": "condvae.evaluation.run",
-    "judged": "condvae.evaluation.methods",
-    "settings_of": "condvae.evaluation.methods",
+    "subject_of": "condvae.evaluation.methods",
+    "methods_of": "condvae.evaluation.methods",
     "write_inputs": "condvae.evaluation.inputs",
 }
 
@@ -36,17 +36,17 @@ __all__ = [
     "FAMILIES",
     "Blocks",
     "CompletionFolder",
-    "Judged",
     "Method",
     "Networks",
     "Ours",
     "Problems",
     "Settings",
     "Shard",
+    "Subject",
     "baselines",
     "evaluate",
-    "judged",
-    "settings_of",
+    "methods_of",
+    "subject_of",
     "write_inputs",
 ]
 

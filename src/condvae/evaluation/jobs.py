@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-import condvae
 from condvae.evaluation.measure import Measurement, Numbers
-from condvae.evaluation.methods import Judged, Method, slug_of
+from condvae.evaluation.methods import Method, Subject, slug_of
 from condvae.evaluation.parts import Shelf
 from condvae.evaluation.plan import (
     DEEP,
     DIRECTIONS,
     IMPORTANCE_SAMPLES,
     PROJECTIONS,
+    REVISION,
     Blocks,
     Kind,
     Unit,
@@ -27,9 +27,10 @@ from condvae.evaluation.plan import (
     mark_of,
     units,
 )
+from condvae.evaluation.problems import Problems
 from condvae.metrics import HOLE_BINS
+from condvae.registry import Say
 
-Say = Callable[[str], None]
 _TRUTH = "test images"
 
 
@@ -76,7 +77,7 @@ class Work:
         self.measurement, self.out, self.blocks = measurement, out, blocks
         self.commons = commons(measurement)
 
-    def jobs(self, methods: Sequence[Method], models: Sequence[Judged]) -> Iterator[Job]:
+    def jobs(self, methods: Sequence[Method], models: Sequence[Subject]) -> Iterator[Job]:
         """The bounds of models first, then every method."""
         to, problems, chosen = self.measurement, self.measurement.problems, self.measurement.settings.metrics
         for subject in models if "bounds" in chosen else ():
@@ -102,7 +103,7 @@ class Work:
             measure=self.measurement.truth,
         )
 
-    def _job(self, subject: Method | Judged, kind: Kind, images: int, measure: Callable[[Unit], Numbers]) -> Job:
+    def _job(self, subject: Method | Subject, kind: Kind, images: int, measure: Callable[[Unit], Numbers]) -> Job:
         mark = mark_of(self.commons[kind], subject.identity)
         about: dict[str, Any] = {"name": subject.name, **subject.notes}
         if isinstance(subject, Method):
@@ -123,7 +124,7 @@ class Work:
 def commons(measurement: Measurement) -> dict[Kind, str]:
     """Fingerprints of all that a kind of measurement depends on, but for its subject and the machine's rounding."""
     problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
-    base = {"condvae": condvae.__version__, "seed": settings.seed}
+    base = {"revision": REVISION, "seed": settings.seed}
     holes = {**base, "images": problems.identity}
     wide = {
         **holes,
@@ -148,7 +149,7 @@ def commons(measurement: Measurement) -> dict[Kind, str]:
     return {kind: fingerprint({"kind": kind, **found}) for kind, found in values.items()}
 
 
-def work(jobs: Sequence[Job], place: Shard, say: Say, *, shows: bool) -> None:
+def work(jobs: Sequence[Job], problems: Problems, place: Shard, say: Say, *, shows: bool) -> None:
     """Measure every n-th unit, if it is not there yet; a line for every bin of a method."""
     share = [(job, unit) for job in jobs for unit in job.units][place.number - 1 :: place.of]
     mine = [(job, unit) for job, unit in share if not job.shelf.has(unit)]
@@ -162,6 +163,9 @@ def work(jobs: Sequence[Job], place: Shard, say: Say, *, shows: bool) -> None:
             what += "" if unit.hole is None else f", hole {HOLE_BINS[unit.hole]}"
             bar.set_description(what)
             if not job.shelf.has(unit):  # another process may have been told the same
+                if unit.hole is not None:
+                    with _aside(bar):  # here, so that it is not counted as the method's time
+                        problems.holes(unit.hole, say)
                 begin = time.perf_counter()
                 numbers = {name: tensor.cpu() for name, tensor in job.measure(unit).items()}  # waits for the device
                 seconds = time.perf_counter() - begin

@@ -1,59 +1,37 @@
 """What a unit of work computes: numbers of each image, small enough to keep, and features for those of whole sets."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from condvae.evaluation.methods import Judged, Method, observe
-from condvae.evaluation.plan import DIRECTIONS, IMPORTANCE_SAMPLES, PROJECTIONS, Settings, Unit
+from condvae.evaluation.methods import Method, Subject, observe
+from condvae.evaluation.plan import DIRECTIONS, IMPORTANCE_SAMPLES, PROJECTIONS, Settings, Unit, images_at_once
 from condvae.evaluation.problems import Positions, Problems
 from condvae.metrics import (
     HOLE_BINS,
-    LPIPS,
-    best_mse,
     elbo_bits_per_dim,
-    forward_kl_nats_per_dim,
     pixel_mean,
     projection_ranks,
     psnr,
     reference_ranks,
     sample_distances,
+    sample_mse,
     ssim,
     unknown_bits_per_dim,
 )
-from condvae.metrics.pixel_errors import CLEAREST
+from condvae.metrics.bounds import forward_kl_and_bits
+from condvae.metrics.viewers import Networks
 from condvae.pixels import from_uint8
 from condvae.train.seeds import Seeds
 
 _BYTES_AT_ONCE = 2**26
 """Of completions that are measured together."""
-_PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
-"""Of images whose bounds are computed together."""
-
-
-class FeatureNetwork(Protocol):
-    """What FID needs of a network: `Inception`, or another one."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def features(self, images: Tensor) -> Tensor:
-        """[B, D] float32 for images [B, C, H, W] uint8."""
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Its weights, by which it is known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Networks:
-    """Those that the chosen metrics need, on the device where all is computed."""
-
-    lpips: LPIPS | None = None
-    inception: FeatureNetwork | None = None
+_PIXELS_AT_ONCE = 2**19
+"""Of images whose bounds are computed together on a GPU, where the launches of kernels are what takes time."""
 
 
 Numbers = dict[str, Tensor]
@@ -128,11 +106,11 @@ class Measurement:
                 )
         if "pixels" in chosen:
             mean = pixel_mean(made)
-            found.update(mse=best_mse(truth, made), psnr=psnr(mean, truth).clamp_max(CLEAREST), ssim=ssim(mean, truth))
+            found.update(mse=sample_mse(truth, made), psnr=psnr(mean, truth), ssim=ssim(mean, truth))
         return found
 
     @torch.inference_mode()
-    def elbo(self, subject: Judged, unit: Unit) -> Numbers:
+    def elbo(self, subject: Subject, unit: Unit) -> Numbers:
         """Bits per dimension of the VAE alone; positions are those of `problems.bits`."""
         seeds, pieces = Seeds(self.settings.seed, "bits per dimension"), []
         for numbers in self._batches(np.arange(unit.first, unit.stop)):
@@ -142,7 +120,7 @@ class Measurement:
         return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
 
     @torch.inference_mode()
-    def bounds(self, subject: Judged, unit: Unit) -> Numbers:
+    def bounds(self, subject: Subject, unit: Unit) -> Numbers:
         """Forward KL, and bits per hidden dimension: a bound by one walk, and one by many weighted ones."""
         assert unit.hole is not None
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
@@ -151,13 +129,9 @@ class Measurement:
             x = from_uint8(self.problems.truth(places, self.device))
             observation = subject.model.observe(x, self.problems.known(unit.hole, places, self.device))
             noise = [seeds(int(i)) for i in numbers]
-            one = unknown_bits_per_dim(subject.model, x, observation, noise=noise)
+            kl, one = forward_kl_and_bits(subject.model, x, observation, noise=noise)
             many = unknown_bits_per_dim(subject.model, x, observation, noise=noise, samples=IMPORTANCE_SAMPLES)
-            piece = {
-                "forward_kl": forward_kl_nats_per_dim(subject.model, x, observation, noise=noise),
-                "native": one.native,
-                "weighted_native": many.native,
-            }
+            piece = {"forward_kl": kl, "native": one.native, "weighted_native": many.native}
             if one.of_8_bits is not None and many.of_8_bits is not None:
                 piece.update({"8_bits": one.of_8_bits, "weighted_8_bits": many.of_8_bits})
             pieces.append(piece)
@@ -171,13 +145,6 @@ class Measurement:
         # Copies: what a completer does to its question must not change what it is held to.
         question = observe(truth, known.clone())
         made = method.complete(question, k, seed=self.settings.seed, hole=unit.hole, places=places)
-        expected = (len(truth), k, *truth.shape[1:])
-        if not isinstance(made, Tensor):
-            raise ValueError(f"{method.name} gave a {type(made).__name__}, expected a tensor, uint8 of {expected}")
-        if made.shape != expected or made.dtype != torch.uint8:
-            raise ValueError(
-                f"{method.name} gave {made.dtype} of shape {tuple(made.shape)}, expected torch.uint8 of {expected}"
-            )
         made = made.to(self.device)
         altered = known[:, None] & (made != truth[:, None])
         if not bool(altered.any()):
@@ -201,7 +168,6 @@ class Measurement:
             yield positions[first : first + step]
 
     def _batches(self, positions: Positions) -> Iterator[Positions]:
-        pixels = _PIXELS_AT_ONCE.get(self.device.type, _PIXELS_AT_ONCE["cpu"])
-        step = max(1, pixels // self.problems.test.size**2)
+        step = images_at_once(self.problems.test.size, self.device, on_cuda=_PIXELS_AT_ONCE)
         for first in range(0, len(positions), step):
             yield positions[first : first + step]

@@ -1,5 +1,6 @@
 """What is measured: a model at a temperature, a baseline, a folder of completions, anything that completes."""
 
+import dataclasses
 import inspect
 import itertools
 import re
@@ -12,12 +13,13 @@ from torch import Tensor
 
 from condvae.baselines import Completer, HarmonicFill, NearestTrainingImages, RandomTrainingImage, TrainingMean
 from condvae.data import Dataset
-from condvae.evaluation.plan import digest_of, fingerprint
+from condvae.evaluation.plan import digest_of, fingerprint, images_at_once
 from condvae.evaluation.problems import Positions, Problems, digest_of_set
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
 from condvae.partial import ConditionalVAE
 from condvae.pixels import from_uint8
+from condvae.registry import Say
 from condvae.sample import Pixels
 from condvae.sampler import Sampler
 from condvae.temperature import parse
@@ -26,8 +28,9 @@ from condvae.train.seeds import Seeds
 Baseline: TypeAlias = Literal["mean", "random", "nearest", "harmonic"]
 BASELINES: tuple[Baseline, ...] = ("mean", "random", "nearest", "harmonic")
 
-_PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
-"""Of the completions that a model computes together."""
+_PIXELS_AT_ONCE = 2**18
+"""Of the completions that a model computes together on a GPU."""
+_TRAINING_IMAGES = "training images"
 _LONGEST_NAME = 150
 """Bytes; it becomes part of names of files."""
 
@@ -44,7 +47,7 @@ class Method:
     forgives: int = 0
     """Grey levels by which its known pixels may be off, to be put back."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the report says of it."""
+    """What the report says of it; `made_of`, if there, is {name: digest} of the model or the images that it uses."""
 
     @classmethod
     def of(cls, completer: Completer) -> "Method":
@@ -61,13 +64,33 @@ class Method:
         return self.completer.varies
 
     def complete(self, observation: Observation, k: int, *, seed: int, hole: int, places: Positions) -> Tensor:
-        """k completions of these observations of a bin, which stand at these places among all of it."""
+        """k completions of these observations of a bin, which stand at these places among all of it.
+
+        A completer that takes no places is asked for one image at a time, with a seed for its place, so that nothing
+        hangs on which images come together: slow for one that gains from large batches, which should take them.
+        """
         completer = self.in_bin(hole) if self.in_bin else self.completer
         seed = Seeds(seed, "completions")(hole)
         if "places" in inspect.signature(completer.complete).parameters:
             given: Any = {"places": places.tolist()}
-            return completer.complete(observation, k, seed, **given)
-        return completer.complete(observation, k, Seeds(seed, "batches")(int(places[0])))
+            return self._checked(completer.complete(observation, k, seed, **given), observation, k)
+        seeds, made = Seeds(seed, "places"), []
+        for i, place in enumerate(places):
+            one = observation[i : i + 1]
+            made.append(self._checked(completer.complete(one, k, seeds(int(place))), one, k))
+        return torch.cat(made)
+
+    def _checked(self, made: object, observation: Observation, k: int) -> Tensor:
+        """An answer as it must be, or a ValueError."""
+        assert observation.pixels is not None
+        expected = (len(observation), k, *observation.pixels.shape[1:])
+        if not isinstance(made, Tensor):
+            raise ValueError(f"{self.name} gave a {type(made).__name__}, expected a tensor, uint8 of {expected}")
+        if made.shape != expected or made.dtype != torch.uint8:
+            raise ValueError(
+                f"{self.name} gave {made.dtype} of shape {tuple(made.shape)}, expected torch.uint8 of {expected}"
+            )
+        return made
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,7 +113,7 @@ class Ours:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Judged:
+class Subject:
     """A conditional model whose bounds are measured."""
 
     name: str
@@ -99,21 +122,24 @@ class Judged:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def judged(model: ConditionalVAE, name: str, *, record: Mapping[str, Any] | None = None) -> Judged:
+def subject_of(model: ConditionalVAE, name: str, *, record: Mapping[str, Any] | None = None) -> Subject:
     """A model with what its file tells of its making."""
     if model.partial_config.channels != model.artifact.config.channels + 1:
         raise ValueError(f"{name} was not trained to complete images, which is what is measured here")
     record = dict(record or {})
+    config = {"vae": model.artifact.config.to_dict(), "partial": dataclasses.asdict(model.partial_config)}
+    identity = digest_of(model, config)
     notes: dict[str, Any] = {
+        "made_of": {name: identity},
         "parameters": sum(tensor.numel() for tensor in model.state_dict().values()),
         "likelihood": str(model.artifact.likelihood),
         "training_minutes": _minutes(record),
         "record": record,
     }
-    return Judged(name=name, model=model, identity=digest_of(model), notes=notes)
+    return Subject(name=name, model=model, identity=identity, notes=notes)
 
 
-def check_fit(subject: Judged, problems: Problems) -> None:
+def check_fit(subject: Subject, problems: Problems) -> None:
     """Raise a ValueError unless the model makes images of the data's size."""
     test, config = problems.test, subject.model.artifact.config
     if (config.image_size, config.channels) != (test.size, test.channels):
@@ -124,17 +150,17 @@ def check_fit(subject: Judged, problems: Problems) -> None:
         )
 
 
-def settings_of(
-    subject: Judged,
+def methods_of(
+    subject: Subject,
     temperatures: Sequence[str],
     pixels: Sequence[Pixels],
     *,
     k: int,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
 ) -> list[Method]:
     """The model as a method at each temperature, with pixels of each kind."""
     config, device = subject.model.artifact.config, subject.model.artifact.decoder.gain.device
-    most = max(1, _PIXELS_AT_ONCE.get(device.type, _PIXELS_AT_ONCE["cpu"]) // config.image_size**2)
+    most = images_at_once(config.image_size, device, on_cuda=_PIXELS_AT_ONCE)
     # On a CPU "auto" would take whichever precision is faster at the moment: no two runs need agree.
     precision: Literal["auto", "fp32"] = "auto" if device.type == "cuda" else "fp32"
     sampler = Sampler(subject.model, precision=precision, chunk=even_chunk(k, most), say=say)
@@ -144,7 +170,13 @@ def settings_of(
         name = f"{subject.name}, t {text}" + ("" if kind == "mean" else f", {kind} pixels")
         identity = fingerprint({"model": subject.identity, "temperature": heat, "pixels": kind})
         completer = Ours(name=name, sampler=sampler, temperature=heat, pixels=kind)
-        notes = {"model": subject.name, "temperature": text, "pixels": kind, "precision": sampler.precision}
+        notes = {
+            "made_of": {subject.name: subject.identity},
+            "model": subject.name,
+            "temperature": text,
+            "pixels": kind,
+            "precision": sampler.precision,
+        }
         methods.append(Method(completer=completer, identity=identity, notes=notes))
     return methods
 
@@ -173,7 +205,11 @@ def baselines(names: Sequence[str], data: Dataset) -> list[Method]:
     }
     images = digest_of_set(data.train)
     return [
-        Method(completer=completers[name](), identity=fingerprint({"baseline": name, "images": images}))
+        Method(
+            completer=completers[name](),
+            identity=fingerprint({"baseline": name, "images": images}),
+            notes={"made_of": {_TRAINING_IMAGES: images}},
+        )
         for name in names
     ]
 
@@ -183,9 +219,10 @@ def slug_of(name: str) -> str:
     return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "method"
 
 
-def check_names(subjects: Sequence[Method | Judged]) -> None:
+def check_names(subjects: Sequence[Method | Subject]) -> None:
     """Raise a ValueError for a name that a table or a disk would not bear, and if two go by one name there."""
     seen: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for subject in subjects:
         if not subject.name.strip() or not subject.name.isprintable() or len(subject.name.encode()) > _LONGEST_NAME:
             raise ValueError(
@@ -198,6 +235,9 @@ def check_names(subjects: Sequence[Method | Judged]) -> None:
                 "or digits"
             )
         seen[slug] = subject.name
+        for name, digest in subject.notes.get("made_of", {}).items():
+            if digests.setdefault(name, digest) != digest:
+                raise ValueError(f"two different models or sets of images are called {name!r}: give one another name")
 
 
 def observe(truth: Tensor, known: Tensor) -> Observation:

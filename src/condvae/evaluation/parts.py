@@ -39,7 +39,8 @@ class Shelf:
         """Write a part under a temporary name and rename it: a kill leaves no half of one."""
         plain = {name: tensor.cpu().contiguous() for name, tensor in numbers.items()}
         try:
-            sealed_file.write(self._file(unit), kind=PART, description={"seconds": seconds}, tensors=plain)
+            about = {"part": self._name(unit), "seconds": seconds}
+            sealed_file.write(self._file(unit), kind=PART, description=about, tensors=plain)
         except OSError as error:
             raise ValueError(f"{error}: make room for the results, and run once more") from error
 
@@ -49,6 +50,8 @@ class Shelf:
         for unit in units:
             try:
                 description, tensors = sealed_file.read(self._file(unit), kind=PART)
+                if description.get("part") != self._name(unit):
+                    raise ValueError(f"{self._file(unit)} holds what was measured as {description.get('part')}")
             except ValueError as error:
                 raise ValueError(f"{error}: remove it and run once more, which makes it again") from error
             pieces.append(tensors)
@@ -61,6 +64,10 @@ class Shelf:
             self.folder.parent.rmdir()
         except OSError:  # other parts are in it
             return
+
+    def _name(self, unit: Unit) -> str:
+        """Written into the part, by which a file that somebody has copied or renamed is found out."""
+        return f"{self.folder.name}/{unit}"
 
     def _file(self, unit: Unit) -> Path:
         return self.folder / f"{unit}.safetensors"
@@ -75,7 +82,7 @@ class Finals:
     def read(self, slug: str) -> dict[str, Any]:
         """What is stored under a name, as far as it is what this class has written; what is not is measured again."""
         stored = _read(self.folder / f"{slug}.json")
-        if stored is None or not isinstance(stored.get("name"), str):
+        if stored is None or not isinstance(stored.get("name"), str) or not isinstance(stored.get("made_of", {}), dict):
             return {}
         return {key: value for key, value in stored.items() if key not in get_args(Kind) or _is_section(value)}
 
@@ -101,6 +108,10 @@ class Finals:
 
     def slugs(self) -> list[str]:
         return sorted(path.stem for path in self.folder.glob("*.json"))
+
+    def newest_first(self, slugs: Iterable[str]) -> list[str]:
+        """By when their numbers were written."""
+        return sorted(slugs, key=lambda slug: (self.folder / f"{slug}.json").stat().st_mtime_ns, reverse=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+import torch
+
 from condvae.checks import check_whole
 from condvae.metrics import HOLE_BINS
+
+REVISION = 1
+"""Of the measuring itself. Raise it whenever a number comes out otherwise: what older code has measured is then made
+anew, and never shown beside it."""
 
 Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
 FAMILIES: tuple[Family, ...] = ("inception", "lpips", "pixels", "coverage", "bounds")
@@ -126,10 +132,16 @@ class Weighted(Protocol):
     def state_dict(self) -> Mapping[str, Any]: ...
 
 
-def digest_of(module: Weighted) -> str:
-    """A short name for a network: its kind and its weights."""
+def digest_of(module: Weighted, config: Mapping[str, Any] | None = None) -> str:
+    """A short name for a network: its kind, its weights, and what else it is made of, as plain values."""
     digest = hashlib.sha256(type(module).__name__.encode())
+    digest.update(json.dumps(config, sort_keys=True).encode())
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:24]
+
+
+def images_at_once(size: int, device: torch.device, *, on_cuda: int) -> int:
+    """How many images of this size a model computes together: on a GPU so many pixels, on a CPU few."""
+    return max(1, (on_cuda if device.type == "cuda" else 2**15) // size**2)

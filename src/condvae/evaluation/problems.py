@@ -2,7 +2,8 @@
 
 import functools
 import hashlib
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.data import Dataset, ImageSet
-from condvae.evaluation.plan import REFERENCES, Settings
+from condvae.evaluation.plan import REFERENCES, Settings, fingerprint
 from condvae.metrics import HOLE_BINS, known_in_bin
+from condvae.metrics.holes import HOLES_REVISION
+from condvae.registry import Say, silent
 from condvae.train.evaluation import spread
 from condvae.train.seeds import Seeds
 
@@ -19,6 +22,8 @@ Positions = NDArray[np.int64]
 
 _HASHED = 20_000
 """Images of a training set that its fingerprint looks at."""
+_PATIENCE = 2.0
+"""Seconds after which one is told what is waited for."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,6 +40,7 @@ class Problems:
     references: Positions
     """[M, R] positions in the test set: other images, chosen at random."""
     seed: int
+    _drawn: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
     def choose(cls, data: Dataset, settings: Settings) -> "Problems":
@@ -64,7 +70,7 @@ class Problems:
 
     def known(self, hole: int, positions: Positions, device: torch.device) -> Tensor:
         """[B, 1, H, W] bool: what is seen of them in that bin."""
-        return self._holes[hole][torch.from_numpy(positions)].to(device)
+        return self.holes(hole)[torch.from_numpy(positions)].to(device)
 
     def others(self, numbers: Positions, device: torch.device) -> Tensor:
         """[B, R, C, H, W] uint8: reference images of these of the M deep images."""
@@ -72,9 +78,17 @@ class Problems:
         images = self.test.take(chosen.reshape(-1)).images.to(device)
         return images.view(*chosen.shape, *images.shape[1:])
 
-    @functools.cached_property
-    def _holes(self) -> list[Tensor]:
-        return [known_in_bin(hole, len(self), self.test.size, seed=self.seed) for hole in HOLE_BINS]
+    def holes(self, hole: int, say: Say = silent) -> Tensor:
+        """[N, 1, H, W] bool: what is seen of all images in a bin. Drawn when first asked for: it may take a while."""
+        if hole not in self._drawn:
+            told = f"drawing {len(self):,} holes of {HOLE_BINS[hole]} ..."
+            patience = threading.Timer(_PATIENCE, say, [told])
+            patience.start()
+            try:
+                self._drawn[hole] = known_in_bin(HOLE_BINS[hole], len(self), self.test.size, seed=self.seed)
+            finally:
+                patience.cancel()
+        return self._drawn[hole]
 
     @functools.cached_property
     def names(self) -> list[str]:
@@ -84,11 +98,14 @@ class Problems:
 
     @functools.cached_property
     def identity(self) -> str:
-        """A digest of the N images and their holes."""
-        digest = hashlib.sha256(_pixels(self.test, self.rows))
-        for holes in self._holes:
-            digest.update(np.packbits(holes.numpy()).tobytes())
-        return digest.hexdigest()[:24]
+        """Of the N images, by a digest, and their holes, by all that decides them: none has to be drawn for it."""
+        return fingerprint(
+            {
+                "pixels": hashlib.sha256(_pixels(self.test, self.rows)).hexdigest(),
+                "names": self.names,
+                "holes": [HOLES_REVISION, self.seed, self.test.size, len(self), *map(str, HOLE_BINS)],
+            }
+        )
 
     @functools.cached_property
     def deep_identity(self) -> str:

@@ -1,6 +1,6 @@
 """From finished jobs to the report: numbers of each method, all of them together, the files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,12 @@ import torch
 import condvae
 from condvae.checks import first_few
 from condvae.evaluation import figures, summary, tables
-from condvae.evaluation.jobs import Job, Say
+from condvae.evaluation.jobs import Job
 from condvae.evaluation.measure import Measurement
 from condvae.evaluation.parts import FORMAT, Finals, clear_away, write_text
 from condvae.evaluation.plan import COLUMNS, Kind
 from condvae.metrics import HOLE_BINS
+from condvae.registry import Say
 
 _OF_METHODS: tuple[Kind, ...] = ("deep", "wide")
 _OF_MODELS: tuple[Kind, ...] = ("elbo", "bounds")
@@ -69,6 +70,7 @@ def _summary(job: Job, real: list[torch.Tensor], measurement: Measurement) -> di
         found: dict[str, Any] = {
             "metrics": summary.of_features(real[0], fakes, seed=measurement.settings.seed),
             "images": len(measurement.problems),
+            "features": real[0].shape[1],
         }
     elif job.kind == "deep":
         found = summary.of_samples([of_bin(hole) for hole in holes], measurement.settings)
@@ -81,7 +83,7 @@ def _summary(job: Job, real: list[torch.Tensor], measurement: Measurement) -> di
     return {**found, "seconds": sum(spent)}
 
 
-def assemble(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, data: str) -> dict[str, Any]:
+def assemble(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, data: str, say: Say) -> dict[str, Any]:
     """All that was measured in this folder in the same way: by this call, or by an earlier one."""
     problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
     by_kind = {job.kind: job.common for job in jobs}
@@ -91,13 +93,16 @@ def assemble(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, d
         )
     methods: dict[str, Any] = {}
     models: dict[str, Any] = {}
-    for slug in dict.fromkeys([*(job.slug for job in jobs), *finals.slugs()]):
-        stored = finals.read(slug)
+    comparable = _comparable(jobs, finals, by_kind)
+    others = _of_other_subjects(jobs, finals, comparable)
+    if others:
+        names = [comparable[slug]["name"] for slug in others]
+        say(f"left out: {first_few(names)}, measured of another model or other images that went by the same name")
+    for slug, stored in comparable.items():
+        if slug in others:
+            continue
         for group, kinds in ((methods, _OF_METHODS), (models, _OF_MODELS)):
-            sections = {
-                kind: stored[kind] for kind in kinds if kind in stored and stored[kind]["common"] == by_kind.get(kind)
-            }
-            if sections:
+            if sections := {kind: stored[kind] for kind in kinds if kind in stored}:
                 group[stored["name"]] = _joined(stored, sections, k=settings.k)
     return {
         "format": FORMAT,
@@ -122,6 +127,33 @@ def assemble(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, d
     }
 
 
+def _comparable(jobs: Sequence[Job], finals: Finals, commons: Mapping[Kind, str]) -> dict[str, dict[str, Any]]:
+    """What is stored, without the kinds that were measured otherwise: of this call first."""
+    found = {}
+    for slug in dict.fromkeys([*(job.slug for job in jobs), *finals.slugs()]):
+        stored = finals.read(slug)
+        kinds = [kind for kind in (*_OF_METHODS, *_OF_MODELS) if kind in stored]
+        otherwise = [kind for kind in kinds if stored[kind]["common"] != commons.get(kind)]
+        if len(otherwise) < len(kinds):
+            found[slug] = {key: value for key, value in stored.items() if key not in otherwise}
+    return found
+
+
+def _of_other_subjects(jobs: Sequence[Job], finals: Finals, stored: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Those made of another model, or other training images, than this call's or a later one's of the same name."""
+    current: dict[str, str] = {}
+    for job in jobs:
+        current.update(job.about.get("made_of", {}))
+    left_out = []
+    for slug in finals.newest_first(stored):
+        made_of = stored[slug].get("made_of", {})
+        if any(current.get(name, digest) != digest for name, digest in made_of.items()):
+            left_out.append(slug)
+        else:
+            current.update(made_of)
+    return sorted(left_out)
+
+
 def _joined(stored: dict[str, Any], sections: dict[Kind, dict[str, Any]], *, k: int) -> dict[str, Any]:
     """A method's notes, and the numbers of all kinds side by side."""
     about = {key: value for key, value in stored.items() if key not in ("format", "name", *_OF_METHODS, *_OF_MODELS)}
@@ -131,7 +163,7 @@ def _joined(stored: dict[str, Any], sections: dict[Kind, dict[str, Any]], *, k: 
     for kind, section in sections.items():
         found["metrics"].update(section["metrics"])
         found["seconds"][kind] = round(section["seconds"], 3)
-        for key in ("coverage", "known_pixels_put_back"):
+        for key in ("coverage", "known_pixels_put_back", "features"):
             if key in section:
                 found[key] = section[key]
     return found
@@ -155,6 +187,8 @@ def write(result: dict[str, Any], out: Path, say: Say) -> None:
     say(f"wrote {', '.join(str(out / name) for name in ('results.json', 'results.csv', 'results.md'))}")
     if written:
         say(f"wrote {', '.join(map(str, written))}")
+    if few := tables.too_few_for_ids(result):
+        say(f"P-IDS and U-IDS are {few}")
     for name, found in {**result["models"], **result["methods"]}.items():
         numbers = found["metrics"].items()
         if lacking := [metric for metric, cells in numbers if any(cell["mean"] is None for cell in cells.values())]:

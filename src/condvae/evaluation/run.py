@@ -8,12 +8,14 @@ import torch
 
 from condvae.data import Dataset
 from condvae.evaluation import report
-from condvae.evaluation.jobs import Say, Shard, Work, work
-from condvae.evaluation.measure import Measurement, Networks
-from condvae.evaluation.methods import Judged, Method, check_fit, check_names
+from condvae.evaluation.jobs import Shard, Work, work
+from condvae.evaluation.measure import Measurement
+from condvae.evaluation.methods import Method, Subject, check_fit, check_names
 from condvae.evaluation.parts import Finals, claim
 from condvae.evaluation.plan import Blocks, Settings
 from condvae.evaluation.problems import Problems
+from condvae.metrics.viewers import Networks
+from condvae.registry import Say, silent
 from condvae.train.world import World
 
 
@@ -24,7 +26,7 @@ def evaluate(
     *,
     settings: Settings,
     networks: Networks,
-    models: Sequence[Judged] = (),
+    models: Sequence[Subject] = (),
     data_name: str = "",
     blocks: Blocks | None = None,
     world: World | None = None,
@@ -38,7 +40,7 @@ def evaluate(
     report is not this process's to write: of shards, and of ranks that do not lead.
     """
     world = world or World(0, 1, _device(networks))
-    say = say if world.leads else _silent
+    say = say if world.leads else silent
     problems = Problems.choose(data, settings)
     check(problems, settings, networks, methods, models)
     claim(out)
@@ -53,14 +55,14 @@ def evaluate(
         say(f"{done} of {len(jobs)} measurements are final already")
     if any(job.kind == "wide" for job in todo):
         todo.insert(0, plan.truth())
-    work(todo, shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
+    work(todo, problems, shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
     world.sum(torch.zeros(1, device=world.device))  # here all have finished
     if shard is not None:
         say(f"shard {shard.number} of {shard.of} is measured: a call without --shard, after all of them, reports")
     if shard is not None or not world.leads:
         return None
     report.finish(todo, finals, measurement, keep_parts=keep_parts)
-    result = report.assemble(jobs, finals, measurement, data=data_name or data.kind)
+    result = report.assemble(jobs, finals, measurement, data=data_name or data.kind, say=say)
     report.write(result, out, say)
     return result
 
@@ -70,7 +72,7 @@ def check(
     settings: Settings,
     networks: Networks,
     methods: Sequence[Method],
-    models: Sequence[Judged],
+    models: Sequence[Subject],
 ) -> None:
     """Raise a ValueError for what could not be measured, before anything is."""
     of_models = bool(models) and "bounds" in settings.metrics
@@ -100,7 +102,3 @@ def check(
 def _device(networks: Networks) -> torch.device:
     found = [network.device for network in (networks.lpips, networks.inception) if network is not None]
     return found[0] if found else torch.device("cpu")
-
-
-def _silent(text: str) -> None:
-    """What ranks say that do not lead."""

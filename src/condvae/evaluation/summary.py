@@ -15,9 +15,9 @@ from torch import Tensor
 from condvae.evaluation.plan import COLUMNS, DIRECTIONS, IMPORTANCE_SAMPLES, MIXTURE, Settings
 from condvae.metrics import FWV_SIGMAS, HOLE_BINS, Calibration, Estimate, Moments, calibration
 from condvae.metrics import faithfulness_weighted_variance as weighted_variance
-from condvae.metrics.fid import fid
-from condvae.metrics.ids import ids
-from condvae.metrics.kid import kid
+from condvae.metrics.discrimination import ids
+from condvae.metrics.frechet import fid
+from condvae.metrics.kernel_distance import kid
 
 Plain = dict[str, float | None]
 ByColumn = dict[str, Plain]
@@ -25,6 +25,8 @@ ALL = "all"
 """The column of what has no hole."""
 CURVE = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of completions for which LPIPS-GT is given, beside K itself."""
+_SHOWN = slice(4, None, 5)
+"""Levels that curves of coverage are stored at, 0.05 ... 0.95; what is computed from them looks at all 99."""
 
 
 def plain(estimate: Estimate) -> Plain:
@@ -92,7 +94,8 @@ def of_samples(bins: list[Mapping[str, Tensor]], settings: Settings) -> dict[str
             metrics[f"calibration_error@{kind}"] = {
                 column: {"mean": one.error, "standard_error": None} for column, one in columns.items()
             }
-            metrics[f"leaning@{kind}"] = {column: plain(one.leaning) for column, one in columns.items()}
+            if kind in DIRECTIONS:  # from a reference outwards, leaning tells nothing
+                metrics[f"leaning@{kind}"] = {column: plain(one.leaning) for column, one in columns.items()}
     return found
 
 
@@ -102,14 +105,14 @@ def _coverage(found: Calibration) -> dict[str, Any]:
 
     return {
         "images": found.images,
-        "levels": rounded(found.levels),
-        "coverage": rounded(found.coverage),
+        "levels": rounded(found.levels[_SHOWN]),
+        "coverage": rounded(found.coverage[_SHOWN]),
         "band": found.band,
         "error": found.error,
         "error_by_chance": found.error_by_chance,
         "p_value": found.p_value,
         "largest": found.largest,
-        "leaning": plain(found.leaning),
+        **({} if found.one_sided else {"leaning": plain(found.leaning)}),
         "shift": plain(found.shift),
         "verdict": found.verdict,
         "histogram": rounded(found.histogram),

@@ -26,9 +26,9 @@ TABLES: dict[str, Metric] = {
     "u_ids": Metric("U-IDS, more is better", 1, percent=True),
     "lpips_gt": Metric("LPIPS-GT, min over K, less is better"),
     "lpips_diversity": Metric("LPIPS diversity, mean over disjoint pairs"),
-    "best_mse": Metric("MSE of the best of K, white being 1, less is better", 5),
-    "psnr_of_mean": Metric("PSNR of the mean of the completions, dB, more is better", 2),
-    "ssim_of_mean": Metric("SSIM of the mean of the completions, more is better"),
+    "best_mse": Metric("MSE of the best of K over all pixels, white being 1, less is better", 5),
+    "psnr_of_mean": Metric("PSNR of the mean of the completions over all pixels, dB, more is better", 2),
+    "ssim_of_mean": Metric("SSIM of the mean of the completions over all pixels, more is better"),
     "leaning@white": Metric("Leaning, white projections: above 0 overconfident, below underconfident", 3),
     "leaning@smooth": Metric("Leaning, smooth projections", 3),
     "bits_per_dim": Metric("Bits per dimension of 8-bit images, the VAE alone (-ELBO)"),
@@ -85,12 +85,15 @@ def as_markdown(result: Mapping[str, Any]) -> str:
         f"{settings['k']} times, in five ranges of the hidden share; seed {settings['seed']}. Means ± standard errors "
         "over images. " + _made_by(result),
         "",
+        *_of_pixels(result["methods"]),
     ]
+    few = too_few_for_ids(result)
     everything = {**result["methods"], **result["models"]}
     for name, metric in TABLES.items():
         having = {method: found["metrics"][name] for method, found in everything.items() if name in found["metrics"]}
         if having:
-            lines += _table(metric, having)
+            note = f" ({few})" if few and name in ("p_ids", "u_ids") else ""
+            lines += _table(metric._replace(title=metric.title + note), having)
     for prefix, title in CURVES.items():
         lines += _curves(prefix, title, result["methods"])
     for kind in ("white", "smooth", "reference"):
@@ -103,6 +106,24 @@ def _made_by(result: Mapping[str, Any]) -> str:
     versions, networks = result["versions"], result["networks"]
     used = f", LPIPS on {networks['lpips']}" if networks.get("lpips") else ""
     return f"condvae {versions['condvae']}, torch {versions['torch']}, {result['device']}{used}."
+
+
+def _of_pixels(methods: Mapping[str, Any]) -> list[str]:
+    """Which pixels a model's completions have, where there are any."""
+    if not any("pixels" in found for found in methods.values()):
+        return []
+    return [
+        'Completions of a model are means of its pixel distributions, unless "sample pixels" stands in the name: where '
+        "these have a noise floor, means lean to overconfidence in white projections.",
+        "",
+    ]
+
+
+def too_few_for_ids(result: Mapping[str, Any]) -> str:
+    """What is to be said of P-IDS and U-IDS if a classifier tells so few images apart in any case; else nothing."""
+    features = max((found.get("features", 0) for found in result["methods"].values()), default=0)
+    images = result["settings"]["images"]
+    return f"near 0 for everybody: {images:,} images, {features:,} features" if images < 3 * features else ""
 
 
 def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:
@@ -140,9 +161,7 @@ def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
         return []
 
     def cell(found: Mapping[str, Any]) -> str:
-        # Samples that all look unlike photos are far from any reference: to TARP that is neither too sure nor unsure.
-        says = found["verdict"] if kind != "reference" or found["verdict"] == "calibrated" else "miscalibrated"
-        return f"{found['error']:.3f} (chance {found['error_by_chance']:.3f}) {says}"
+        return f"{found['error']:.3f} (chance {found['error_by_chance']:.3f}) {found['verdict']}"
 
     body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
     what = "LPIPS to references (TARP)" if kind == "reference" else f"{kind} projections"

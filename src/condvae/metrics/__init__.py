@@ -1,5 +1,4 @@
 """How good completions are: distances that see as people do, bounds on log-probabilities, and where they are taken."""
-# fid, kid and ids have the names of their modules: from condvae.metrics.fid import fid.
 
 from typing import TYPE_CHECKING
 
@@ -8,16 +7,22 @@ from condvae.lazy import finder
 if TYPE_CHECKING:
     from condvae.metrics.bounds import BitsPerDim, elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim
     from condvae.metrics.coverage import Calibration, calibration, projection_ranks, reference_ranks
+    from condvae.metrics.discrimination import InceptionDiscrimination, ids
     from condvae.metrics.estimate import Estimate
-    from condvae.metrics.fid import Moments, frechet_distance
+    from condvae.metrics.folders import compare
+    from condvae.metrics.frechet import Moments, fid, frechet_distance
     from condvae.metrics.holes import HOLE_BINS, HoleBin, known_in_bin
-    from condvae.metrics.ids import InceptionDiscrimination
     from condvae.metrics.inception import Inception
+    from condvae.metrics.kernel_distance import kid
     from condvae.metrics.lpips import LPIPS
-    from condvae.metrics.pixel_errors import best_mse, pixel_mean, psnr, ssim
+    from condvae.metrics.pixel_errors import pixel_mean, psnr, sample_mse, ssim
     from condvae.metrics.samples import FWV_SIGMAS, SampleDistances, faithfulness_weighted_variance, sample_distances
 
 _HOMES = {
+    "kid": "condvae.metrics.kernel_distance",
+    "ids": "condvae.metrics.discrimination",
+    "fid": "condvae.metrics.frechet",
+    "compare": "condvae.metrics.folders",
     "FWV_SIGMAS": "condvae.metrics.samples",
     "HOLE_BINS": "condvae.metrics.holes",
     "LPIPS": "condvae.metrics.lpips",
@@ -26,15 +31,15 @@ _HOMES = {
     "Estimate": "condvae.metrics.estimate",
     "HoleBin": "condvae.metrics.holes",
     "Inception": "condvae.metrics.inception",
-    "InceptionDiscrimination": "condvae.metrics.ids",
-    "Moments": "condvae.metrics.fid",
+    "InceptionDiscrimination": "condvae.metrics.discrimination",
+    "Moments": "condvae.metrics.frechet",
     "SampleDistances": "condvae.metrics.samples",
-    "best_mse": "condvae.metrics.pixel_errors",
+    "sample_mse": "condvae.metrics.pixel_errors",
     "calibration": "condvae.metrics.coverage",
     "elbo_bits_per_dim": "condvae.metrics.bounds",
     "faithfulness_weighted_variance": "condvae.metrics.samples",
     "forward_kl_nats_per_dim": "condvae.metrics.bounds",
-    "frechet_distance": "condvae.metrics.fid",
+    "frechet_distance": "condvae.metrics.frechet",
     "known_in_bin": "condvae.metrics.holes",
     "pixel_mean": "condvae.metrics.pixel_errors",
     "projection_ranks": "condvae.metrics.coverage",
@@ -57,18 +62,22 @@ __all__ = [
     "InceptionDiscrimination",
     "Moments",
     "SampleDistances",
-    "best_mse",
     "calibration",
+    "compare",
     "elbo_bits_per_dim",
     "faithfulness_weighted_variance",
+    "fid",
     "forward_kl_nats_per_dim",
     "frechet_distance",
+    "ids",
+    "kid",
     "known_in_bin",
     "pixel_mean",
     "projection_ranks",
     "psnr",
     "reference_ranks",
     "sample_distances",
+    "sample_mse",
     "ssim",
     "unknown_bits_per_dim",
 ]

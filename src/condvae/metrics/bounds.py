@@ -11,7 +11,7 @@ from condvae.likelihood import GaussianPixels
 from condvae.noise import NoiseSource
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
-from condvae.vdvae import VDVAE, Step
+from condvae.vdvae import VDVAE
 
 
 class BitsPerDim(NamedTuple):
@@ -26,23 +26,7 @@ class BitsPerDim(NamedTuple):
 @torch.no_grad()
 def elbo_bits_per_dim(vae: VDVAE, x: Tensor, *, noise: NoiseSource) -> BitsPerDim:
     """One walk, z from q(z | x), for 8-bit images [B, C, H, W] in [-1, 1]."""
-    vae.check(x)
-
-    def kl(step: Step) -> Tensor:
-        return step.drawn_from.total_kl_to(step.prior())
-
-    descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=kl)
-    parameters = vae.decoder.pixel_parameters(descent.state)
-    kl_nats = descent.scores.double().sum(dim=1)
-
-    def bits(log_mass: Tensor) -> Tensor:
-        return (kl_nats - log_mass.double().sum(dim=(1, 2))) / (vae.config.image_dims * math.log(2))
-
-    likelihood = vae.likelihood
-    native = bits(likelihood.log_prob(parameters, x))
-    if isinstance(likelihood, GaussianPixels):
-        return BitsPerDim(native, bits(likelihood.log_mass(parameters, x)))
-    return BitsPerDim(native, native if likelihood.bits == 8 else None)
+    return _bits(vae, objectives.elbo(vae, x, noise=noise, pixel_score=_pixel_score(vae)).bits_per_dim)
 
 
 @torch.no_grad()
@@ -50,8 +34,7 @@ def forward_kl_nats_per_dim(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource
 ) -> Tensor:
     """[B]: KL(q(z | x) || c(z | y)) over C * H * W, what the partial encoder is trained to lower (eq:forward-elbo)."""
-    bound = objectives.forward(model, x, observation, noise=noise, likelihood=model.trains_artifact)
-    return bound.kl_nats.double().sum(dim=1) / bound.image_dims
+    return _kl(objectives.forward(model, x, observation, noise=noise, likelihood=model.trains_artifact))
 
 
 @torch.no_grad()
@@ -63,21 +46,44 @@ def unknown_bits_per_dim(
 
     For 8-bit images [B, C, H, W] in [-1, 1]. NaN where nothing is hidden.
     """
-    vae = model.artifact
+    if samples == 1:
+        return forward_kl_and_bits(model, x, observation, noise=noise)[1]
+    score = _pixel_score(model.artifact)
+    bound = objectives.importance_weighted(model, x, observation, samples=samples, noise=noise, pixel_score=score)
+    return _hidden_bits(model.artifact, bound)
+
+
+@torch.no_grad()
+def forward_kl_and_bits(
+    model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource
+) -> tuple[Tensor, BitsPerDim]:
+    """`forward_kl_nats_per_dim` and `unknown_bits_per_dim` of one walk."""
+    bound = objectives.forward(model, x, observation, noise=noise, pixel_score=_pixel_score(model.artifact))
+    return _kl(bound), _hidden_bits(model.artifact, bound)
+
+
+def _kl(bound: objectives.Bound) -> Tensor:
+    return bound.kl_nats.double().sum(dim=1) / bound.image_dims
+
+
+def _pixel_score(vae: VDVAE) -> objectives.PixelScore:
+    """[1 or 2, B, H, W]: what one walk says under the model's likelihood, and of 8-bit grey levels."""
     likelihood = vae.likelihood
 
     def score(state: Tensor, x: Tensor) -> Tensor:
-        """[1 or 2, B, H, W]: what one walk says under the model's likelihood, and of 8-bit grey levels."""
         if not isinstance(likelihood, GaussianPixels):
             return vae.pixel_log_prob(state, x)[None]
         parameters = vae.decoder.pixel_parameters(state)
         return torch.stack((likelihood.log_prob(parameters, x), likelihood.log_mass(parameters, x)))
 
-    bound: objectives.LogProbability
-    if samples == 1:
-        bound = objectives.forward(model, x, observation, noise=noise, pixel_score=score)
-    else:
-        bound = objectives.importance_weighted(model, x, observation, samples=samples, noise=noise, pixel_score=score)
-    bits = torch.where(bound.scored_dims > 0, bound.bits_per_scored_dim, math.nan).double()
-    in_levels = isinstance(likelihood, GaussianPixels) or likelihood.bits == 8
-    return BitsPerDim(bits[0], bits[-1] if in_levels else None)
+    return score
+
+
+def _hidden_bits(vae: VDVAE, bound: objectives.LogProbability) -> BitsPerDim:
+    return _bits(vae, torch.where(bound.scored_dims > 0, bound.bits_per_scored_dim, math.nan))
+
+
+def _bits(vae: VDVAE, bits: Tensor) -> BitsPerDim:
+    """[1 or 2, B] by what `_pixel_score` has told apart."""
+    in_levels = isinstance(vae.likelihood, GaussianPixels) or vae.likelihood.bits == 8
+    return BitsPerDim(bits[0].double(), bits[-1].double() if in_levels else None)

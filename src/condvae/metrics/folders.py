@@ -4,7 +4,6 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,13 +14,12 @@ from tqdm import tqdm
 from condvae.checks import check_choice, first_few
 from condvae.data.decode import decode
 from condvae.data.files import SUFFIXES, Files, common_top, opened
+from condvae.metrics.discrimination import ids
 from condvae.metrics.estimate import Estimate
-from condvae.metrics.fid import fid
-from condvae.metrics.ids import ids
-from condvae.metrics.inception import Inception
-from condvae.metrics.kid import kid
-from condvae.metrics.lpips import LPIPS
-from condvae.metrics.pixel_errors import CLEAREST, psnr, ssim
+from condvae.metrics.frechet import fid
+from condvae.metrics.kernel_distance import kid
+from condvae.metrics.pixel_errors import psnr, ssim
+from condvae.metrics.viewers import Networks
 
 Metric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
 METRICS: tuple[Metric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")
@@ -39,14 +37,6 @@ class Comparison(NamedTuple):
     fake_images: int
     values: dict[str, Estimate]
     """fid, kid, p_ids, u_ids, lpips, psnr, ssim, as far as they were asked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Networks:
-    """What metrics look through; None where none of them asks for it."""
-
-    inception: Inception | None = None
-    lpips: LPIPS | None = None
 
 
 def compare(
@@ -99,7 +89,7 @@ class _Found:
                 assert self.networks.lpips is not None
                 distances.append(self.networks.lpips(real, fake).cpu())
             elif metric == "psnr":
-                distances.append(psnr(real, fake).clamp_max(CLEAREST))
+                distances.append(psnr(real, fake))
             elif metric == "ssim":
                 distances.append(ssim(real, fake))
         if set(self.metrics) & set(OF_INCEPTION):

@@ -23,6 +23,10 @@ HOLE_BINS = tuple(HoleBin(low / 10, (low + 2) / 10) for low in range(0, 10, 2))
 """The paper's; a summary takes the five equally often."""
 
 
+HOLES_REVISION = 1
+"""Of what `known_in_bin` draws. Raise it if its holes ever change: they are known by its arguments and by this."""
+
+
 def known_in_bin(hole: HoleBin, n: int, size: int, *, seed: int) -> Tensor:
     """[n, 1, size, size] bool on the CPU: True where observed. A function of its arguments alone."""
     check_whole(seed, "the seed")

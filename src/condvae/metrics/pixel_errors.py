@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-CLEAREST = 100.0
-"""dB: what an image that is met exactly counts for in a mean, since infinity has none."""
+_CLEAREST = 100.0
+"""dB: what an image that is met exactly has, since infinity has no mean."""
 _WHITE = 255.0
 _WINDOW, _SIGMA = 11, 1.5
 _LUMINANCE, _CONTRAST = (0.01 * _WHITE) ** 2, (0.03 * _WHITE) ** 2
@@ -20,11 +20,10 @@ def pixel_mean(samples: Tensor) -> Tensor:
     return samples.mean(dim=1, dtype=torch.float32)
 
 
-def best_mse(truth: Tensor, samples: Tensor, known: Tensor | None = None) -> Tensor:
+def sample_mse(truth: Tensor, samples: Tensor) -> Tensor:
     """[B, K]: the mean squared error of each sample [B, K, C, H, W] against its image [B, C, H, W], white being 1.
 
-    The smallest of a row is that of the best of K. known: [B, 1, H, W], to take the mean over hidden pixels alone; NaN
-    where none is hidden.
+    Over all pixels, known ones too. The smallest of a row is that of the best of K.
     """
     _check_levels(truth, 4)
     _check_levels(samples, 5)
@@ -33,22 +32,19 @@ def best_mse(truth: Tensor, samples: Tensor, known: Tensor | None = None) -> Ten
             f"samples of shape {tuple(samples.shape)} were given for images of {tuple(truth.shape)}, "
             "expected [B, K, C, H, W] for [B, C, H, W]"
         )
-    if known is not None and known.shape != (len(truth), 1, *truth.shape[2:]):
-        raise ValueError(f"known has shape {tuple(known.shape)}, expected [B, 1, H, W] of images {tuple(truth.shape)}")
-    weight = torch.ones_like(truth, dtype=torch.float32) if known is None else (~known).expand_as(truth).float()
     step = max(1, _PIXELS_AT_ONCE // samples[0].numel())
     found = []
-    for some, images, w in zip(samples.split(step), truth.split(step), weight.split(step), strict=True):
-        squares = ((some.float() - images[:, None].float()) / _WHITE).square() * w[:, None]
-        found.append(squares.sum(dim=(2, 3, 4), dtype=torch.float64) / w.double().sum(dim=(1, 2, 3))[:, None])
+    for some, images in zip(samples.split(step), truth.split(step), strict=True):
+        squares = ((some.float() - images[:, None].float()) / _WHITE).square()
+        found.append(squares.mean(dim=(2, 3, 4), dtype=torch.float64))
     return torch.cat(found)
 
 
 def psnr(a: Tensor, b: Tensor) -> Tensor:
-    """[B]: peak signal-to-noise ratio in dB of images [B, C, H, W]; infinite for equal ones."""
+    """[B]: peak signal-to-noise ratio in dB of images [B, C, H, W]; at most 100, which equal ones have."""
     _check_pair(a, b)
     error = ((a.double() - b.double()) / _WHITE).square().mean(dim=(1, 2, 3))
-    return -10 * error.log10()
+    return (-10 * error.log10()).clamp_max(_CLEAREST)
 
 
 def ssim(a: Tensor, b: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from models import generator
 from torch import Tensor, nn
 from torchmetrics.image.kid import KernelInceptionDistance
 
-from condvae.metrics.kid import kid
+from condvae.metrics.kernel_distance import kid
 
 
 def features(n: int, *, seed: int, shift: float = 0.0) -> Tensor:

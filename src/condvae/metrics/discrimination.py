@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from condvae.metrics.estimate import Estimate
-from condvae.metrics.fid import check_features
+from condvae.metrics.frechet import check_features
 
 _MOST_STEPS = 200
 _TOLERANCE = 1e-10

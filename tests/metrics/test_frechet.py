@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 
 from condvae.metrics import Moments, frechet_distance
-from condvae.metrics.fid import fid
+from condvae.metrics.frechet import fid
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -9,8 +9,8 @@ from models import generator
 from sklearn.svm import LinearSVC
 from torch import Tensor
 
-from condvae.metrics import ids as ids_module
-from condvae.metrics.ids import ids
+from condvae.metrics import discrimination
+from condvae.metrics.discrimination import ids
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -45,7 +45,7 @@ def test_the_classifier_is_that_of_scikit_learn(n: int, d: int) -> None:
     """Up to its tolerance: with the default one its weights are right to 1 % only where features outnumber images."""
     real, fake = pairs(n, d)
     p_ids, u_ids, weights = by_sklearn(real, fake, 1e-10)
-    ours = ids_module._classifier(real.double(), fake.double()).numpy()
+    ours = discrimination._classifier(real.double(), fake.double()).numpy()
     np.testing.assert_allclose(ours, weights, rtol=0, atol=1e-5 * np.abs(weights).max())
     found = ids(real, fake)
     assert found.p_ids.mean == pytest.approx(p_ids, abs=1e-12)
@@ -59,7 +59,7 @@ def test_the_classifier_is_that_of_scikit_learn(n: int, d: int) -> None:
 def test_the_gradient_vanishes_at_the_minimum(scale: float) -> None:
     real, fake = (scale * rows.double() for rows in pairs(200, 30, apart=0.0))
     fake[3], real[5] = 50 * fake[3], 0.0  # an outlier, and a row without anything
-    weights = ids_module._classifier(real, fake).requires_grad_()
+    weights = discrimination._classifier(real, fake).requires_grad_()
     margins = torch.cat((real @ weights[:-1] + weights[-1], -(fake @ weights[:-1] + weights[-1])))
     loss = weights.square().sum() / 2 + (1 - margins).clamp_min(0).square().sum()
     (gradient,) = torch.autograd.grad(loss, weights)
@@ -111,6 +111,6 @@ def test_unequal_sets_are_refused() -> None:
 
 
 def test_a_search_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids_module, "_MOST_STEPS", 1)
+    monkeypatch.setattr(discrimination, "_MOST_STEPS", 1)
     with pytest.raises(ValueError, match="not found in 1 steps"):
         ids(*pairs(200, 30))

@@ -1,0 +1,42 @@
+"""One small evaluation in one sitting, which others are held to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluation_runs import BLOCKS, FACES, SMALL, small_methods, small_networks, small_subject
+
+from condvae.data import Dataset, open_data
+from condvae.evaluation import Subject, evaluate
+from condvae.registry import silent
+
+
+@pytest.fixture(scope="session")
+def data() -> Dataset:
+    return open_data(FACES)
+
+
+@pytest.fixture(scope="session")
+def subject() -> Subject:
+    return small_subject()
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("evaluation") / "whole"
+
+
+@pytest.fixture(scope="session")
+def whole(folder: Path, data: Dataset, subject: Subject) -> dict[str, Any]:
+    result = evaluate(
+        small_methods(subject, data),
+        data,
+        folder,
+        settings=SMALL,
+        networks=small_networks(),
+        models=[subject],
+        blocks=BLOCKS,
+        say=silent,
+    )
+    assert result is not None
+    return result
