@@ -6,7 +6,7 @@ r"""Fill the tables of docs/results.md from the raw numbers beside it; the words
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100 --points 6
     python benchmarks/measuring.py --data cifar10 --out out/measuring.json
     python recipes/results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
-        --curve out/curve/curve.json --measuring out/measuring.json
+        --curve out/curve/curve.json --measuring out/measuring.json --figures
 
 Without options the page is filled from the numbers that lie there already.
 """
@@ -15,12 +15,16 @@ import json
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tyro
+from PIL import Image
+
+from condvae.evaluation.figures import redraw
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 BINS = ("0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1")
@@ -64,6 +68,8 @@ class Options:
     measuring: Path | None = None
     """JSON of benchmarks/measuring.py."""
     page: Path = PAGE
+    figures: bool = False
+    """Draw the figures again as well, which needs matplotlib."""
 
 
 def main(options: Options) -> None:
@@ -74,6 +80,19 @@ def main(options: Options) -> None:
             json.loads(path.read_text())
             shutil.copyfile(path, folder / f"{name}.json")
     options.page.write_text(filled(options.page.read_text(), folder))
+    if options.figures:
+        draw(folder)
+
+
+def draw(folder: Path) -> None:
+    """The figures of `condvae evaluate`, small: few colours, without loss."""
+    for name in ("cifar10", "faces64"):
+        with tempfile.TemporaryDirectory() as scratch:
+            shutil.copyfile(folder / f"{name}.json", Path(scratch) / "results.json")
+            for path in redraw(Path(scratch)):
+                with Image.open(path) as figure:
+                    few = figure.convert("RGB").quantize(64, dither=Image.Dither.NONE).convert("RGB")
+                    few.save(folder / f"{name}_{path.stem}.webp", lossless=True, quality=100, method=6)
 
 
 def filled(page: str, folder: Path) -> str:
