@@ -89,7 +89,7 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 192, 48, 2, 3),
         (1, 192, 48, 1, 1),
     ],
-    # The embedded model cifar10's, within 5 MiB: no latents at 32 x 32, which made nothing better and cost a third of the speed.
+    # The embedded model cifar10's, within 5 MiB: latents at 32 x 32 made nothing better and cost a third of the speed.
     "cifar10-small": [
         (32, 48, 32, 2, 2, 0),
         (16, 96, 32, 3, 9),
