@@ -1,5 +1,6 @@
 """What an evaluation has on disk survives kills, edits and company, and never mixes two subjects."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,8 +17,8 @@ from training import command, environment
 
 from condvae.data import Dataset, open_data
 from condvae.evaluation import Method, Networks, Settings, Shard, baselines, evaluate, methods_of, subject_of
-from condvae.evaluation.parts import FORMAT
-from condvae.evaluation.plan import Family
+from condvae.evaluation.parts import FORMAT, Finals
+from condvae.evaluation.plan import Family, mark_of
 from condvae.observe import Observation
 from condvae.pixels import to_uint8
 
@@ -100,14 +101,14 @@ def test_a_part_that_is_another_ones_is_noticed(tmp_path: Path, data: Dataset) -
 
 def test_a_name_that_an_older_one_has_taken_on_disk_is_refused(tmp_path: Path, data: Dataset) -> None:
     measured(data, tmp_path, [Method.of(Flat("a b", 0))])
-    stored = (tmp_path / "methods" / "a-b.json").read_text()
+    stored = {path.name: path.read_text() for path in (tmp_path / "methods").iterdir()}
     with pytest.raises(ValueError, match="has numbers of 'a b', too like 'a-b'"):
         measured(data, tmp_path, [Method.of(Flat("a-b", 0))])
-    assert (tmp_path / "methods" / "a-b.json").read_text() == stored
+    assert {path.name: path.read_text() for path in (tmp_path / "methods").iterdir()} == stored
 
 
 def test_numbers_that_somebody_has_edited_are_measured_again(tmp_path: Path, data: Dataset) -> None:
-    both, path = baselines(["mean", "harmonic"], data), tmp_path / "methods" / "training-mean.json"
+    both, path = baselines(["mean", "harmonic"], data), tmp_path / "methods" / "training-mean.wide.json"
     whole = measured(data, tmp_path, both)
     text = path.read_text()
     stored = json.loads(text)
@@ -116,7 +117,7 @@ def test_numbers_that_somebody_has_edited_are_measured_again(tmp_path: Path, dat
         "[" * 100_000,
         json.dumps({"format": FORMAT}),
         json.dumps({key: value for key, value in stored.items() if key != "name"}),
-        json.dumps({**stored, "deep": None}),
+        json.dumps({**stored, "wide": None}),
         json.dumps({**stored, "made_of": 3}),
         json.dumps({**stored, "wide": {"common": stored["wide"]["common"]}}),
         json.dumps({**stored, "wide": {**stored["wide"], "metrics": {"fid": 3}}}),
@@ -125,6 +126,27 @@ def test_numbers_that_somebody_has_edited_are_measured_again(tmp_path: Path, dat
         other = measured(data, tmp_path, both[1:])
         assert other["harmonic fill"] == whole["harmonic fill"]
         assert measured(data, tmp_path, both) == whole
+
+
+def test_kinds_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    """Two processes at once, one of which has read before the other wrote: nothing that is read is written again."""
+    finals, identity = Finals(tmp_path), "subject"
+
+    def section(kind: str) -> dict[str, Any]:
+        return {"fingerprint": mark_of(kind, identity), "common": kind, "metrics": {}, "seconds": 0.0}
+
+    class Slow(Finals):
+        def read(self, slug: str) -> dict[str, Any]:
+            found = super().read(slug)
+            if "wide" not in found:  # the other process, in between
+                finals.write(slug, {"name": "a"}, "wide", section("wide"), identity=identity)
+            return found
+
+    Slow(tmp_path).write("a", {"name": "a"}, "deep", section("deep"), identity=identity)
+    assert finals.read("a") == {"format": FORMAT, "name": "a", "deep": section("deep"), "wide": section("wide")}
+    finals.write("a", {"name": "a"}, "deep", {**section("deep"), "fingerprint": mark_of("deep", "b")}, identity="b")
+    assert "wide" not in finals.read("a")  # of an older subject of that name
+    assert finals.slugs() == ["a"]
 
 
 def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path, data: Dataset) -> None:
@@ -151,15 +173,11 @@ def test_what_kills_have_left_goes_and_what_others_write_now_stays(tmp_path: Pat
 def test_two_processes_that_were_told_the_same(tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "evaluation_runs.py"
     out = tmp_path / "out"
-    both = [
-        subprocess.Popen(
-            command(out, script=script), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for _ in range(2)
-    ]
-    for process in both:
-        printed, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, printed
+    given: dict[str, Any] = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with contextlib.ExitStack() as stack:
+        both = [stack.enter_context(subprocess.Popen(command(out, script=script), **given)) for _ in range(2)]
+        printed = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], "\n".join(printed)
     assert [path.name.split("-truth-")[0] for path in (out / "parts").iterdir()] == ["test-images"]
     assert len(json.loads((out / "results.json").read_text())["methods"]) == 6
 

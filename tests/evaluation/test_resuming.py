@@ -80,9 +80,9 @@ def test_other_blocks(tmp_path: Path, data: Dataset, subject: Subject, whole: di
 
 def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Dataset) -> None:
     first = deep_only(data, tmp_path, methods=baselines(["random"], data))
-    stored = (tmp_path / "methods" / "random-training-image.json").stat().st_mtime_ns
+    stored = (tmp_path / "methods" / "random-training-image.deep.json").stat().st_mtime_ns
     both = deep_only(data, tmp_path, methods=baselines(["mean"], data))
-    assert (tmp_path / "methods" / "random-training-image.json").stat().st_mtime_ns == stored
+    assert (tmp_path / "methods" / "random-training-image.deep.json").stat().st_mtime_ns == stored
     found = numbers(both)["methods"]
     assert list(found) == ["training mean", "random training image"]
     assert found["random training image"] == numbers(first)["methods"]["random training image"]

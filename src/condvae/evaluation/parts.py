@@ -1,10 +1,11 @@
 """What an evaluation has on disk: results of units, final numbers of methods, and the report.
 
     DIR/parts/NAME-FINGERPRINT/UNIT.safetensors    until the numbers of NAME are final
-    DIR/methods/NAME.json                          final numbers, each kind with the fingerprint of what it depends on
+    DIR/methods/NAME.KIND.json                     final numbers of a kind, with the fingerprint of what they depend on
     DIR/results.json, .csv, .md, *.png             the report
 
-Every file is whole or not there.
+Every file is whole or not there, and written by nobody who has read it first: processes that were told the same write
+the same, whoever is last.
 """
 
 import json
@@ -81,10 +82,13 @@ class Finals:
 
     def read(self, slug: str) -> dict[str, Any]:
         """What is stored under a name, as far as it is what this class has written; what is not is measured again."""
-        stored = _read(self.folder / f"{slug}.json")
-        if stored is None or not isinstance(stored.get("name"), str) or not isinstance(stored.get("made_of", {}), dict):
-            return {}
-        return {key: value for key, value in stored.items() if key not in get_args(Kind) or _is_section(value)}
+        found: dict[str, Any] = {}
+        for kind in get_args(Kind):
+            stored = _read(self._file(slug, kind)) or {}
+            named = isinstance(stored.get("name"), str) and isinstance(stored.get("made_of", {}), dict)
+            if named and _is_section(stored.get(kind)):
+                found |= stored
+        return found
 
     def section(self, slug: str, kind: Kind, fingerprint: str) -> dict[str, Any] | None:
         """The numbers of a kind, if they depend on the same things."""
@@ -94,24 +98,29 @@ class Finals:
     def write(
         self, slug: str, about: Mapping[str, Any], kind: Kind, section: Mapping[str, Any], *, identity: str
     ) -> None:
-        """Add the numbers of a kind to what is stored of the same subject; those of an older one of its name go."""
+        """Put the numbers of a kind beside what is stored of the same subject; those of an older one of its name go."""
         stored = self.read(slug)
-        before = {
-            other: stored[other]
-            for other in get_args(Kind)
-            if other in stored and stored[other]["fingerprint"] == mark_of(stored[other]["common"], identity)
-        }
-        write_text(
-            self.folder / f"{slug}.json",
-            json.dumps({"format": FORMAT, **about, **before, kind: section}, indent=1, allow_nan=False) + "\n",
-        )
+        for other in get_args(Kind):
+            if other in stored and stored[other]["fingerprint"] != mark_of(stored[other]["common"], identity):
+                self._file(slug, other).unlink(missing_ok=True)
+        text = json.dumps({"format": FORMAT, **about, kind: section}, indent=1, allow_nan=False)
+        write_text(self._file(slug, kind), text + "\n")
 
     def slugs(self) -> list[str]:
-        return sorted(path.stem for path in self.folder.glob("*.json"))
+        names = (path.stem.rpartition(".") for path in self.folder.glob("*.json"))
+        return sorted({slug for slug, _, kind in names if kind in get_args(Kind)})
 
     def newest_first(self, slugs: Iterable[str]) -> list[str]:
         """By when their numbers were written."""
-        return sorted(slugs, key=lambda slug: (self.folder / f"{slug}.json").stat().st_mtime_ns, reverse=True)
+
+        def written(slug: str) -> int:
+            files = (self._file(slug, kind) for kind in get_args(Kind))
+            return max((path.stat().st_mtime_ns for path in files if path.exists()), default=0)
+
+        return sorted(slugs, key=written, reverse=True)
+
+    def _file(self, slug: str, kind: Kind) -> Path:
+        return self.folder / f"{slug}.{kind}.json"
 
 
 def write_text(path: Path, text: str) -> None:
