@@ -24,8 +24,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# One thread for each worker: two of them already fill two cores.
 unit: $(READY)
-	$(BIN)/pytest -q --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q --numprocesses auto --dist loadfile
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "condvae needs Python 3.11 or newer: set PYTHON=, for example make PYTHON=python3.12")'

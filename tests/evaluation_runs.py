@@ -23,6 +23,7 @@ from condvae.evaluation import (
     Subject,
     baselines,
     evaluate,
+    figures,
     methods_of,
     subject_of,
 )
@@ -31,7 +32,7 @@ from condvae.train.world import join
 
 FACES = Path(__file__).parent / "data" / "faces32.zip"
 SMALL = Settings(images=8, deep_images=4, k=4, bits_images=6)
-BLOCKS = Blocks(wide=3, deep=2)
+BLOCKS = Blocks(wide=4, deep=2)
 
 
 class SmallInception(nn.Module):
@@ -94,6 +95,7 @@ def main(arguments: Sequence[str]) -> None:
     """One process of the whole."""
     out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None
     torch.set_num_threads(1)
+    figures.draw = lambda result, folder: []  # they take longer than the rest
     data, subject = open_data(FACES), small_subject()
     with join("cpu") as world:
         evaluate(

@@ -7,7 +7,7 @@ import pytest
 from evaluation_runs import BLOCKS, FACES, SMALL, small_methods, small_networks, small_subject
 
 from condvae.data import Dataset, open_data
-from condvae.evaluation import Subject, evaluate
+from condvae.evaluation import Subject, evaluate, figures
 from condvae.registry import silent
 
 
@@ -40,3 +40,15 @@ def whole(folder: Path, data: Dataset, subject: Subject) -> dict[str, Any]:
     )
     assert result is not None
     return result
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For tests that look at figures."""
+
+
+@pytest.fixture(autouse=True)
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests need none, and they take longer than most evaluations here."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(figures, "draw", lambda result, out: [])

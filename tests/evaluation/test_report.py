@@ -16,6 +16,8 @@ from condvae.evaluation import Settings, baselines, evaluate, figures, tables
 from condvae.evaluation.figures import DPI, INCHES, redraw
 from condvae.evaluation.plan import COLUMNS
 
+pytestmark = pytest.mark.usefixtures("drawn")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -1,23 +1,17 @@
 """The embedded models' recipe, sheets and demo, on a few real faces."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from recipe_calls import run
 
 from condvae import ConditionalVAE, load
 from condvae.weights import describe
 
 ROOT = Path(__file__).parents[2]
 FACES = sorted((ROOT / "tests" / "data" / "faces64").iterdir())
-
-
-def run(recipe: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "recipes" / recipe, *arguments]
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
 
 
 def pack(folder: Path) -> Path:

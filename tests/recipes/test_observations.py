@@ -1,22 +1,19 @@
-import subprocess
-import sys
 from pathlib import Path
 
 from PIL import Image
+from recipe_calls import run
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "observations.py"
+RECIPE = "observations.py"
 
 
 def test_the_sheet_is_drawn(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "sheet.png"
-    subprocess.run([sys.executable, RECIPE, "--out", out, "--rows", "2"], check=True, capture_output=True)
+    assert run(RECIPE, "--out", out, "--rows", "2").returncode == 0
     with Image.open(out) as sheet:
         assert sheet.width > 4 * sheet.height
 
 
 def test_bad_data_is_one_sentence(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, RECIPE, "--data", tmp_path / "none"], capture_output=True, text=True, check=False
-    )
+    done = run(RECIPE, "--data", tmp_path / "none")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1

@@ -1,22 +1,16 @@
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 from PIL import Image
+from recipe_calls import run
 
 from condvae import ConditionalVAE, load
 
-ROOT = Path(__file__).parents[2]
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "recipes" / "train_in_a_minute.py", *arguments]
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+RECIPE = "train_in_a_minute.py"
 
 
 def test_it_writes_a_model_and_a_sheet(tmp_path: Path) -> None:
-    done = run("--out", tmp_path, "--vae-steps", "2", "--partial-steps", "2", "--batch", "4")
+    done = run(RECIPE, "--out", tmp_path, "--vae-steps", "2", "--partial-steps", "2", "--batch", "4")
     assert done.returncode == 0, done.stderr
     assert isinstance(load(tmp_path / "partial" / "model.safetensors"), ConditionalVAE)
     with Image.open(tmp_path / "completions.png") as sheet:
@@ -36,10 +30,10 @@ def test_bad_images_are_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
         ("empty.zip", "empty.zip"),
         ("words.zip", "words.zip"),
     ):
-        done = run("--images", tmp_path / name, "--out", tmp_path / "out")
+        done = run(RECIPE, "--images", tmp_path / name, "--out", tmp_path / "out")
         assert done.returncode == 2
         assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
-    done = run("--batch", "0", "--out", tmp_path / "out")
+    done = run(RECIPE, "--batch", "0", "--out", tmp_path / "out")
     assert (done.returncode, done.stderr) == (2, "train_in_a_minute: --batch is 0, expected a whole number from 1\n")
     assert not (tmp_path / "out").exists()
