@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from training import SMALL, assert_same_model, command, environment, log_of, run
+from training import SMALL, assert_same_model, call, command, environment, log_of, run
 
 SABOTAGE = Path(__file__).parents[1] / "sabotage.py"
 STEPS = [
@@ -20,35 +20,36 @@ STEPS = [
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("artifact")
-    run("pretrain", *SMALL, *STEPS, "--network", "tiny", "--steps", "10", "--out", folder / "vae")
+    call("pretrain", *SMALL, *STEPS, "--network", "tiny", "--steps", "10", "--out", folder / "vae")
     return folder / "vae" / "model.safetensors"
 
 
-def test_two_ranks_of_b_equal_one_process_of_two_b(tmp_path: Path, artifact: Path) -> None:
-    training: list[str | Path] = [
-        "train",
-        *SMALL,
-        *STEPS,
-        "--artifact",
-        artifact,
-        "--steps",
-        "20",
-        "--micro-batch",
-        "4",
-    ]
-    run(*training, "--out", tmp_path / "one")
-    run(*training, "--out", tmp_path / "two", ranks=2)
-    assert_same_model(tmp_path / "one" / "model.safetensors", tmp_path / "two" / "model.safetensors", tolerance=1e-5)
+@pytest.fixture(scope="module")
+def training(artifact: Path) -> list[str | Path]:
+    """Of 20 steps; two ranks have micro-batches of 4 in any case."""
+    return ["train", *SMALL, *STEPS, "--artifact", artifact, "--steps", "20", "--micro-batch", "4"]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory, training: list[str | Path]) -> Path:
+    """What two ranks made of it, undisturbed."""
+    folder = tmp_path_factory.mktemp("two") / "run"
+    run(*training, "--out", folder, ranks=2)
+    return folder
+
+
+def test_two_ranks_of_b_equal_one_process_of_two_b(tmp_path: Path, training: list[str | Path], two: Path) -> None:
+    call(*training, "--out", tmp_path / "one")
+    assert_same_model(tmp_path / "one" / "model.safetensors", two / "model.safetensors", tolerance=1e-5)
     for mine, theirs in zip(
-        log_of(tmp_path / "one", "train", "evaluation"), log_of(tmp_path / "two", "train", "evaluation"), strict=True
+        log_of(tmp_path / "one", "train", "evaluation"), log_of(two, "train", "evaluation"), strict=True
     ):
         for key, value in mine.items():
             same = value if isinstance(value, str | None) else pytest.approx(value, rel=1e-4)
             assert theirs[key] == same, key
 
 
-def test_nan_on_one_rank_is_left_out_on_both(tmp_path: Path, artifact: Path) -> None:
-    training: list[str | Path] = ["train", *SMALL, *STEPS, "--artifact", artifact, "--steps", "20"]
+def test_nan_on_one_rank_is_left_out_on_both(tmp_path: Path, training: list[str | Path]) -> None:
     run("nan", "7", "1", *training, "--out", tmp_path / "run", ranks=2, script=SABOTAGE)
     records = log_of(tmp_path / "run", "train")
     assert [record["skipped"] for record in records] == [1, 0]
@@ -57,12 +58,12 @@ def test_nan_on_one_rank_is_left_out_on_both(tmp_path: Path, artifact: Path) -> 
     assert stored["event"] == "end"
 
 
-def test_a_killed_rank_is_started_again_and_the_run_goes_on(tmp_path: Path, artifact: Path) -> None:
-    training: list[str | Path] = ["train", *SMALL, *STEPS, "--artifact", artifact, "--steps", "30"]
-    run(*training, "--out", tmp_path / "whole", ranks=2)
+def test_a_killed_rank_is_started_again_and_the_run_goes_on(
+    tmp_path: Path, training: list[str | Path], two: Path
+) -> None:
     printed = run("die", "15", "1", *training, "--out", tmp_path / "run", ranks=2, restarts=1, script=SABOTAGE)
     assert "going on from step 10" in printed
-    assert_same_model(tmp_path / "run" / "model.safetensors", tmp_path / "whole" / "model.safetensors")
+    assert_same_model(tmp_path / "run" / "model.safetensors", two / "model.safetensors")
 
 
 def test_ranks_stop_together_when_asked(tmp_path: Path, artifact: Path) -> None:

@@ -5,9 +5,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from training import FACES, SMALL, assert_same_model, command, environment, log_of, run
+from sabotage import sabotage
+from training import FACES, SMALL, assert_same_model, call, command, environment, log_of, run
 
 from condvae.train.checkpoint import Checkpoints
+from condvae.train.task import Pretraining
 
 SABOTAGE = Path(__file__).parents[1] / "sabotage.py"
 TRAINING = [
@@ -20,6 +22,15 @@ def checkpoints(folder: Path) -> Checkpoints:
     return Checkpoints(folder / "checkpoints")
 
 
+def broken(*words: str | Path, at: int, expect: int = 0) -> str:
+    """From step `at` on every loss is NaN; the training after this one is whole again."""
+    with pytest.MonkeyPatch.context() as whole:
+        for name in ("prepare", "bound"):
+            whole.setattr(Pretraining, name, getattr(Pretraining, name))  # what leaving puts back
+        sabotage(Pretraining, "broken", at, 0)
+        return call(*words, expect=expect)
+
+
 def test_a_full_disk_is_survived_by_the_checkpoints_before_it(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     # The model itself cannot be written at the end: that is told, with exit code 2.
@@ -29,28 +40,28 @@ def test_a_full_disk_is_survived_by_the_checkpoints_before_it(tmp_path: Path) ->
     assert "step 30/30" in printed  # it did go on
     assert checkpoints(folder).steps() == [0, 5, 10]
     assert not list(folder.rglob("*.part"))
-    run(*TRAINING, "--steps", "30", "--out", folder, "--resume")  # the disk has room again
-    run(*TRAINING, "--steps", "30", "--out", tmp_path / "whole")
+    call(*TRAINING, "--steps", "30", "--out", folder, "--resume")  # the disk has room again
+    call(*TRAINING, "--steps", "30", "--out", tmp_path / "whole")
     assert_same_model(folder / "model.safetensors", tmp_path / "whole" / "model.safetensors")
     assert log_of(folder) == log_of(tmp_path / "whole")
 
 
 def test_a_checkpoint_cut_short_is_survived_by_the_one_before_it(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run(*TRAINING, "--steps", "20", "--out", folder)
+    call(*TRAINING, "--steps", "20", "--out", folder)
     newest = checkpoints(folder).path(20)
     newest.write_bytes(newest.read_bytes()[:-100])
-    printed = run(*TRAINING, "--steps", "25", "--out", folder, "--resume")
+    printed = call(*TRAINING, "--steps", "25", "--out", folder, "--resume")
     assert "going back to the checkpoint before it" in printed
     assert "going on from step 15" in printed
-    run(*TRAINING, "--steps", "25", "--out", tmp_path / "whole")
+    call(*TRAINING, "--steps", "25", "--out", tmp_path / "whole")
     assert_same_model(folder / "model.safetensors", tmp_path / "whole" / "model.safetensors")
 
 
 def test_divergence_rolls_back_three_times_and_then_stops(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     training: list[str | Path] = [*TRAINING, "--steps", "60", "--patience", "5", "--out", folder]
-    printed = run("broken", "17", "0", *training, script=SABOTAGE, expect=1)
+    printed = broken(*training, at=17, expect=1)
     assert "training has diverged" in printed and "after 3 roll-backs" in printed and "lower --lr" in printed
     rollbacks = log_of(folder, "roll-back")
     assert rollbacks[-1]["lr_scale"] == 0.125
@@ -58,25 +69,25 @@ def test_divergence_rolls_back_three_times_and_then_stops(tmp_path: Path) -> Non
     assert "to 15 at 0.5" in printed and "to 10 at 0.25" not in printed
     assert all(record["loss"] is not None for record in log_of(folder, "train") if record["skipped"] < 5)
     # Without what broke it, the run goes on from a good checkpoint at the lower rate.
-    printed = run(*training, "--resume")
+    printed = call(*training, "--resume")
     assert log_of(folder, "train")[-1]["lr"] == pytest.approx(2e-3 / 8)
 
 
 def test_no_checkpoint_is_written_while_updates_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run("broken", "12", "0", *TRAINING, "--steps", "30", "--out", folder, script=SABOTAGE)
+    broken(*TRAINING, "--steps", "30", "--out", folder, at=12)
     assert checkpoints(folder).steps() == [0, 5, 10]
 
 
 def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run(*TRAINING, "--steps", "5", "--out", folder)
+    call(*TRAINING, "--steps", "5", "--out", folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    printed = run(*TRAINING, "--steps", "5", "--out", folder, expect=2)
+    printed = call(*TRAINING, "--steps", "5", "--out", folder, expect=2)
     assert "already holds a run" in printed and "--resume" in printed
-    printed = run(*TRAINING, "--steps", "5", "--batch", "16", "--out", folder, "--resume", expect=2)
+    printed = call(*TRAINING, "--steps", "5", "--batch", "16", "--out", folder, "--resume", expect=2)
     assert "batch is 16, was 8" in printed
-    printed = run(*TRAINING, "--steps", "5", "--validation", "3", "--out", folder, "--resume", expect=2)
+    printed = call(*TRAINING, "--steps", "5", "--validation", "3", "--out", folder, "--resume", expect=2)
     assert "validation is 3, was None" in printed
     other = tmp_path / "other.zip"
     with zipfile.ZipFile(FACES) as faces, zipfile.ZipFile(other, "w") as fewer:
@@ -89,14 +100,14 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_was_already_broken_is_passed_over(tmp_path: Path) -> None:
     training: list[str | Path] = [*TRAINING, "--steps", "60", "--patience", "5", "--out", tmp_path / "run"]
-    printed = run("broken", "15", "0", *training, script=SABOTAGE, expect=1)
+    printed = broken(*training, at=15, expect=1)
     assert "to 15 at 0.5" in printed and "to 10 at 0.25" in printed
 
 
 @pytest.mark.parametrize("option", [("--skip-above", "1e-9"), ("--lr", "900", "--warm-up", "0")])
 def test_a_run_that_learnt_nothing_writes_no_model(tmp_path: Path, option: tuple[str, ...]) -> None:
     folder = tmp_path / "run"
-    printed = run(*TRAINING, *option, "--steps", "12", "--out", folder, expect=1)
+    printed = call(*TRAINING, *option, "--steps", "12", "--out", folder, expect=1)
     assert "came to nothing" in printed or "training has diverged" in printed
     assert "lower --lr" in printed
     assert not (folder / "model.safetensors").exists()
@@ -106,25 +117,25 @@ def test_divergence_in_the_last_steps_is_noticed(tmp_path: Path) -> None:
     """The last report comes with the last step, wherever that falls."""
     training: list[str | Path] = [*TRAINING, "--log-every", "100", "--steps", "30", "--patience", "5"]
     training += ["--out", tmp_path / "run"]
-    printed = run("broken", "17", "0", *training, script=SABOTAGE, expect=1)
+    printed = broken(*training, at=17, expect=1)
     assert "after 3 roll-backs" in printed
 
 
 def test_a_finished_run_without_its_checkpoints_is_not_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run(*TRAINING, "--steps", "5", "--out", folder)
+    call(*TRAINING, "--steps", "5", "--out", folder)
     for checkpoint in (folder / "checkpoints").iterdir():
         checkpoint.unlink()
     for more in ((), ("--resume",)):
-        printed = run(*TRAINING, "--steps", "5", "--out", folder, *more, expect=2)
+        printed = call(*TRAINING, "--steps", "5", "--out", folder, *more, expect=2)
         assert "holds model.safetensors but no checkpoint to go on from" in printed
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run(*TRAINING, "--steps", "20", "--out", folder)
+    call(*TRAINING, "--steps", "20", "--out", folder)
     before, model = log_of(folder), (folder / "model.safetensors").read_bytes()
-    run(*TRAINING, "--steps", "20", "--out", folder, "--resume")
+    call(*TRAINING, "--steps", "20", "--out", folder, "--resume")
     assert log_of(folder) == before
     (tmp_path / "model.safetensors").write_bytes(model)
     assert_same_model(folder / "model.safetensors", tmp_path / "model.safetensors")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from models import generator, small_conditional
-from training import SMALL, run
+from training import SMALL, call
 
 from condvae.cli import main
 from condvae.data import ImageSet
@@ -70,7 +70,7 @@ def test_ranks_draw_other_images_and_other_observations_which_together_are_one_p
 
 def test_a_run_folder_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    run("pretrain", *SMALL, "--network", "tiny", "--steps", "6", "--checkpoint-every", "2", "--out", folder)
+    call("pretrain", *SMALL, "--network", "tiny", "--steps", "6", "--checkpoint-every", "2", "--out", folder)
     newest = folder / "checkpoints" / "step-000000006.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     main(["info", str(folder)])

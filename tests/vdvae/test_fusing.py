@@ -14,21 +14,24 @@ pytest.importorskip("triton")
 from condvae.vdvae.fusing import Fused
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-CASES = [
-    ("elbo", "log_std", "analytic"),
-    ("elbo", "softplus", "sampled"),
-    ("forward", "log_std", "analytic"),
-    ("forward", "softplus", "sampled"),
-    ("relative", "log_std", "sampled"),
-    ("relative", "softplus", "analytic"),
-    ("reverse", "log_std", "analytic"),
-    ("scratch", "softplus", "analytic"),
-    ("scratch relative", "log_std", "analytic"),
-]
 STAGES = (
     Stage(resolution=4, width=16, inner=8, encoder_blocks=1, decoder_blocks=2, latent_blocks=1),
     Stage(resolution=1, width=12, inner=6, encoder_blocks=1, decoder_blocks=1),
 )
+# Interpreted kernels are slow. One block has all that depends on how scales are read and how the KL is found; what
+# blocks hand on to each other is left to the other cases.
+ONE_BLOCK = (Stage(resolution=4, width=16, inner=8, encoder_blocks=1, decoder_blocks=1),)
+CASES = [
+    ("elbo", "log_std", "analytic", STAGES),
+    ("elbo", "softplus", "sampled", ONE_BLOCK),
+    ("forward", "log_std", "analytic", STAGES),
+    ("forward", "softplus", "sampled", ONE_BLOCK),
+    ("relative", "log_std", "sampled", STAGES),
+    ("relative", "softplus", "analytic", ONE_BLOCK),
+    ("reverse", "log_std", "analytic", STAGES),
+    ("scratch", "softplus", "analytic", STAGES),
+    ("scratch relative", "log_std", "analytic", STAGES),
+]
 pytestmark = pytest.mark.usefixtures("roomy_tiles")
 
 
@@ -65,9 +68,11 @@ def fused_in_float32(model: nn.Module, flat: FlatParameters) -> Fused:
     return Fused(model, torch.float32, trained, streams=2)
 
 
-@pytest.mark.parametrize(("kind", "scales", "kl"), CASES)
-def test_bounds_and_gradients_are_those_of_the_plain_network(kind: str, scales: str, kl: objectives.KLEstimate) -> None:
-    config = preset("tiny", scales=scales, stages=STAGES)
+@pytest.mark.parametrize(("kind", "scales", "kl", "stages"), CASES)
+def test_bounds_and_gradients_are_those_of_the_plain_network(
+    kind: str, scales: str, kl: objectives.KLEstimate, stages: tuple[Stage, ...]
+) -> None:
+    config = preset("tiny", scales=scales, stages=stages)
     plain, other = make(kind, config), make(kind, config)
     flat, other_flat = FlatParameters(plain), FlatParameters(other)
     wanted = loss_of(kind, plain, kl=kl)

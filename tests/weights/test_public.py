@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import pickle
 import re
 import shutil
@@ -149,11 +150,20 @@ def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
         import_public(tmp_path / "none.th")
 
 
+one_of_each = functools.cache(VDVAE)
+"""The large networks take a second each, even without weights, and nothing here changes them."""
+
+
+@pytest.fixture
+def _large_networks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("condvae.weights.public.VDVAE", one_of_each)
+
+
 def public_shapes(name: str) -> dict[str, Tensor]:
     """The tensors of a public checkpoint of that network, on the meta device, under the public names."""
     config = preset(name)
     with torch.device("meta"):
-        ours = VDVAE(config).state_dict()
+        ours = one_of_each(config).state_dict()
     names = {
         r"encoder\.pyramid\.input": "encoder.in_conv",
         r"encoder\.pyramid\.blocks": "encoder.enc_blocks",
@@ -173,11 +183,13 @@ def public_shapes(name: str) -> dict[str, Tensor]:
     return theirs
 
 
+@pytest.mark.usefixtures("_large_networks_once")
 @pytest.mark.parametrize("name", ["cifar10", "imagenet32", "imagenet64", "ffhq1024"])
 def test_a_public_network_is_recognised_by_its_shapes(name: str) -> None:
     assert _recognise(public_shapes(name), origin="it") == preset(name)
 
 
+@pytest.mark.usefixtures("_large_networks_once")
 def test_what_shapes_cannot_tell_is_asked_for() -> None:
     with pytest.raises(ValueError, match="ffhq256 and xray256 all have its shapes"):
         _recognise(public_shapes("ffhq256"), origin="it")
