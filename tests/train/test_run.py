@@ -41,7 +41,7 @@ LONGER: dict[str, Any] = {
 def vae(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pretrained for a few seconds."""
     out = tmp_path_factory.mktemp("vae") / "run"
-    return pretrain(PretrainOptions(**{**QUICK, **LONGER}, network="tiny", steps=250, out=out))
+    return pretrain(PretrainOptions(**{**QUICK, **LONGER}, network="tiny", steps=320, out=out))
 
 
 def evaluations(folder: Path) -> list[float]:
@@ -232,3 +232,7 @@ def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
         condition(options)
     holder.release()
     condition(options)
+    refused = [RunFolder(tmp_path / "run") for _ in range(2)]
+    for folder in refused:  # the second too: a refusal holds nothing
+        with pytest.raises(ValueError, match="holds a run on other data"):
+            folder.claim(options, data="cats", resume=True)

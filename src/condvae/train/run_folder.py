@@ -70,6 +70,13 @@ class RunFolder:
             self._hold()
         except OSError as error:
             raise ValueError(f"{self.path} cannot be written ({error.strerror}): give another --out") from error
+        try:
+            self._begin(options, data=data, resume=resume)
+        except BaseException:
+            self.release()  # the next call of this process may have better options
+            raise
+
+    def _begin(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
         self.refuse_others(options, resume=resume)
         if self.began:
             before = self.stored_options().get("data_summary")
