@@ -83,6 +83,12 @@ def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
     return kept
 
 
+def small_evaluation(data: Dataset, subject: Subject, out: Path, **options: Any) -> dict[str, Any] | None:
+    """Every method in every way."""
+    given: dict[str, Any] = {"settings": SMALL, "networks": small_networks(), "blocks": BLOCKS, "models": [subject]}
+    return evaluate(small_methods(subject, data), data, out, **given, **options)
+
+
 def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None:
     """The quickest of evaluations, that of the fillers."""
     settings = Settings(images=8, deep_images=4, k=4, metrics=("lpips", "coverage"))
@@ -96,19 +102,8 @@ def main(arguments: Sequence[str]) -> None:
     out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None
     torch.set_num_threads(1)
     figures.draw = lambda result, folder: []  # they take longer than the rest
-    data, subject = open_data(FACES), small_subject()
     with join("cpu") as world:
-        evaluate(
-            small_methods(subject, data),
-            data,
-            out,
-            settings=SMALL,
-            networks=small_networks(),
-            models=[subject],
-            blocks=BLOCKS,
-            world=world,
-            shard=shard,
-        )
+        small_evaluation(open_data(FACES), small_subject(), out, world=world, shard=shard)
 
 
 if __name__ == "__main__":

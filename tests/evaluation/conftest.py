@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluation_runs import BLOCKS, FACES, SMALL, small_methods, small_networks, small_subject
+from evaluation_runs import FACES, small_evaluation, small_subject
 
 from condvae.data import Dataset, open_data
-from condvae.evaluation import Subject, evaluate, figures
+from condvae.evaluation import Subject, figures
 from condvae.registry import silent
 
 
@@ -28,16 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def whole(folder: Path, data: Dataset, subject: Subject) -> dict[str, Any]:
-    result = evaluate(
-        small_methods(subject, data),
-        data,
-        folder,
-        settings=SMALL,
-        networks=small_networks(),
-        models=[subject],
-        blocks=BLOCKS,
-        say=silent,
-    )
+    result = small_evaluation(data, subject, folder, say=silent)
     assert result is not None
     return result
 

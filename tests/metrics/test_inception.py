@@ -1,5 +1,6 @@
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ from lpips_networks import real_file
 from models import images
 from torch import Tensor
 
-from condvae.metrics import Inception, inception, networks
+from condvae.data import open_data
+from condvae.metrics import Inception, Moments, frechet_distance, inception, networks
 from condvae.metrics.inception import NETWORK, Conv, Fork, Pool, Steps, enlarged
 from condvae.pixels import to_uint8
 
@@ -148,3 +150,21 @@ def test_half_precision_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
     error = (fast - exact).norm(dim=1) / exact.norm(dim=1)
     assert float(error.min()) > 1e-5 and float(error.max()) < 0.01
     assert abs(float(fast.mean() / exact.mean()) - 1) < 1e-3
+
+
+@pytest.mark.skipif("CONDVAE_SLOW" not in os.environ, reason="minutes on a CPU: set CONDVAE_SLOW=1 to run it")
+def test_the_reference_fids_of_a_thousand_images() -> None:
+    network = Inception.load(real_file(networks.INCEPTION))
+    try:
+        test = open_data("cifar10").test
+    except ValueError as error:
+        pytest.skip(str(error))
+    expected = json.loads((DATA / "inception_expected.json").read_text())
+    first, second = (test.take(np.arange(start, start + 1000)).images for start in (0, 1000))
+    levels = second.permute(0, 2, 3, 1).numpy().astype(int)  # the noise is drawn with channels last
+    noise = np.random.RandomState(0).randint(-20, 21, levels.shape)
+    noisy = torch.from_numpy((levels + noise).clip(0, 255).astype(np.uint8)).permute(0, 3, 1, 2).contiguous()
+    real = Moments.of(network.features(first))
+    for others, name in ((second, "1000to1999"), (noisy, "noisy_1000to1999")):
+        found = frechet_distance(real, Moments.of(network.features(others)))
+        assert found == pytest.approx(expected[f"fid_test_0to999_vs_{name}"], rel=1e-3)
