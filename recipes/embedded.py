@@ -1,10 +1,11 @@
 """The embedded models, from the images to the file: a VD-VAE, frozen; a partial encoder for holes; both in half
-precision in one file, with the record of their training.
+precision in one packed file, with the record of their training.
 
 The shipped files are of these calls on one H200 (kernels compiled before):
 
     python recipes/embedded.py faces64 --data lfw64.zip --out faces64
     python recipes/embedded.py cifar10 --data cifar10 --out cifar10        (after `condvae fetch cifar10`)
+    python recipes/embedded.py xray --data nih128.zip --out xray
 
 Each stage ends on time; either is taken up where it was left if the call is repeated.
 """
@@ -33,6 +34,8 @@ class Model:
     """Updates between evaluations, and between checkpoints."""
     largest: int
     """Bytes that its file may have."""
+    size: int | None = None
+    """Images are resized to this; as they are if not given."""
 
 
 MODELS = {
@@ -42,6 +45,9 @@ MODELS = {
     "cifar10": Model(
         preset="cifar10-small", vae_minutes=9, partial_minutes=3.5, held_out=1000, every=10_000, largest=5 * 2**20
     ),
+    "xray": Model(
+        preset="xray64", vae_minutes=6, partial_minutes=3.5, held_out=300, every=2_000, largest=4 * 2**20, size=64
+    ),
 }
 
 
@@ -49,9 +55,9 @@ MODELS = {
 class Options:
     """Train an embedded model."""
 
-    name: Annotated[Literal["faces64", "cifar10"], tyro.conf.Positional]
+    name: Annotated[Literal["faces64", "cifar10", "xray"], tyro.conf.Positional]
     data: Path
-    """Images of the model's size with training and test images."""
+    """Images with training and test images, of the model's size where it does not resize them."""
     out: Path
     """Folder for the two runs, vae/ and partial/, and NAME.safetensors."""
     vae_minutes: float | None = None
@@ -73,7 +79,7 @@ def main(options: Options) -> None:
     model = MODELS[options.name]
     held_out = options.held_out or model.held_out
     shared: dict[str, Any] = {"data": (options.data,), "seed": options.seed, "resume": True, "steps": options.steps}
-    shared |= {"batch": options.batch, "validation": held_out, "evaluate_on": held_out}
+    shared |= {"size": model.size, "batch": options.batch, "validation": held_out, "evaluate_on": held_out}
     shared |= {"evaluate_every": model.every, "checkpoint_every": model.every}
     shared |= {"log_every": model.every // 20, "sheet_every": 0}
     minutes = options.vae_minutes or model.vae_minutes
@@ -86,7 +92,7 @@ def main(options: Options) -> None:
         options_for(ConditionOptions, model.preset, **shared, minutes=minutes, artifact=vae, out=folder)
     )
     file = options.out / f"{options.name}.safetensors"
-    weights.save(weights.load(trained), file, half=True, record=weights.describe(trained).record)
+    weights.save(weights.load(trained), file, half=True, packed=True, record=weights.describe(trained).record)
     size = file.stat().st_size
     print(f"wrote {file}, {size / 2**20:.2f} MiB")
     if size > model.largest:

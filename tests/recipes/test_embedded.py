@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from recipe_calls import run
+from safetensors import safe_open
 
 from condvae import ConditionalVAE, load
 from condvae.weights import describe
@@ -34,6 +35,8 @@ def test_the_recipe_trains_both_stages_and_writes_a_half_precision_file_with_bot
     model, shipped = load(file), load(name)
     assert isinstance(model, ConditionalVAE) and isinstance(shipped, ConditionalVAE)
     assert file.stat().st_size <= (14 if name == "faces64" else 5) * 2**20
+    with safe_open(file, framework="pt") as stored:
+        assert stored.metadata()["format_version"] == "2"
     record = describe(file).record
     assert (record["task"], record["artifact"]["task"]) == ("train", "pretrain")
     assert model.artifact.config.stages == shipped.artifact.config.stages

@@ -26,6 +26,7 @@ PRETRAIN: dict[str, dict[str, Any]] = {
     "small128": {**_SMALL, "network": "small128", "lr": 1e-3, "batch": 64},
     "faces64": {**_SMALL, "network": "faces64", "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300},
     "cifar10-small": {**_SMALL, "network": "cifar10-small", "lr": 1e-3, "batch": 128},
+    "xray64": {**_SMALL, "network": "xray64", "lr": 1e-3, "batch": 128},
     "demo": {**_SMALL, "network": "demo32", "lr": 5e-3, "batch": 16, "warm_up": 30, "clip": 20.0, "ema": 0.98},
 }
 
@@ -62,6 +63,7 @@ CONDITION: dict[str, dict[str, Any]] = {
         **_SMALL, "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300, "form": "relative", "observe": _ALL_KINDS,
     },
     "cifar10-small": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _FIVE_SIZES},
+    "xray64": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _PATCHES},
     "demo": {
         **_SMALL, "lr": 5e-3, "batch": 16, "warm_up": 30, "clip": 20.0, "ema": 0.98, "form": "relative",
         "observe": ("boxes,hidden=0.6,weight=2", "halves"),

@@ -97,6 +97,15 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 112, 32, 2, 3),
         (1, 112, 32, 1, 1),
     ],
+    # The embedded model xray's, grey: a few thousand images, and a file that leaves room for its classifier.
+    "xray64": [
+        (64, 32, 16, 2, 2, 0),
+        (32, 48, 16, 2, 5),
+        (16, 80, 32, 2, 5),
+        (8, 80, 32, 2, 3),
+        (4, 80, 32, 1, 2),
+        (1, 80, 32, 1, 1),
+    ],
     "small128": [
         (128, 32, 32, 2, 2, 0),
         (64, 64, 32, 2, 2),
@@ -133,6 +142,8 @@ _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     # Nor does a quarter of an hour buy the grain: bits spent on it are missing where faces are decided.
     "faces64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1)},
     "cifar10-small": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.07)},
+    # Ribs and vessels are faint, and small pictures of large scans have little grain.
+    "xray64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05, channels=1), "largest_bias": 16},
 }
 
 PRESETS = tuple(sorted(_TABLES))

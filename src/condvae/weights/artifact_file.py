@@ -37,9 +37,12 @@ def save(
     path: str | Path,
     *,
     half: bool = False,
+    packed: bool = False,
     record: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the model and a free-form training record; `half` stores weights as float16.
+
+    packed: these in a sixth fewer bytes, for condvae alone to read; plain files are for whoever reads safetensors.
 
     Atomic: the file appears whole under its name or not at all, and an older one stays until then.
     """
@@ -54,8 +57,8 @@ def save(
         "process": model.process.to_dict() if isinstance(model, ConditionalVAE) and model.process else None,
         "record": dict(record or {}),
     }
-    weights = {name: _stored(name, tensor, half=half) for name, tensor in model.state_dict().items()}
-    sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=weights)
+    weights = {name: stored(name, tensor, half=half) for name, tensor in model.state_dict().items()}
+    sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=weights, packed=packed)
 
 
 def load(name: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
@@ -99,11 +102,11 @@ def assemble(
             model = ConditionalVAE(vae, partial, train_artifact=train_artifact) if partial else vae
     except RuntimeError as error:
         raise ValueError(f"{origin} describes a network too large to exist") from error
-    _assign(model, weights, origin)
+    assign(model, weights, origin)
     return model.eval()
 
 
-def _assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None:
+def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None:
     """Put weights into a model made on the meta device; every name and shape must fit."""
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     if missing := sorted(set(wanted) - set(weights)):
@@ -139,10 +142,11 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
     return header, weights
 
 
-def _stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
+def stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
+    """A weight as files have it; a ValueError unless it is finite there."""
     if not torch.isfinite(tensor).all():
         raise ValueError(f"{name} holds NaN or infinite weights: a file of them would be of no use, so none is written")
-    stored = tensor.detach().to("cpu", torch.float16 if half else torch.float32, copy=True).contiguous()
-    if not torch.isfinite(stored).all():
+    made = tensor.detach().to("cpu", torch.float16 if half else torch.float32, copy=True).contiguous()
+    if not torch.isfinite(made).all():
         raise ValueError(f"{name} holds weights too large for {'half' if half else 'single'} precision")
-    return stored
+    return made

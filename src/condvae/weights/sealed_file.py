@@ -1,6 +1,7 @@
 """A `.safetensors` file with a JSON description and a checksum over both: whole under its name, or not there at all.
 
-Models and checkpoints are such files. Reading one executes no code.
+Models and checkpoints are such files. Reading one executes no code. A packed file holds the same tensors in fewer
+bytes: its checksum is that of the plain one, and `read` gives the same.
 """
 
 import hashlib
@@ -16,25 +17,35 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-FORMAT_VERSION = 1
+from condvae.weights import packing
+
+PLAIN, PACKED = "1", "2"
+"""Versions of the format: versions of condvae before there was packing read the plain one alone, as others do."""
 MODEL, CHECKPOINT = "condvae", "condvae checkpoint"
 """Kinds of files."""
 
 
-def write(path: Path, *, kind: str, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write atomically: an older file of this name stays until the new one is whole and on the disk."""
+def write(
+    path: Path, *, kind: str, description: Mapping[str, Any], tensors: Mapping[str, Tensor], packed: bool = False
+) -> None:
+    """Write atomically: an older file of this name stays until the new one is whole and on the disk.
+
+    packed: float16 tensors in fewer bytes, for condvae alone to read. Where there are none the file is plain anyway.
+    """
     text = json.dumps(description)
+    packed = packed and packing.packable(tensors)
     metadata = {
         "format": kind,
-        "format_version": str(FORMAT_VERSION),
+        "format_version": PACKED if packed else PLAIN,
         "model": text,
         "sha256": _digest(text, tensors),
     }
+    stored = packing.pack(tensors) if packed else dict(tensors)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
     try:
-        save_file(dict(tensors), temporary, metadata)
+        save_file(stored, temporary, metadata)
         with open(temporary, "rb+") as written:
             os.fsync(written.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -63,11 +74,20 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     found = metadata.get("format")
     if found == CHECKPOINT and kind == MODEL:
         raise ValueError(f"{path} is a checkpoint of a run: give the run's model.safetensors or best.safetensors")
+    if found != kind and str(found).startswith(MODEL):
+        raise ValueError(f"{path} is a {found} file, expected a {kind} file")
     if found != kind:
         raise ValueError(f"{path} is a .safetensors file, but not one of condvae's: expected a {kind} file")
     version = metadata.get("format_version")
-    if version != str(FORMAT_VERSION):
-        raise ValueError(f"{path} has format version {version}, this condvae reads {FORMAT_VERSION}: update condvae")
+    if version not in (PLAIN, PACKED):
+        raise ValueError(
+            f"{path} has format version {version}, this condvae reads {PLAIN} and {PACKED}: update condvae"
+        )
+    if version == PACKED:
+        try:
+            tensors = packing.unpack(tensors)
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}; get or write it again") from error
     text = metadata.get("model", "")
     if metadata.get("sha256") != _digest(text, tensors):
         raise ValueError(f"{path} is damaged: its content does not match its checksum; get or write it again")

@@ -1,0 +1,156 @@
+"""Half precision in fewer bytes: back bit for bit, and nothing made of what was never packed."""
+
+import json
+import tracemalloc
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from models import generator
+from torch import Tensor
+
+from condvae.weights.packing import HIGH, INDEX, LOW, pack, packable, unpack
+
+
+def row(data: bytes) -> Tensor:
+    return torch.from_numpy(np.frombuffer(data, np.uint8).copy())
+
+
+def listing(shapes: Any) -> Tensor:
+    return row(zlib.compress(shapes if isinstance(shapes, bytes) else json.dumps(shapes).encode()))
+
+
+def bits(tensor: Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def assert_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape), name
+        assert bits(found[name]) == bits(tensor), name
+
+
+def every_half() -> Tensor:
+    """All 65,536 of them: NaNs with their payloads, both zeros, numbers below the normal ones."""
+    return torch.arange(2**16, dtype=torch.int32).to(torch.uint16).view(torch.float16)
+
+
+def some() -> dict[str, Tensor]:
+    drawn = torch.randn(24, 8, 3, 3, generator=generator(), dtype=torch.float32)
+    return {
+        "z.weight": drawn.half(),
+        "a.weight": (drawn * 0.01).half().permute(1, 0, 2, 3),  # not contiguous
+        "every": every_half().reshape(256, 1, 256),
+        "variance": drawn[0, 0],
+        "brain": drawn.bfloat16(),
+        "step": torch.tensor(7),
+        "ein Maß": torch.tensor(-0.0, dtype=torch.float16),
+        "none": torch.empty(3, 0, 2, dtype=torch.float16),
+    }
+
+
+def test_every_bit_comes_back_in_memory_of_its_own() -> None:
+    packed = pack(some())
+    assert set(packed) == {INDEX, HIGH, LOW, "variance", "brain", "step"}
+    found = unpack(packed)
+    assert_same(found, some())
+    places = {tensor.untyped_storage().data_ptr() for tensor in found.values() if tensor.numel()}
+    assert len(places) == sum(tensor.numel() > 0 for tensor in found.values())
+    halves = {name: tensor for name, tensor in some().items() if tensor.dtype == torch.float16}
+    for tensors in ({}, {"step": torch.tensor(7)}, halves, {"none": halves["none"]}, {"one": every_half()}):
+        assert_same(unpack(pack(tensors)), tensors)
+    assert packable(halves) and not packable({"step": torch.tensor(7)}) and not packable({})
+
+
+def test_the_order_of_the_tensors_does_not_matter() -> None:
+    assert_same(pack(dict(reversed(some().items()))), pack(some()))
+
+
+def test_weights_shrink_and_noise_hardly_grows() -> None:
+    weights = {str(i): 0.05 * torch.randn(256, 256, generator=generator(i)) for i in range(8)}
+    noise = {"noise": torch.randint(2**16, (2**19,), generator=generator()).to(torch.uint16).view(torch.float16)}
+
+    def share(tensors: dict[str, Tensor]) -> float:
+        return sum(tensor.nbytes for tensor in pack(tensors).values()) / sum(t.nbytes for t in tensors.values())
+
+    assert share({name: tensor.half() for name, tensor in weights.items()}) < 0.87
+    assert share(noise) < 1.001
+    assert share(weights) < 1.001  # single precision stays as it is
+
+
+def test_names_that_packing_needs_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"packed\.low is a name that packed files need"):
+        pack({LOW: torch.zeros(1), "a": torch.zeros(1).half()})
+    assert_same(unpack(pack({LOW: torch.ones(2).half()})), {LOW: torch.ones(2).half()})  # it is only listed
+
+
+def changed(**tensors: Tensor | None) -> dict[str, Tensor]:
+    names = {"index": INDEX, "high": HIGH, "low": LOW}
+    made = {**pack(some()), **{names.get(name, name): tensor for name, tensor in tensors.items()}}
+    return {name: tensor for name, tensor in made.items() if tensor is not None}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"index": None}, "packed.index is missing"),
+        ({"high": None}, "packed.high is missing"),
+        ({"low": None}, "packed.low is missing"),
+        ({"low": torch.zeros(4)}, "packed.low is no row of bytes"),
+        ({"high": torch.zeros(4, 4, dtype=torch.uint8)}, "packed.high is no row of bytes"),
+        ({"index": torch.tensor(1, dtype=torch.uint8)}, "packed.index is no row of bytes"),
+        ({"index": row(b"")}, "packed.index is cut short"),
+        ({"index": row(b"{}")}, "packed.index cannot be inflated"),
+        ({"index": listing(b"{")}, "packed.index is no JSON"),
+        ({"index": listing(b"\xff")}, "packed.index is no JSON"),
+        ({"index": listing(b"[" * 100_000)}, "packed.index is no JSON"),
+        ({"index": listing(b'{"a\\ud800": [1]}')}, "packed.index is no JSON"),
+        ({"index": listing([["a", [1]]])}, "packed.index lists no names"),
+        ({"index": listing({"a": 3})}, "packed.index gives no shape of a"),
+        ({"index": listing({"a": [1, -3]})}, "packed.index gives no shape of a"),
+        ({"index": listing({"a": [True]})}, "packed.index gives no shape of a"),
+        ({"index": listing({"a": [1.0]})}, "packed.index gives no shape of a"),
+        ({"index": listing({"a": ["1"]})}, "packed.index gives no shape of a"),
+        ({"index": listing({"a": [0, 2**31]})}, "packed.index gives no shape of a"),
+        ({"index": listing({"a": [2] * 100_000})}, "packed.index gives no shape of a"),
+        ({"index": listing({"a": [2**31 - 1] * 64})}, "not one for each number that packed.index lists"),
+        ({"index": listing({"a": [3]})}, "not one for each number that packed.index lists"),
+        ({"index": listing({})}, "not one for each number that packed.index lists"),
+        ({"index": listing({"variance": [1]})}, "variance is there twice"),
+        ({"index": row(zlib.compress(bytes(2**24 + 1)))}, "packed.index inflates to more than 16,777,216 bytes"),
+        ({"high": row(b"\0" * 9)}, "packed.high cannot be inflated"),
+        ({"high": row(zlib.compress(b""))}, "packed.high has 0 bytes, expected "),
+        ({"high": row(zlib.compress(bytes(2**24)))}, "packed.high inflates to more than "),
+        ({"high": pack(some())[HIGH][:-1]}, "packed.high is cut short"),
+        ({"high": torch.cat([pack(some())[HIGH], row(b"x")])}, "packed.high goes on after its end"),
+        ({"low": pack(some())[LOW][1:]}, "not one for each number that packed.index lists"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(tensors: dict[str, Tensor | None], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        unpack(changed(**tensors))
+    assert len(str(caught.value)) < 100
+
+
+def test_no_numbers_in_a_shape_that_cannot_be_are_refused() -> None:
+    tensors = {**pack({}), INDEX: listing({"a": [*[2**31 - 1] * 40, 0]})}
+    with pytest.raises(ValueError, match="a cannot have the shape"):
+        unpack(tensors)
+
+
+def test_a_bomb_is_not_set_off() -> None:
+    """A megabyte that would inflate to a gigabyte gives what was expected and a byte more, and then an error."""
+    deflater = zlib.compressobj(9)
+    bomb = b"".join([*(deflater.compress(bytes(2**24)) for _ in range(64)), deflater.flush()])
+    tracemalloc.start()
+    try:
+        for tensors in ({"index": row(bomb)}, {"high": row(bomb)}):
+            with pytest.raises(ValueError, match="inflates to more than"):
+                unpack(changed(**tensors))
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()

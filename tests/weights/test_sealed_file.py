@@ -1,0 +1,127 @@
+"""Packed files hold what plain ones hold: the same tensors, the same description, the same checksum."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from models import small_conditional, small_vae
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import condvae
+from condvae import weights
+from condvae.cli import main
+from condvae.partial import ConditionalVAE
+from condvae.weights import packing, sealed_file
+from condvae.workshare import digest_of
+
+
+def metadata(path: Path) -> dict[str, str]:
+    with safe_open(path, framework="pt") as file:
+        return dict(file.metadata())
+
+
+def both(folder: Path) -> tuple[Path, Path]:
+    """A model in half precision, in a plain and in a packed file."""
+    plain, packed = folder / "plain.safetensors", folder / "packed.safetensors"
+    model = small_conditional()
+    weights.save(model, plain, half=True, record={"steps": 7})
+    weights.save(model, packed, half=True, packed=True, record={"steps": 7})
+    return plain, packed
+
+
+def test_a_packed_file_is_smaller_and_reads_as_the_plain_one(tmp_path: Path) -> None:
+    plain, packed = both(tmp_path)
+    assert packed.stat().st_size < 0.85 * plain.stat().st_size
+    (told, tensors), (told_again, found) = (sealed_file.read(p, kind=sealed_file.MODEL) for p in (plain, packed))
+    assert told == told_again and set(tensors) == set(found)
+    assert all(
+        torch.equal(found[name], tensor) and found[name].dtype == torch.float16 for name, tensor in tensors.items()
+    )
+    said, said_again = metadata(plain), metadata(packed)
+    assert (said.pop("format_version"), said_again.pop("format_version")) == ("1", "2")
+    assert said == said_again  # the checksum as well
+    assert weights.describe(plain) == weights.describe(packed)
+    assert digest_of(weights.load(plain)) == digest_of(weights.load(packed))
+    sealed_file.write(
+        tmp_path / "again.safetensors", kind=sealed_file.MODEL, description=told, tensors=found, packed=True
+    )
+    assert load_file(tmp_path / "again.safetensors").keys() == {packing.INDEX, packing.HIGH, packing.LOW}
+
+
+def test_files_are_plain_unless_asked_for_and_where_nothing_can_be_packed(tmp_path: Path) -> None:
+    plain, _ = both(tmp_path)
+    assert set(load_file(plain)) == set(small_conditional().state_dict())
+    weights.save(small_vae(), tmp_path / "single.safetensors", packed=True)
+    assert metadata(tmp_path / "single.safetensors")["format_version"] == "1"
+
+
+def test_single_precision_beside_half_stays_as_it_is(tmp_path: Path) -> None:
+    tensors = {"half": torch.ones(3, 2).half(), "single": torch.ones(4), "count": torch.tensor(3)}
+    path = tmp_path / "mixed.safetensors"
+    sealed_file.write(path, kind="condvae test", description={}, tensors=tensors, packed=True)
+    assert torch.equal(load_file(path)["single"], tensors["single"])
+    _, found = sealed_file.read(path, kind="condvae test")
+    assert {name: tensor.dtype for name, tensor in found.items()} == {n: t.dtype for n, t in tensors.items()}
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+
+
+def test_a_damaged_packed_file_gives_one_clear_error(tmp_path: Path) -> None:
+    _, path = both(tmp_path)
+    whole = path.read_bytes()
+    for content in (whole[:100], whole[: len(whole) // 2], whole[:-1]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):
+            weights.load(path)
+    for position in range(0, len(whole), len(whole) // 199):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 16]) + whole[position + 1 :])
+        with pytest.raises(ValueError, match=str(path)) as caught:
+            weights.load(path)
+        assert "\n" not in str(caught.value)
+    path.write_bytes(whole)
+    tensors, said = load_file(path), metadata(path)
+    for changed, message in (
+        ({packing.HIGH: tensors[packing.HIGH][:-1].clone()}, r"is damaged: packed\.high is cut short; get or write it"),
+        ({packing.LOW: tensors[packing.LOW].flip(0)}, "is damaged: its content does not match its checksum"),
+    ):
+        save_file({**tensors, **changed}, path, said)
+        with pytest.raises(ValueError, match=message):
+            weights.load(path)
+    # Shapes are not under the checksum, as in plain files: a model's weights are held to its network's shapes.
+    index = json.loads(packing._inflated(tensors, packing.INDEX, 2**24))
+    name = next(name for name, shape in index.items() if len(shape) == 4 and shape[0] != shape[1])
+    index[name] = [index[name][1], index[name][0], *index[name][2:]]
+    turned = {**tensors, packing.INDEX: packing._tensor(packing._deflated(json.dumps(index).encode()))}
+    save_file(turned, path, said)
+    with pytest.raises(ValueError, match="holds weights of other shapes"):
+        weights.load(path)
+    # A packed file that says it is plain, and the other way round.
+    save_file(tensors, path, {**said, "format_version": "1"})
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        weights.load(path)
+    plain = tmp_path / "plain.safetensors"
+    save_file(load_file(plain), plain, {**metadata(plain), "format_version": "2"})
+    with pytest.raises(ValueError, match=r"is damaged: packed\.index is missing; get or write it again"):
+        weights.load(plain)
+
+
+def test_what_is_made_of_a_packed_file_for_others_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Safetensors alone reads what `export` and `save_pretrained` write, whatever they were given."""
+    plain, packed = both(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(["export", str(packed), "exported.safetensors", "--half"])
+    condvae.save_pretrained(packed, "shared", half=True)
+    for path in (Path("exported.safetensors"), Path("shared/model.safetensors")):
+        assert metadata(path) == metadata(plain)
+        found, expected = load_file(path), load_file(plain)
+        assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    assert isinstance(condvae.from_pretrained("shared"), ConditionalVAE)
+
+
+@pytest.mark.parametrize("name", weights.embedded_names())
+def test_embedded_models_are_packed_in_half_precision(name: str) -> None:
+    path = weights.locate(name)
+    assert load_file(path).keys() == {packing.INDEX, packing.HIGH, packing.LOW}
+    header = weights.describe(name)
+    assert path.stat().st_size < 1.76 * header.parameters  # of 2 bytes each, and names, shapes and the record
