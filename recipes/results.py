@@ -74,14 +74,22 @@ class Options:
 
 def main(options: Options) -> None:
     folder = options.page.with_suffix("")
-    new = {name: getattr(options, name) for name in ("cifar10", "faces64", "curve", "measuring")}
-    for name, path in new.items():
-        if path is not None:
-            json.loads(path.read_text())
-            shutil.copyfile(path, folder / f"{name}.json")
+    given = {name: getattr(options, name) for name in ("cifar10", "faces64", "curve", "measuring")}
+    new = {name: json.loads(path.read_text()) for name, path in given.items() if path is not None}
+    for name, numbers in new.items():
+        (folder / f"{name}.json").write_text(compact(numbers) + "\n")
     options.page.write_text(filled(options.page.read_text(), folder))
     if options.figures:
         draw(folder)
+
+
+def compact(value: Any, levels: int = 4, indent: str = "\n") -> str:
+    """JSON with a line for each metric of each method, so that changes can be read, and no spaces below that."""
+    if not levels or not isinstance(value, dict):
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    deeper = indent + " "
+    lines = [f"{deeper}{json.dumps(key)}:{compact(inner, levels - 1, deeper)}" for key, inner in value.items()]
+    return f"{{{','.join(lines)}{indent}}}"
 
 
 def draw(folder: Path) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from condvae.metrics import LPIPS, networks
 from condvae.metrics.lpips import Trunk
+from condvae.networks import Network
 
 SHAPES = {0: (64, 3, 11, 11), 3: (192, 64, 5, 5), 6: (384, 192, 3, 3), 8: (256, 384, 3, 3), 10: (256, 256, 3, 3)}
 VGG_WIDTHS = {0: 64, 2: 64, 5: 128, 7: 128, 10: 256, 12: 256, 14: 256} | dict.fromkeys((17, 19, 21, 24, 26, 28), 512)
@@ -37,12 +38,11 @@ def random_lpips(seed: int = 0, trunk: Trunk = "alex") -> LPIPS:
     return LPIPS(random_weights(seed, trunk), trunk=trunk)
 
 
-def real_file(network: networks.Network) -> Path:
+def real_file(network: Network) -> Path:
     """Where the network was fetched to; skips the test if it was not."""
-    path = networks.cache_folder() / network.file
-    if not path.is_file():
-        pytest.skip(f"{network.file} is not in the cache folder: condvae fetch metrics gets it")
-    return path
+    if not network.cached.is_file():
+        pytest.skip(f"{network.file} is not in the cache folder: condvae fetch {network.group} gets it")
+    return network.cached
 
 
 def real_lpips_file(trunk: Trunk = "alex") -> Path:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from PIL import Image
 
@@ -50,11 +51,11 @@ class Album:
                 f"{self.folder / name} is there already, and is not from an earlier call: give another folder"
             )
 
-    def put(self, name: str, picture: Image.Image) -> None:
-        """Write a picture; the name says its kind."""
+    def put(self, name: str, picture: Image.Image, **options: Any) -> None:
+        """Write a picture; the name says its kind. options: as its `save` takes them."""
         self.check_free(name)
         try:
-            picture.save(self._hidden / name)
+            picture.save(self._hidden / name, **options)
         except OSError as error:
             raise self._unwritable(error) from error
         self._names.append(name)

@@ -231,6 +231,8 @@ def test_chest_xray14(tmp_path: Path, faces: FaceArray) -> None:
     assert data.train.labels is not None and data.train.labels.shape == (100, 14)
     assert [FINDINGS[k] for k in np.flatnonzero(data.train.labels[1])] == ["Hernia", "Mass"]
     assert not data.train.labels[0].any()
+    assert data.test.members is not None
+    assert data.test.members.tolist() == [row * 4 // 10 for row in range(70, 100)]  # who is on them
     assert 0 < len(data.validation) <= 7
     assert not {row * 4 // 10 for row in data.train.rows} & {row * 4 // 10 for row in data.validation.rows}
     (tmp_path / "images_000" / "images" / names[0]).unlink()

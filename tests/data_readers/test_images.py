@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,13 @@ def test_subsets_of_subsets_share_the_array(faces: NDArray[np.uint8]) -> None:
     images = image_set(faces).subset(np.array([5, 6, 7])).subset(np.array([2, 0]))
     assert images.rows.tolist() == [14, 10]
     assert images.images is faces
+
+
+def test_subsets_know_who_is_on_their_images(faces: NDArray[np.uint8]) -> None:
+    images = image_set(faces)
+    assert images.members is None
+    images = replace(images, groups=np.arange(len(faces)) // 3).subset(np.array([5, 6, 7]))
+    assert images.members is not None and images.members.tolist() == [3, 4, 4]  # rows 10, 12, 14
 
 
 def test_a_batch_is_in_plus_minus_one(faces: NDArray[np.uint8]) -> None:
@@ -58,6 +67,8 @@ def test_refusals(faces: NDArray[np.uint8]) -> None:
         ImageSet(images=faces[:, :20], rows=rows)
     with pytest.raises(ValueError, match="512 images and 5 labels, expected as many"):
         ImageSet(images=faces, labels=np.zeros(5, dtype=np.int64), rows=rows)
+    with pytest.raises(ValueError, match="512 images and 5 groups, expected as many"):
+        ImageSet(images=faces, groups=np.zeros(5, dtype=np.int64), rows=rows)
     with pytest.raises(ValueError, match="no mean grey level"):
         ImageSet(images=faces, rows=rows[:0]).normalisation()
     with pytest.raises(ValueError, match="every pixel of the images has grey level 3"):

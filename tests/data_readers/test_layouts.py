@@ -93,6 +93,13 @@ def test_groups_stay_together_in_joined_sets(tmp_path: Path, face_files: dict[st
     kept = data.train.rows
     halves = [{(row >= 54, data.train.labels[row]) for row in rows} for rows in (kept, held)]
     assert not halves[0] & halves[1] and labels_of[1]
+    # Everybody is told apart, whichever set and split they are in: three images each of 40 patients.
+    parts = [part.members for part in (data.train, data.validation, data.test)]
+    everybody = np.concatenate([part for part in parts if part is not None])
+    assert np.unique(everybody, return_counts=True)[1].tolist() == [3] * 40
+    np.save(tmp_path / "plain.npy", np.zeros((20, 32, 32, 3), dtype=np.uint8))
+    mixed = open_data([tmp_path / "a.zip", tmp_path / "plain.npy"]).train.members
+    assert mixed is not None and len(np.unique(mixed[-16:])) == 16  # nobody said who is on those
 
 
 def test_large_sets_go_to_a_file_that_is_kept(

@@ -10,9 +10,9 @@ import torch
 from evaluation_runs import BLOCKS, FACES, numbers, small_methods, small_networks, small_subject
 from PIL import Image
 
+from condvae.completers import observe
 from condvae.data import Dataset, open_data
 from condvae.evaluation import CompletionFolder, Method, Problems, Settings, evaluate, methods_of, write_inputs
-from condvae.evaluation.methods import observe
 from condvae.metrics import HOLE_BINS
 from condvae.pictures import to_pil
 

@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 import torch
 from evaluation_runs import FACES, small_model, small_subject
-from models import images, small_conditional, some_known
+from models import small_conditional
 
 from condvae import VDVAE, ConditionalVAE, PartialConfig
+from condvae.completers import observe
 from condvae.data import open_data
 from condvae.evaluation import Method, baselines, methods_of, subject_of
-from condvae.evaluation.methods import check_names, even_chunk, observe, slug_of
+from condvae.evaluation.methods import check_names, even_chunk
 from condvae.likelihood import GaussianPixels
 from condvae.observe import Observation
-from condvae.pixels import to_uint8
 from condvae.vdvae.config import Normalisation
+from condvae.workshare import slug_of
 
 
 @pytest.mark.parametrize("k", [1, 3, 50, 64, 65, 100, 200])
@@ -104,13 +105,3 @@ def test_names_become_files_and_must_differ_as_such() -> None:
         check_names([one, other])
     with pytest.raises(ValueError, match="two methods are called 'a b' and 'A, b'"):
         check_names([Method.of(Named("a b")), Method.of(Named("A, b"))])
-
-
-def test_completers_are_shown_what_is_known_and_no_more() -> None:
-    x, known = to_uint8(images(2)), some_known(2)
-    seen = observe(x, known)
-    other = observe(torch.where(known, x, 7), known)
-    assert torch.equal(seen.y, other.y)
-    assert seen.pixels is not None and other.pixels is not None
-    assert torch.equal(torch.where(known, seen.pixels, 0), torch.where(known, other.pixels, 0))
-    assert torch.equal(seen.pixels, other.pixels)

@@ -13,8 +13,9 @@ from PIL import Image
 
 from condvae.data import open_data
 from condvae.evaluation import Settings, baselines, evaluate, figures, tables
-from condvae.evaluation.figures import DPI, INCHES, redraw
+from condvae.evaluation.figures import redraw
 from condvae.evaluation.plan import COLUMNS
+from condvae.reporting import DPI, INCHES, as_json
 
 pytestmark = pytest.mark.usefixtures("drawn")
 
@@ -90,7 +91,7 @@ def test_what_is_to_be_known_of_the_numbers_is_said(tmp_path: Path, result: dict
 
 
 def test_lists_of_numbers_take_one_line_and_stay_what_they_are(result: dict[str, Any]) -> None:
-    text = tables.as_json(result)
+    text = as_json(result)
     assert json.loads(text) == result
     curve = result["methods"]["random training image"]["coverage"]["white"]["mixture"]["coverage"]
     assert len(curve) == 19

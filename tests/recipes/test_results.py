@@ -40,6 +40,15 @@ def test_new_numbers_are_taken_in_and_shown(results: ModuleType, tmp_path: Path)
     assert json.loads((tmp_path / "results" / "cifar10.json").read_text()) == raw
 
 
+def test_raw_numbers_lie_there_as_the_recipe_writes_them(results: ModuleType) -> None:
+    for path in PAGE.with_suffix("").glob("*.json"):
+        raw = json.loads(path.read_text())
+        assert path.read_text() == results.compact(raw) + "\n", path.name
+    assert results.compact({}) == "{\n}" and json.loads(results.compact({"a": {}, "b": [{"c": 0.1}]}))["b"] == [
+        {"c": 0.1}
+    ]
+
+
 def test_a_page_without_a_table_is_refused(results: ModuleType) -> None:
     page = PAGE.read_text().replace("<!-- table curve -->", "")
     with pytest.raises(ValueError, match="disagree about the tables curve"):

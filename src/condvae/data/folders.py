@@ -177,6 +177,7 @@ def _found(
         images=pixels[:, :, side:] if pairs else pixels,
         paired=pixels[:, :, :side] if pairs else None,
         labels=labels,
+        groups=groups,
         rows=np.arange(len(names), dtype=np.int64),
     )
     good = np.ones(len(names), dtype=bool)
@@ -194,7 +195,6 @@ def _found(
         train=parts["train"],
         validation=held.get("validation"),
         test=held.get("test"),
-        groups=groups,
         skipped=(
             *((f"{files.path}: {elsewhere:,} images are in no split",) if elsewhere else ()),
             *(f"{names[row]}: {reason}" for row, reason in sorted(broken.items())),

@@ -1,7 +1,7 @@
 """A data set in memory or memory-mapped: rows of one array, three sets of them, and what a batch is made of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +62,8 @@ class ImageSet:
     """[N_all] int64: one class each; or [N_all, K] uint8: which of K findings hold."""
     paired: Pixels | None = None
     """[N_all, H, W, C']: another picture of the same thing, such as its edges."""
+    groups: Indices | None = None
+    """[N_all]: who is on each image, where several may be of one patient or person."""
     rows: Indices
     """[N] indices into the arrays above."""
 
@@ -72,7 +74,7 @@ class ImageSet:
             raise ValueError(
                 f"images are {self.images.dtype} {list(shape)}, expected uint8 [N, size, size, 1 or 3 channels]"
             )
-        for name, other in (("labels", self.labels), ("paired images", self.paired)):
+        for name, other in (("labels", self.labels), ("paired images", self.paired), ("groups", self.groups)):
             if other is not None and len(other) != shape[0]:
                 raise ValueError(f"there are {shape[0]:,} images and {len(other):,} {name}, expected as many")
 
@@ -88,6 +90,11 @@ class ImageSet:
     def channels(self) -> int:
         """1 for grey, 3 for RGB."""
         return int(self.images.shape[3])
+
+    @property
+    def members(self) -> Indices | None:
+        """[N]: who is on these images."""
+        return None if self.groups is None else self.groups[self.rows]
 
     @property
     def nbytes(self) -> int:
@@ -111,7 +118,7 @@ class ImageSet:
 
     def subset(self, positions: Indices) -> "ImageSet":
         """The set of the images at these positions."""
-        return ImageSet(images=self.images, labels=self.labels, paired=self.paired, rows=self.rows[positions])
+        return replace(self, rows=self.rows[positions])
 
     def normalisation(self) -> tuple[float, float]:
         """Mean and standard deviation of the grey levels 0..255, of at most 20,000 of the images."""

@@ -15,7 +15,7 @@ from condvae.data.arrays import read_npy, read_npz, read_npz_folder
 from condvae.data.benchmarks import idx_images, read_cifar10, read_idx, read_svhn
 from condvae.data.files import SUFFIXES, digest
 from condvae.data.folders import read_chest_xray14, read_folder
-from condvae.data.images import Dataset, ImageSet, Labels, Pixels
+from condvae.data.images import Dataset, ImageSet, Indices, Pixels
 from condvae.data.splits import Found, finish, with_test
 from condvae.data.store import Reading, store
 
@@ -126,11 +126,14 @@ def _joined(found: Sequence[Found], reading: Reading) -> Found:
     labelled = len({one.label_names for one in found}) == 1 and _alike([one.train.labels for one in found])
     identity = digest([one.identity for one in found])
 
+    groups = _joined_groups(found)
+
     def join(split: str) -> ImageSet | None:
         sets = [getattr(one, split) for one in found if getattr(one, split) is not None]
         # Which rows they are depends on what was held out, hence on the seed.
         rows = [hashlib.sha256(one.rows.tobytes()).hexdigest() for one in sets]
-        return _joined_sets(sets, labelled, reading.key(identity, digest(rows)), reading) if sets else None
+        joined = _joined_sets(sets, labelled, reading.key(identity, digest(rows)), reading) if sets else None
+        return joined if joined is None or groups is None else replace(joined, groups=np.concatenate(groups[split]))
 
     train = join("train")
     assert train is not None
@@ -142,7 +145,6 @@ def _joined(found: Sequence[Found], reading: Reading) -> Found:
         train=train,
         validation=join("validation"),
         test=join("test"),
-        groups=_joined_groups(found),
         label_names=first.label_names if labelled else None,
         flips=all(one.flips for one in found),
         skipped=tuple(line for one in found for line in one.skipped),
@@ -172,18 +174,25 @@ def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: Re
     )
 
 
-def _joined_groups(found: Sequence[Found]) -> np.ndarray | None:
-    """Groups of different sets are different ones; in a set without any, each image is its own."""
-    if all(one.groups is None for one in found):
+def _joined_groups(found: Sequence[Found]) -> dict[str, list[Indices]] | None:
+    """By split, who is on the images of each set that has it: different ones in different sets.
+
+    In a set that does not say so, each image is its own.
+    """
+    if all(one.train.members is None for one in found):
         return None
-    parts: list[Labels] = []
+    joined: dict[str, list[Indices]] = {split: [] for split in ("train", "validation", "test")}
     start = 0
     for one in found:
-        members = np.arange(len(one.train)) if one.groups is None else one.groups[one.train.rows]
-        part = np.unique(members, return_inverse=True)[1].astype(np.int64) + start
-        start += len(part)
-        parts.append(part)
-    return np.concatenate(parts)
+        sets = {split: getattr(one, split) for split in joined if getattr(one, split) is not None}
+        counts = np.cumsum([len(part) for part in sets.values()])
+        said = [part.members for part in sets.values() if part.members is not None]
+        members = np.concatenate(said) if len(said) == len(sets) else np.arange(counts[-1])
+        numbers = np.unique(members, return_inverse=True)[1].astype(np.int64) + start
+        start += len(numbers)
+        for split, mine in zip(sets, np.split(numbers, counts[:-1]), strict=True):
+            joined[split].append(mine)
+    return joined
 
 
 def _alike(arrays: Sequence[np.ndarray | None]) -> bool:

@@ -31,8 +31,6 @@ class Found:
     train: ImageSet
     validation: ImageSet | None = None
     test: ImageSet | None = None
-    groups: Indices | None = None
-    """For each image of train's array, who is on it: nobody may be on both sides of a split."""
     label_names: tuple[str, ...] | None = None
     flips: bool = True
     skipped: tuple[str, ...] = ()
@@ -80,7 +78,7 @@ def with_test(found: Found, seed: int) -> Found:
     if found.test is not None:
         return found
     n = len(found.train)
-    kept, held = hold_out(n, min(_MOST_TEST, n // 10), seed, _groups_of(found))
+    kept, held = hold_out(n, min(_MOST_TEST, n // 10), seed, found.train.members)
     return Found(**{**vars(found), "train": found.train.subset(kept), "test": found.train.subset(held)})
 
 
@@ -98,7 +96,7 @@ def finish(found: Found, *, validation: int | None, seed: int) -> Dataset:
                 f"{found.name} has {n:,} training images, of which {validation:,} cannot be held out for validation: "
                 f"give a --validation below {n}"
             )
-        kept, held = hold_out(n, count, seed, _groups_of(found))
+        kept, held = hold_out(n, count, seed, found.train.members)
         train, held_set = train.subset(kept), train.subset(held)
     if len(train) == 0:
         raise ValueError(
@@ -114,7 +112,3 @@ def finish(found: Found, *, validation: int | None, seed: int) -> Dataset:
         flips=found.flips,
         skipped=found.skipped,
     )
-
-
-def _groups_of(found: Found) -> Indices | None:
-    return None if found.groups is None else found.groups[found.train.rows]

@@ -7,12 +7,12 @@ from condvae.lazy import finder
 if TYPE_CHECKING:
     from condvae.evaluation.completion_folder import CompletionFolder
     from condvae.evaluation.inputs import write_inputs
-    from condvae.evaluation.jobs import Shard
-    from condvae.evaluation.methods import Method, Ours, Subject, baselines, methods_of, subject_of
+    from condvae.evaluation.methods import Method, Subject, baselines, methods_of, subject_of
     from condvae.evaluation.plan import FAMILIES, Blocks, Settings
     from condvae.evaluation.problems import Problems
     from condvae.evaluation.run import evaluate
     from condvae.metrics.viewers import Networks
+    from condvae.workshare import Shard
 
 _HOMES = {
     "FAMILIES": "condvae.evaluation.plan",
@@ -21,10 +21,9 @@ _HOMES = {
     "Subject": "condvae.evaluation.methods",
     "Method": "condvae.evaluation.methods",
     "Networks": "condvae.metrics.viewers",
-    "Ours": "condvae.evaluation.methods",
     "Problems": "condvae.evaluation.problems",
     "Settings": "condvae.evaluation.plan",
-    "Shard": "condvae.evaluation.jobs",
+    "Shard": "condvae.workshare",
     "baselines": "condvae.evaluation.methods",
     "evaluate": "condvae.evaluation.run",
     "subject_of": "condvae.evaluation.methods",
@@ -38,7 +37,6 @@ __all__ = [
     "CompletionFolder",
     "Method",
     "Networks",
-    "Ours",
     "Problems",
     "Settings",
     "Shard",

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from condvae.checks import first_few
 from condvae.evaluation.methods import Method
-from condvae.evaluation.plan import fingerprint
 from condvae.evaluation.problems import Problems
 from condvae.metrics import HOLE_BINS
 from condvae.observe import Observation
+from condvae.workshare import fingerprint
 
 ENDINGS = (".png", ".webp", ".npy")
 _EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})

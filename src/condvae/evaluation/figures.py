@@ -1,21 +1,18 @@
 """The figures of a report: metrics against the hidden share, as in the paper, and curves of expected coverage."""
 
-import os
-import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from condvae.evaluation.parts import read_report
 from condvae.evaluation.plan import MIXTURE
 from condvae.metrics import HOLE_BINS
+from condvae.reporting import label, legend, panels, save_figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-INCHES, DPI = (3.4, 3.2), 150
-"""Of a panel, with its share of the legend."""
 
 
 class Panel(NamedTuple):
@@ -51,35 +48,18 @@ def redraw(folder: Path) -> list[Path]:
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
     """metrics.png and coverage.png, as far as there are numbers for them."""
-    try:
-        import matplotlib as _  # noqa: F401
-    except ImportError as error:
-        raise ValueError("figures need matplotlib: pip install 'condvae[plots]', then --redraw the folder") from error
-    written = []
-    for name, figure in (("metrics.png", metrics_figure(result)), ("coverage.png", coverage_figure(result))):
-        if figure is not None:
-            temporary = folder / f".{name}.{os.getpid()}.part"
-            try:
-                with warnings.catch_warnings():  # of letters that the font lacks, and shows as boxes
-                    warnings.simplefilter("ignore", UserWarning)
-                    figure.savefig(temporary, dpi=DPI, format="png")
-                os.replace(temporary, folder / name)
-            finally:
-                temporary.unlink(missing_ok=True)
-            written.append(folder / name)
-        else:
-            (folder / name).unlink(missing_ok=True)  # of an earlier report, which this one would belie
-    return written
+    drawn = {"metrics.png": partial(metrics_figure, result), "coverage.png": partial(coverage_figure, result)}
+    return save_figures(drawn, folder)
 
 
 def metrics_figure(result: Mapping[str, Any]) -> "Figure | None":
     """A panel for each metric, a line for each method, standard errors as bars."""
     methods = result["methods"]
-    panels = [panel for panel in PANELS if any(panel.metric in found["metrics"] for found in methods.values())]
-    if not panels:
+    shown = [panel for panel in PANELS if any(panel.metric in found["metrics"] for found in methods.values())]
+    if not shown:
         return None
-    figure, axes = _row_of(len(panels))
-    for axis, panel in zip(axes, panels, strict=True):
+    figure, axes = _row_of(len(shown))
+    for axis, panel in zip(axes, shown, strict=True):
         for number, (name, found) in enumerate(methods.items()):
             if panel.metric not in found["metrics"]:
                 continue
@@ -89,7 +69,7 @@ def metrics_figure(result: Mapping[str, Any]) -> "Figure | None":
                 places,
                 [panel.scale * cells[i]["mean"] for i in places],
                 yerr=[panel.scale * (cells[i]["standard_error"] or 0.0) for i in places],
-                label=_label(name),
+                label=label(name),
                 **_style(number, methods),
             )
         axis.set_xticks(
@@ -98,7 +78,7 @@ def metrics_figure(result: Mapping[str, Any]) -> "Figure | None":
         axis.set_xlabel("hidden share of the pixels, %", fontsize=8)
         axis.set_title(panel.label, fontsize=10)
         axis.set_ylim(bottom=0)
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
@@ -115,22 +95,18 @@ def coverage_figure(result: Mapping[str, Any]) -> "Figure | None":
             if name in having:
                 curve = having[name][kind][MIXTURE]
                 style = {key: value for key, value in _style(number, methods).items() if key in ("color", "linestyle")}
-                axis.plot(curve["levels"], curve["coverage"], label=_label(name), linewidth=1.2, **style)
+                axis.plot(curve["levels"], curve["coverage"], label=label(name), linewidth=1.2, **style)
         axis.set_xlabel("credibility level", fontsize=8)
         axis.set_title(f"coverage, {title}", fontsize=10)
         axis.set_xlim(0, 1)
         axis.set_ylim(0, 1)
-    _legend(figure, axes)
+    legend(figure, axes)
     return figure
 
 
-def _row_of(panels: int) -> "tuple[Figure, list[Axes]]":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(INCHES[0] * panels, INCHES[1]), layout="constrained")
-    axes = [figure.add_subplot(1, panels, i + 1) for i in range(panels)]
+def _row_of(count: int) -> "tuple[Figure, list[Axes]]":
+    figure, axes = panels(1, count)
     for axis in axes:
-        axis.tick_params(labelsize=7)
         axis.grid(alpha=0.3, linewidth=0.5)
     return figure, axes
 
@@ -146,23 +122,3 @@ def _style(number: int, methods: Mapping[str, Any]) -> dict[str, Any]:
         "linewidth": 1.2,
         "capsize": 2,
     }
-
-
-def _label(name: str) -> str:
-    """A name as it is: dollars are no formulas, and an underscore in front hides nothing."""
-    return f" {name}".replace("$", r"\$") if name.startswith("_") else name.replace("$", r"\$")
-
-
-def _legend(figure: "Figure", axes: "list[Axes]") -> None:
-    lines: dict[str, Any] = {}
-    for axis in axes:
-        handles, labels = axis.get_legend_handles_labels()
-        lines.update(zip(labels, handles, strict=True))
-    figure.legend(
-        list(lines.values()),
-        list(lines),
-        loc="outside lower center",
-        ncols=min(len(lines), 5),
-        fontsize=8,
-        frameon=False,
-    )

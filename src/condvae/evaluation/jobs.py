@@ -1,18 +1,14 @@
-"""The work of an evaluation: who is measured in which way, what that depends on, and doing one's share of it."""
+"""The work of an evaluation: who is measured in which way, and what that depends on."""
 
-import contextlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from tqdm import tqdm
+from typing import Any
 
 from condvae.evaluation.measure import Measurement, Numbers
-from condvae.evaluation.methods import Method, Subject, slug_of
-from condvae.evaluation.parts import Shelf
+from condvae.evaluation.methods import Method, Subject
+from condvae.evaluation.parts import shelf
 from condvae.evaluation.plan import (
     DEEP,
     DIRECTIONS,
@@ -22,30 +18,14 @@ from condvae.evaluation.plan import (
     Blocks,
     Kind,
     Unit,
-    digest_of,
-    fingerprint,
     mark_of,
     units,
 )
 from condvae.evaluation.problems import Problems
 from condvae.metrics import HOLE_BINS
-from condvae.registry import Say
+from condvae.workshare import Chore, Shelf, digest_of, fingerprint, slug_of
 
 _TRUTH = "test images"
-
-
-class Shard(NamedTuple):
-    """Number i, from 1, of n processes that share the work; they need not know of each other."""
-
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Shard":
-        number, slash, of = text.partition("/")
-        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise ValueError(f"the shard {text!r} cannot be read, expected I/N with I from 1 to N, such as 2/8")
-        return cls(int(number), int(of))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +79,7 @@ class Work:
             common=self.commons["truth"],
             about={},
             units=tuple(units("truth", len(self.measurement.problems), self.blocks)),
-            shelf=Shelf(self.out, slug=slug_of(_TRUTH), kind="truth", fingerprint=self.commons["truth"]),
+            shelf=shelf(self.out, slug=slug_of(_TRUTH), kind="truth", fingerprint=self.commons["truth"]),
             measure=self.measurement.truth,
         )
 
@@ -116,7 +96,7 @@ class Work:
             common=self.commons[kind],
             about=about,
             units=tuple(units(kind, images, self.blocks)),
-            shelf=Shelf(self.out, slug=slug_of(subject.name), kind=kind, fingerprint=mark),
+            shelf=shelf(self.out, slug=slug_of(subject.name), kind=kind, fingerprint=mark),
             measure=measure,
         )
 
@@ -149,42 +129,20 @@ def commons(measurement: Measurement) -> dict[Kind, str]:
     return {kind: fingerprint({"kind": kind, **found}) for kind, found in values.items()}
 
 
-def work(jobs: Sequence[Job], problems: Problems, place: Shard, say: Say, *, shows: bool) -> None:
-    """Measure every n-th unit, if it is not there yet; a line for every bin of a method."""
-    share = [(job, unit) for job in jobs for unit in job.units][place.number - 1 :: place.of]
-    mine = [(job, unit) for job, unit in share if not job.shelf.has(unit)]
-    if len(mine) < len(share):
-        say(f"{len(share) - len(mine)} of {len(share)} units of work are done already")
-    spent, images = 0.0, 0
-    # disable=None: no bar where there is no terminal.
-    with tqdm(total=len(mine), unit="unit", leave=False, disable=None if shows else True) as bar:
-        for i, (job, unit) in enumerate(mine):
-            what = job.name if job.kind == "truth" else f"{job.name}, {job.kind}"
-            what += "" if unit.hole is None else f", hole {HOLE_BINS[unit.hole]}"
-            bar.set_description(what)
-            if not job.shelf.has(unit):  # another process may have been told the same
-                if unit.hole is not None:
-                    with _aside(bar):  # here, so that it is not counted as the method's time
-                        problems.holes(unit.hole, say)
-                begin = time.perf_counter()
-                numbers = {name: tensor.cpu() for name, tensor in job.measure(unit).items()}  # waits for the device
-                seconds = time.perf_counter() - begin
-                job.shelf.put(unit, numbers, seconds=seconds)
-                spent, images = spent + seconds, images + unit.stop - unit.first
-            bar.update()
-            following = mine[i + 1] if i + 1 < len(mine) else None
-            last = following is None or following[0] is not job or following[1].hole != unit.hole
-            if last and images:
-                with _aside(bar):
-                    say(f"{what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
-                spent, images = 0.0, 0
+def chores(jobs: Sequence[Job], problems: Problems) -> list[Chore]:
+    """All units of these jobs, each told of with its method and bin."""
+    return [_chore(job, unit, problems) for job in jobs for unit in job.units]
 
 
-@contextlib.contextmanager
-def _aside(bar: "tqdm[Any]") -> Iterator[None]:
-    """A line may be printed while the bar steps aside."""
-    if not bar.disable:
-        bar.clear()
-    yield
-    if not bar.disable:
-        bar.refresh()
+def _chore(job: Job, unit: Unit, problems: Problems) -> Chore:
+    what = job.name if job.kind == "truth" else f"{job.name}, {job.kind}"
+    hole = unit.hole
+    return Chore(
+        what=what if hole is None else f"{what}, hole {HOLE_BINS[hole]}",
+        shelf=job.shelf,
+        unit=unit,
+        images=unit.stop - unit.first,
+        measure=partial(job.measure, unit),
+        # Here, so that it is not counted as the method's time.
+        prepare=None if hole is None else partial(problems.holes, hole),
+    )

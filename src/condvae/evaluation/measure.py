@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from condvae.evaluation.methods import Method, Subject, observe
+from condvae.completers import observe
+from condvae.evaluation.methods import Method, Subject
 from condvae.evaluation.plan import DIRECTIONS, IMPORTANCE_SAMPLES, PROJECTIONS, Settings, Unit, images_at_once
 from condvae.evaluation.problems import Positions, Problems
 from condvae.metrics import (

@@ -1,29 +1,26 @@
 """What is measured: a model at a temperature, a baseline, a folder of completions, anything that completes."""
 
 import dataclasses
-import inspect
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-import torch
 from torch import Tensor
 
 from condvae.baselines import Completer, HarmonicFill, NearestTrainingImages, RandomTrainingImage, TrainingMean
+from condvae.completers import ModelCompleter, complete_at
 from condvae.data import Dataset
-from condvae.evaluation.plan import digest_of, fingerprint, images_at_once
-from condvae.evaluation.problems import Positions, Problems, digest_of_set
+from condvae.evaluation.plan import images_at_once
+from condvae.evaluation.problems import Positions, Problems
 from condvae.observe import Observation
-from condvae.observe.observation import observe_pixels
 from condvae.partial import ConditionalVAE
-from condvae.pixels import from_uint8
 from condvae.registry import Say
 from condvae.sample import Pixels
 from condvae.sampler import Sampler
 from condvae.temperature import parse
 from condvae.train.seeds import Seeds
+from condvae.workshare import digest_of, digest_of_set, fingerprint, slug_of
 
 Baseline: TypeAlias = Literal["mean", "random", "nearest", "harmonic"]
 BASELINES: tuple[Baseline, ...] = ("mean", "random", "nearest", "harmonic")
@@ -64,52 +61,10 @@ class Method:
         return self.completer.varies
 
     def complete(self, observation: Observation, k: int, *, seed: int, hole: int, places: Positions) -> Tensor:
-        """k completions of these observations of a bin, which stand at these places among all of it.
-
-        A completer that takes no places is asked for one image at a time, with a seed for its place, so that nothing
-        hangs on which images come together: slow for one that gains from large batches, which should take them.
-        """
+        """k completions of these observations of a bin, which stand at these places among all of it."""
         completer = self.in_bin(hole) if self.in_bin else self.completer
         seed = Seeds(seed, "completions")(hole)
-        if "places" in inspect.signature(completer.complete).parameters:
-            given: Any = {"places": places.tolist()}
-            return self._checked(completer.complete(observation, k, seed, **given), observation, k)
-        seeds, made = Seeds(seed, "places"), []
-        for i, place in enumerate(places):
-            one = observation[i : i + 1]
-            made.append(self._checked(completer.complete(one, k, seeds(int(place))), one, k))
-        return torch.cat(made)
-
-    def _checked(self, made: object, observation: Observation, k: int) -> Tensor:
-        """An answer as it must be, or a ValueError."""
-        assert observation.pixels is not None
-        expected = (len(observation), k, *observation.pixels.shape[1:])
-        if not isinstance(made, Tensor):
-            raise ValueError(f"{self.name} gave a {type(made).__name__}, expected a tensor, uint8 of {expected}")
-        if made.shape != expected or made.dtype != torch.uint8:
-            raise ValueError(
-                f"{self.name} gave {made.dtype} of shape {tuple(made.shape)}, expected torch.uint8 of {expected}"
-            )
-        return made
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Ours:
-    """A conditional model as a completer."""
-
-    name: str
-    sampler: Sampler
-    temperature: Sequence[float]
-    pixels: Pixels
-
-    @property
-    def varies(self) -> bool:
-        return self.pixels == "sample" or any(self.temperature)
-
-    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
-        assert observation.pixels is not None and observation.known is not None
-        seen = self.sampler.model.observe(observation.pixels, observation.known)  # as this model normalises it
-        return self.sampler(seen, k, seed=seed, temperature=self.temperature, pixels=self.pixels, places=places)
+        return complete_at(completer, observation, k, seed=seed, places=places.tolist())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,7 +124,7 @@ def methods_of(
         heat = parse(text, config)
         name = f"{subject.name}, t {text}" + ("" if kind == "mean" else f", {kind} pixels")
         identity = fingerprint({"model": subject.identity, "temperature": heat, "pixels": kind})
-        completer = Ours(name=name, sampler=sampler, temperature=heat, pixels=kind)
+        completer = ModelCompleter(name=name, sampler=sampler, temperature=heat, pixels=kind)
         notes = {
             "made_of": {subject.name: subject.identity},
             "model": subject.name,
@@ -214,11 +169,6 @@ def baselines(names: Sequence[str], data: Dataset) -> list[Method]:
     ]
 
 
-def slug_of(name: str) -> str:
-    """A name as a file's."""
-    return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "method"
-
-
 def check_names(subjects: Sequence[Method | Subject]) -> None:
     """Raise a ValueError for a name that a table or a disk would not bear, and if two go by one name there."""
     seen: dict[str, str] = {}
@@ -238,11 +188,6 @@ def check_names(subjects: Sequence[Method | Subject]) -> None:
         for name, digest in subject.notes.get("made_of", {}).items():
             if digests.setdefault(name, digest) != digest:
                 raise ValueError(f"two different models or sets of images are called {name!r}: give one another name")
-
-
-def observe(truth: Tensor, known: Tensor) -> Observation:
-    """Grey levels [B, C, H, W] where known: what every completer is given."""
-    return observe_pixels(from_uint8(torch.where(known, truth, 0)), known, lambda images: images)
 
 
 def _minutes(record: Mapping[str, Any]) -> dict[str, float]:

@@ -1,15 +1,14 @@
 """What is to be measured: the settings, and the work cut into units whose results are files."""
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 
 from condvae.checks import check_whole
 from condvae.metrics import HOLE_BINS
+from condvae.workshare import fingerprint
 
 REVISION = 1
 """Of the measuring itself. Raise it whenever a number comes out otherwise: what older code has measured is then made
@@ -116,30 +115,9 @@ def units(kind: Kind, images: int, blocks: Blocks) -> Iterator[Unit]:
             yield Unit(hole, first, min(first + step, images))
 
 
-def fingerprint(of: Mapping[str, Any]) -> str:
-    """A short name for plain values: another one for others."""
-    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:24]
-
-
 def mark_of(common: str, identity: str) -> str:
     """Of numbers: what they depend on but for the subject, and the subject."""
     return fingerprint({"common": common, "subject": identity})
-
-
-class Weighted(Protocol):
-    """Whatever has weights."""
-
-    def state_dict(self) -> Mapping[str, Any]: ...
-
-
-def digest_of(module: Weighted, config: Mapping[str, Any] | None = None) -> str:
-    """A short name for a network: its kind, its weights, and what else it is made of, as plain values."""
-    digest = hashlib.sha256(type(module).__name__.encode())
-    digest.update(json.dumps(config, sort_keys=True).encode())
-    for name, tensor in sorted(module.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:24]
 
 
 def images_at_once(size: int, device: torch.device, *, on_cuda: int) -> int:

@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.data import Dataset, ImageSet
-from condvae.evaluation.plan import REFERENCES, Settings, fingerprint
+from condvae.evaluation.plan import REFERENCES, Settings
 from condvae.metrics import HOLE_BINS, known_in_bin
 from condvae.metrics.holes import HOLES_REVISION
 from condvae.registry import Say, silent
 from condvae.train.evaluation import spread
 from condvae.train.seeds import Seeds
+from condvae.workshare import digest_of_set, fingerprint, pixels_of
 
 Positions = NDArray[np.int64]
 
-_HASHED = 20_000
-"""Images of a training set that its fingerprint looks at."""
 _PATIENCE = 2.0
 """Seconds after which one is told what is waited for."""
 
@@ -101,7 +100,7 @@ class Problems:
         """Of the N images, by a digest, and their holes, by all that decides them: none has to be drawn for it."""
         return fingerprint(
             {
-                "pixels": hashlib.sha256(_pixels(self.test, self.rows)).hexdigest(),
+                "pixels": hashlib.sha256(pixels_of(self.test, self.rows)).hexdigest(),
                 "names": self.names,
                 "holes": [HOLES_REVISION, self.seed, self.test.size, len(self), *map(str, HOLE_BINS)],
             }
@@ -111,26 +110,13 @@ class Problems:
     def deep_identity(self) -> str:
         """A digest of which images are completed many times, and of their references."""
         digest = hashlib.sha256(self.deep.tobytes())
-        digest.update(_pixels(self.test, self.references.reshape(-1)))
+        digest.update(pixels_of(self.test, self.references.reshape(-1)))
         return digest.hexdigest()[:24]
 
     @functools.cached_property
     def bits_identity(self) -> str:
         """A digest of the images for the VAE alone."""
         return digest_of_set(self.test.subset(self.bits))
-
-
-def digest_of_set(images: ImageSet) -> str:
-    """A digest of a set of images: of all of them, or of 20,000 evenly over it and their number."""
-    digest = hashlib.sha256(str((len(images), images.size, images.channels)).encode())
-    chosen = spread(len(images), _HASHED)
-    for first in range(0, len(chosen), 1000):
-        digest.update(_pixels(images, chosen[first : first + 1000]))
-    return digest.hexdigest()[:24]
-
-
-def _pixels(images: ImageSet, positions: Positions) -> bytes:
-    return images.gather(positions).images.numpy().tobytes()
 
 
 def _count(n: int) -> str:

@@ -12,10 +12,12 @@ from condvae.checks import first_few
 from condvae.evaluation import figures, summary, tables
 from condvae.evaluation.jobs import Job
 from condvae.evaluation.measure import Measurement
-from condvae.evaluation.parts import FORMAT, Finals, clear_away, write_text
+from condvae.evaluation.parts import FORMAT, Finals, clear_away
 from condvae.evaluation.plan import COLUMNS, Kind
 from condvae.metrics import HOLE_BINS
 from condvae.registry import Say
+from condvae.reporting import as_json
+from condvae.workshare import write_text
 
 _OF_METHODS: tuple[Kind, ...] = ("deep", "wide")
 _OF_MODELS: tuple[Kind, ...] = ("elbo", "bounds")
@@ -24,12 +26,11 @@ _OF_MODELS: tuple[Kind, ...] = ("elbo", "bounds")
 def finish(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, keep_parts: bool) -> None:
     """Make the final numbers of jobs whose units are all there; their parts then go, but for the test images' own."""
     for job in jobs:
-        missing = [unit for unit in job.units if not job.shelf.has(unit)]
-        if missing and not _is_final(job, finals):
-            raise ValueError(
-                f"{job.shelf.folder} lacks {len(missing)} of {len(job.units)} parts, the first is {missing[0]}: all "
-                "processes must write to a folder that they share"
-            )
+        try:
+            job.shelf.check_whole(job.units)
+        except ValueError:  # parts that are gone are those of final numbers
+            if not _is_final(job, finals):
+                raise
     truth = next((job for job in jobs if job.kind == "truth"), None)
     real: list[torch.Tensor] = []
     for job in jobs:
@@ -178,7 +179,7 @@ def write(result: dict[str, Any], out: Path, say: Say) -> None:
     clear_away(out)
     write_text(out / "results.csv", tables.as_csv(result))
     write_text(out / "results.md", tables.as_markdown(result))
-    write_text(out / "results.json", tables.as_json(result))
+    write_text(out / "results.json", as_json(result))
     try:
         written = figures.draw(result, out)
     except ValueError as error:

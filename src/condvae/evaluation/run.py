@@ -8,7 +8,7 @@ import torch
 
 from condvae.data import Dataset
 from condvae.evaluation import report
-from condvae.evaluation.jobs import Shard, Work, work
+from condvae.evaluation.jobs import Work, chores
 from condvae.evaluation.measure import Measurement
 from condvae.evaluation.methods import Method, Subject, check_fit, check_names
 from condvae.evaluation.parts import Finals, claim
@@ -17,6 +17,7 @@ from condvae.evaluation.problems import Problems
 from condvae.metrics.viewers import Networks
 from condvae.registry import Say, silent
 from condvae.train.world import World
+from condvae.workshare import Shard, work
 
 
 def evaluate(
@@ -55,7 +56,7 @@ def evaluate(
         say(f"{done} of {len(jobs)} measurements are final already")
     if any(job.kind == "wide" for job in todo):
         todo.insert(0, plan.truth())
-    work(todo, problems, shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
+    work(chores(todo, problems), shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
     world.sum(torch.zeros(1, device=world.device))  # here all have finished
     if shard is not None:
         say(f"shard {shard.number} of {shard.of} is measured: a call without --shard, after all of them, reports")

@@ -2,13 +2,12 @@
 
 import csv
 import io
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from condvae.evaluation.plan import COLUMNS, IMPORTANCE_SAMPLES, MIXTURE
 from condvae.evaluation.summary import ALL
+from condvae.reporting import table
 
 
 class Metric(NamedTuple):
@@ -49,12 +48,6 @@ CURVES = {
     "fwv": "Faithfulness-weighted variance in the mixture, by sigma",
 }
 """Metrics with a parameter: a table of their mixtures."""
-
-
-def as_json(result: Mapping[str, Any]) -> str:
-    """Lists of numbers on one line: curves have many."""
-    text = json.dumps(result, indent=1, allow_nan=False)
-    return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers[0]).replace(",", ", "), text) + "\n"
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | None, float | None]]:
@@ -129,7 +122,7 @@ def too_few_for_ids(result: Mapping[str, Any]) -> str:
 def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:
     columns = [column for column in (*COLUMNS, ALL) if any(column in found for found in having.values())]
     body = [[name, *(_cell(found.get(column), metric) for column in columns)] for name, found in having.items()]
-    return [f"## {metric.title}", "", *_markdown(["hidden share", *columns], body), ""]
+    return [f"## {metric.title}", "", *table(["hidden share", *columns], body), ""]
 
 
 def _cell(estimate: Mapping[str, float | None] | None, metric: Metric) -> str:
@@ -151,7 +144,7 @@ def _curves(prefix: str, title: str, methods: Mapping[str, Any]) -> list[str]:
     if not parameters:
         return []
     body = [[name, *(_cell(found.get(p), Metric(title)) for p in parameters)] for name, found in having.items()]
-    return [f"## {title}", "", *_markdown(["", *parameters], body), ""]
+    return [f"## {title}", "", *table(["", *parameters], body), ""]
 
 
 def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
@@ -165,7 +158,7 @@ def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
 
     body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
     what = "LPIPS to references (TARP)" if kind == "reference" else f"{kind} projections"
-    return [f"## Calibration error, {what}, less is better", "", *_markdown(["hidden share", *COLUMNS], body), ""]
+    return [f"## Calibration error, {what}, less is better", "", *table(["hidden share", *COLUMNS], body), ""]
 
 
 def _budgets(models: Mapping[str, Any]) -> list[str]:
@@ -176,11 +169,4 @@ def _budgets(models: Mapping[str, Any]) -> list[str]:
         minutes = "; ".join(f"{part} {spent:g}" for part, spent in found["training_minutes"].items())
         device = found["record"].get("device", "")
         body.append([name, f"{found['parameters']:,}", found["likelihood"], minutes or "not recorded", str(device)])
-    return ["## Models", "", *_markdown(["", "weights", "likelihood", "minutes of training", "on"], body), ""]
-
-
-def _markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-    return [line(head), "|" + "---|" * len(head), *map(line, body)]
+    return ["## Models", "", *table(["", "weights", "likelihood", "minutes of training", "on"], body), ""]

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from condvae.checks import check_choice, first_few
-from condvae.metrics import networks
 from condvae.metrics.images import as_colour
+from condvae.metrics.networks import INCEPTION
+from condvae.networks import read
 from condvae.pixels import to_levels
 
 Precision: TypeAlias = Literal["exact", "fast"]
@@ -164,8 +165,7 @@ class Inception(nn.Module):
     @classmethod
     def load(cls, path: Path | None = None, *, precision: Precision = "exact") -> "Inception":
         """The real network, from a file or from the user's cache folder."""
-        path = networks.cache_folder() / networks.INCEPTION.file if path is None else path
-        return cls(networks.read(networks.INCEPTION, path), precision=precision)
+        return cls(read(INCEPTION, INCEPTION.cached if path is None else path), precision=precision)
 
     def _take(self, weights: Mapping[str, Tensor]) -> None:
         layers = {key.replace("/", "."): layer for key, layer in self.convolutions.items()}

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from condvae.checks import check_choice, first_few
-from condvae.metrics import networks
 from condvae.metrics.images import as_colour
+from condvae.metrics.networks import LPIPS_ALEX, LPIPS_VGG
+from condvae.networks import read
 
 Trunk: TypeAlias = Literal["alex", "vgg"]
 
@@ -49,7 +50,7 @@ _TRUNKS: Mapping[str, tuple[Layer, ...]] = {
         *(Layer(24, 512, pool=2), Layer(26, 512), Layer(28, 512, head=True)),
     ),
 }
-_NETWORKS = {"alex": networks.LPIPS_ALEX, "vgg": networks.LPIPS_VGG}
+_NETWORKS = {"alex": LPIPS_ALEX, "vgg": LPIPS_VGG}
 _SMALLEST = {"alex": 31, "vgg": 16}
 """Pixels per side: from fewer, the pooling leaves nothing."""
 _SHIFT, _SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
@@ -93,9 +94,7 @@ class LPIPS(nn.Module):
         """The real network, from a file or from the user's cache folder."""
         check_choice(trunk, "trunk", tuple(_TRUNKS))
         network = _NETWORKS[trunk]
-        return cls(
-            networks.read(network, networks.cache_folder() / network.file if path is None else path), trunk=trunk
-        )
+        return cls(read(network, network.cached if path is None else path), trunk=trunk)
 
     def _take(self, weights: Mapping[str, Tensor]) -> None:
         mine = {name.replace("convolutions.", "features.").replace("lin.", "lin"): name for name in self.state_dict()}

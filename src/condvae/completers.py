@@ -1,0 +1,71 @@
+"""Models as completers, and asking a completer so that no answer hangs on what else is asked."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condvae.baselines import Completer
+from condvae.observe import Observation
+from condvae.observe.observation import observe_pixels
+from condvae.pixels import from_uint8
+from condvae.sample import Pixels
+from condvae.sampler import Sampler
+from condvae.train.seeds import Seeds
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelCompleter:
+    """A conditional model as a completer."""
+
+    name: str
+    sampler: Sampler
+    temperature: Sequence[float]
+    pixels: Pixels
+
+    @property
+    def varies(self) -> bool:
+        return self.pixels == "sample" or any(self.temperature)
+
+    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
+        assert observation.pixels is not None and observation.known is not None
+        seen = self.sampler.model.observe(observation.pixels, observation.known)  # as this model normalises it
+        return self.sampler(seen, k, seed=seed, temperature=self.temperature, pixels=self.pixels, places=places)
+
+
+def complete_at(
+    completer: Completer, observation: Observation, k: int, *, seed: int, places: Sequence[int], name: str | None = None
+) -> Tensor:
+    """[B, k, C, H, W] uint8: k completions of observations that stand at these places among many.
+
+    A completer that takes no places is asked for one image at a time, with a seed for its place, so that nothing
+    hangs on which images come together: slow for one that gains from large batches, which should take them.
+    """
+    name = completer.name if name is None else name
+    if "places" in inspect.signature(completer.complete).parameters:
+        given: Any = {"places": list(places)}
+        return _checked(completer.complete(observation, k, seed, **given), observation, k, name)
+    seeds, made = Seeds(seed, "places"), []
+    for i, place in enumerate(places):
+        one = observation[i : i + 1]
+        made.append(_checked(completer.complete(one, k, seeds(place)), one, k, name))
+    return torch.cat(made)
+
+
+def observe(truth: Tensor, known: Tensor) -> Observation:
+    """Grey levels [B, C, H, W] where known: what every completer is given."""
+    return observe_pixels(from_uint8(torch.where(known, truth, 0)), known, lambda images: images)
+
+
+def _checked(made: object, observation: Observation, k: int, name: str) -> Tensor:
+    """An answer as it must be, or a ValueError."""
+    assert observation.pixels is not None
+    expected = (len(observation), k, *observation.pixels.shape[1:])
+    if not isinstance(made, Tensor):
+        raise ValueError(f"{name} gave a {type(made).__name__}, expected a tensor, uint8 of {expected}")
+    if made.shape != expected or made.dtype != torch.uint8:
+        raise ValueError(f"{name} gave {made.dtype} of shape {tuple(made.shape)}, expected torch.uint8 of {expected}")
+    return made

@@ -1,0 +1,87 @@
+"""What reports are made of: JSON that people can read too, tables in Markdown, figures that are whole or not there."""
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INCHES, DPI = (3.4, 3.2), 150
+"""Of a panel, with its share of the legend."""
+
+
+def as_json(result: Mapping[str, Any]) -> str:
+    """Lists of numbers on one line: some have many."""
+    text = json.dumps(result, indent=1, allow_nan=False)
+    return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers[0]).replace(",", ", "), text) + "\n"
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table in Markdown."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+    return [line(head), "|" + "---|" * len(head), *map(line, body)]
+
+
+def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: Path) -> list[Path]:
+    """Draw figures into files of these names; one that is None is of an earlier report, which this one would belie."""
+    try:
+        import matplotlib as _  # noqa: F401
+    except ImportError as error:
+        raise ValueError("figures need matplotlib: pip install 'condvae[plots]', then --redraw the folder") from error
+    written = []
+    for name, draw in figures.items():
+        figure = draw()
+        if figure is None:
+            (folder / name).unlink(missing_ok=True)
+            continue
+        temporary = folder / f".{name}.{os.getpid()}.part"
+        try:
+            with warnings.catch_warnings():  # of letters that the font lacks, and shows as boxes
+                warnings.simplefilter("ignore", UserWarning)
+                figure.savefig(temporary, dpi=DPI, format="png")
+            os.replace(temporary, folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        written.append(folder / name)
+    return written
+
+
+def panels(rows: int, columns: int, *, inches: tuple[float, float] = INCHES) -> "tuple[Figure, list[Axes]]":
+    """A figure of rows x columns of axes, row by row."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
+    for axis in axes:
+        axis.tick_params(labelsize=7)
+    return figure, axes
+
+
+def label(name: str) -> str:
+    """A name as it is: dollars are no formulas, and an underscore in front hides nothing."""
+    return f" {name}".replace("$", r"\$") if name.startswith("_") else name.replace("$", r"\$")
+
+
+def legend(figure: "Figure", axes: "Sequence[Axes]") -> None:
+    """One for all axes, below them."""
+    lines: dict[str, Any] = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        lines.update(zip(labels, handles, strict=True))
+    figure.legend(
+        list(lines.values()),
+        list(lines),
+        loc="outside lower center",
+        ncols=min(len(lines), 5),
+        fontsize=8,
+        frameon=False,
+    )
