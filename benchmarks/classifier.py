@@ -1,0 +1,134 @@
+"""How many images the classifier g judges in a second, and how far quicker ways are from the exact one.
+
+    python benchmarks/classifier.py --device cuda --out classifier.json
+
+The ways: plain torch in float32, plain torch in float16, and fused kernels in float16; on a CPU only the first. Without
+the name of a file the network is untrained, as fast as any, with normalisations that have seen images.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+import tyro
+from torch import Tensor
+
+from condvae import kernels
+from condvae.design.avp_cnn.classifier_file import load_classifier
+from condvae.design.avp_cnn.layers import Norm
+from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
+from condvae.design.candidates import Candidates
+from condvae.train.world import join
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure."""
+
+    classifier: str | None = None
+    """A file, or an embedded name; an untrained one of 15 variables for grey images of 64 x 64 if not given."""
+    batch: int | None = None
+    """Images in one call; 8,192 on a GPU, 64 on a CPU if not given."""
+    repeats: int = 10
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    out: Path | None = None
+    """JSON file for all numbers."""
+
+
+def main(options: Options) -> None:
+    with join(options.device) as world:
+        device = world.device
+        on_gpu = device.type == "cuda"
+        g = (load_classifier(options.classifier) if options.classifier else untrained()).to(device).eval()
+        pixels, known = observations(g.config, options.batch or (8192 if on_gpu else 64), device)
+        threads = f"CPU, {torch.get_num_threads()} threads"
+        result: dict[str, Any] = {
+            "device": torch.cuda.get_device_name(device) if on_gpu else threads,
+            "cores": os.cpu_count(),
+            "torch": torch.__version__,
+            "classifier": options.classifier or "untrained",
+            "image": list(pixels.shape[1:]),
+            "batch": len(pixels),
+        }
+        ways = {"plain_exact": ("exact", True)}
+        if on_gpu:
+            ways["plain_half"] = ("fast", True)
+        if kernels.available(device):
+            ways["fused_half"] = ("fast", False)
+        exact: Tensor | None = None
+        for name, (precision, plain) in ways.items():
+            g.precision, g.plain = precision, plain  # type: ignore[assignment]
+            said = g.log_posterior(pixels, known).double()
+            exact = said if exact is None else exact
+            result[name] = rate(lambda: g.log_posterior(pixels, known), len(pixels), options.repeats, device)
+            result[name]["log_probabilities_off"] = difference(said, exact)
+            if on_gpu:
+                torch.cuda.empty_cache()
+        fastest = list(ways)[-1]
+        result["times_the_plain"] = {
+            name: round(result[fastest]["per_s"] / result[name]["per_s"], 2) for name in ways if name != fastest
+        }
+    print(json.dumps(result, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def rate(work: Callable[[], object], images: int, repeats: int, device: torch.device) -> dict[str, Any]:
+    """Images per second, by the median of some calls, and the memory that they need."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    took = sorted(seconds(work, device) for _ in range(max(1, repeats)))
+    median = took[len(took) // 2]
+    made: dict[str, Any] = {"per_s": round(images / median), "ms": round(1000 * median, 3)}
+    if device.type == "cuda":
+        made["peak_gb"] = round(torch.cuda.max_memory_allocated(device) / 1e9, 2)
+    return made
+
+
+def difference(said: Tensor, exact: Tensor) -> dict[str, float]:
+    """In nats; and of the probabilities themselves."""
+    off, p = (said - exact).abs(), (said.exp() - exact.exp()).abs()
+    return {"mean": float(off.mean()), "worst": float(off.max()), "worst_probability": float(p.max())}
+
+
+def observations(config: ClassifierConfig, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Smooth random images, each of which is known in two windows."""
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(n, config.channels, 8, 8, generator=generator) * 2 - 1
+    pixels = F.interpolate(coarse.to(device), size=(config.size, config.size), mode="bilinear")
+    windows = Candidates.grid(config.size, side=config.size // 4).windows
+    one, other = torch.randint(len(windows), (2, n), generator=generator)
+    return pixels, (windows[one] | windows[other]).to(device)
+
+
+@torch.no_grad()
+def untrained() -> AVPCNN:
+    torch.manual_seed(0)
+    g = AVPCNN(ClassifierConfig(size=64, channels=1, names=tuple(f"finding {i}" for i in range(15))))
+    for layer in g.modules():
+        if isinstance(layer, Norm):
+            layer.momentum = 1.0  # statistics of one batch, so that signals neither vanish nor explode
+    pixels, known = observations(g.config, 16, torch.device("cpu"))
+    g.train()(torch.cat((g.normalise(pixels) * known, known.float()), dim=1))
+    return g.eval()
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    def done() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    begin = done()
+    work()
+    return done() - begin
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))

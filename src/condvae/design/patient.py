@@ -1,0 +1,173 @@
+"""One image scanned step by step, and everything that a picture of it shows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from condvae.design.candidates import Candidates
+from condvae.design.classifier import Classifier, bare, variable_of
+from condvae.design.foresight import log_posteriors
+from condvae.design.information import entropy
+from condvae.design.location import Location
+from condvae.design.panel import Step
+from condvae.design.policies import Choice, Estimator, Policy
+from condvae.design.scanning import scan
+from condvae.observe import Observation
+from condvae.pixels import to_uint8
+
+ANY_FINDING, NO_FINDING = "any finding", "no finding"
+"""The second is the first not being so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked about an image, and how an answer is put into words."""
+
+    name: str
+    variable: int
+    """Among the classifier's."""
+    outcomes: tuple[str, ...] = ()
+    """Names of classes; none where the question is whether something is so ..."""
+    positive: int = 1
+    """... which this outcome says it is."""
+
+    @classmethod
+    def of(cls, classifier: Classifier, task: str | int = 0, *, outcomes: Sequence[str] | None = None) -> "Question":
+        """The question about a variable by its name, or "no finding" where there is one called "any finding".
+
+        outcomes: names of the classes where v is one of them, numbers if not given; of several variables each is
+        something that is so or not.
+        """
+        plain = bare(task) if isinstance(task, str) else ""
+        if plain == bare(NO_FINDING) and bare(ANY_FINDING) in map(bare, classifier.names):
+            return cls(name=NO_FINDING, variable=variable_of(classifier, ANY_FINDING), positive=0)
+        variable = variable_of(classifier, task)
+        if len(classifier.names) > 1:
+            outcomes = None
+        if outcomes is None and classifier.outcomes > 2:
+            outcomes = [str(outcome) for outcome in range(classifier.outcomes)]
+        return cls(name=classifier.names[variable].lower(), variable=variable, outcomes=tuple(outcomes or ()))
+
+    def answer(self, probabilities: Tensor) -> str:
+        """A few words on [K] probabilities."""
+        if not self.outcomes:
+            return f"P({self.name}) {float(probabilities[self.positive]):.3f}"
+        best = int(probabilities.argmax())
+        return f"{self.outcomes[best]} {float(probabilities[best]):.3f}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scan:
+    """One scan: where, why, and what came of it."""
+
+    index: int
+    """Into the candidates."""
+    nats: float
+    """The information that it was expected to give, by the estimator that chose it."""
+    before: Tensor
+    """[K]: g's probabilities without it ..."""
+    after: Tensor | None
+    """... and with it; None where it has not been taken."""
+    step: Step
+    """As it is drawn."""
+
+
+def follow(
+    image: Tensor,
+    policy: Policy,
+    classifier: Classifier,
+    candidates: Candidates,
+    question: Question,
+    *,
+    steps: int = 5,
+    estimator: Estimator = "eig",
+    seed: int = 0,
+    place: int = 0,
+    on_scan: Callable[[Scan], None] | None = None,
+) -> list[Scan]:
+    """Scan one image [C, H, W] uint8 by a policy that says why; estimator: what the policy's scores are.
+
+    on_scan: told of every scan when it has been taken.
+    """
+    image = image[None]
+    nothing = torch.zeros_like(image[:, :1], dtype=torch.bool)
+    said = [log_posteriors(classifier, image, nothing)[0, question.variable]]
+    scans: list[Scan] = []
+
+    def note(_: int, before: Observation, choice: Choice, after: Observation) -> None:
+        if choice.scores is None or choice.images is None:
+            raise ValueError(f"{policy.name} does not say why it scans where it does, so there is nothing to draw")
+        assert after.known is not None
+        said.append(log_posteriors(classifier, image, after.known)[0, question.variable])
+        scans.append(
+            _scan(
+                before,
+                index=int(choice.index),
+                scores=choice.scores[0],
+                gains=None if choice.gains is None else choice.gains[0],
+                images=choice.images[0],
+                said=said[-2:],
+                after=after,
+                question=question,
+                estimator=estimator,
+            )
+        )
+        if on_scan is not None:
+            on_scan(scans[-1])
+
+    scan(image, policy, classifier, candidates, steps=steps, seed=seed, places=[place], on_step=note)
+    return scans
+
+
+def advised(observation: Observation, location: Location, question: Question, *, estimator: Estimator = "eig") -> Scan:
+    """The scan that `next_location` would take."""
+    return _scan(
+        observation,
+        index=location.index,
+        scores=location.scores,
+        gains=location.gains,
+        images=location.completions,
+        said=[location.posterior.log()],
+        after=None,
+        question=question,
+        estimator=estimator,
+    )
+
+
+def _scan(
+    before: Observation,
+    *,
+    index: int,
+    scores: Tensor,
+    gains: Tensor | None,
+    images: Tensor,
+    said: Sequence[Tensor],
+    after: Observation | None,
+    question: Question,
+    estimator: Estimator,
+) -> Scan:
+    assert before.known is not None and before.pixels is not None
+    if estimator == "epe":  # what is expected to be left of the doubt, as what is expected to go (eq:old-eig)
+        scores = scores + entropy(said[0]).to(scores.device)
+    probabilities = [log_p.exp().cpu() for log_p in said]
+    answers = [question.answer(p) for p in probabilities]
+    step = Step(
+        seen=to_uint8(before.pixels[0]).cpu(),
+        known=before.known[0].cpu(),
+        images=images.cpu(),
+        gains=None if gains is None else gains.cpu(),
+        scores=scores.cpu(),
+        chosen=index,
+        after=None if after is None or after.pixels is None else to_uint8(after.pixels[0]).cpu(),
+        says=answers[0],
+        says_after=answers[-1] if after is not None else "",
+    )
+    return Scan(
+        index=index,
+        nats=float(step.scores[index]),
+        before=probabilities[0],
+        after=None if after is None else probabilities[-1],
+        step=step,
+    )

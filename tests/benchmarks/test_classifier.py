@@ -1,0 +1,26 @@
+"""The benchmark of the classifier runs wherever it is: plain and exact on a CPU, more on a GPU."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import classifier
+
+
+def test_the_exact_way_is_timed_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.json"
+    classifier.main(classifier.Options(batch=2, repeats=1, device="cpu", out=out))
+    result = json.loads(out.read_text())
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["image"] == [1, 64, 64] and result["plain_exact"]["per_s"] > 0
+    assert result["plain_exact"]["log_probabilities_off"]["worst"] == 0 and "fused_half" not in result
+
+
+def test_differences_are_of_log_probabilities() -> None:
+    exact = torch.tensor([0.5, 0.25]).log()
+    off = classifier.difference(torch.tensor([0.5, 0.5]).log(), exact)
+    assert off["worst_probability"] == pytest.approx(0.25) and off["worst"] == pytest.approx(2 * off["mean"])

@@ -1,0 +1,35 @@
+"""One small experiment in one sitting, which others are held to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from experiment_runs import small_experiment
+
+from condvae.design.experiment import figures
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiment") / "whole"
+
+
+@pytest.fixture(scope="session")
+def whole(folder: Path) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "draw", lambda result, out: [])
+        result = small_experiment(folder)
+    assert result is not None
+    return result
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For tests that look at figures."""
+
+
+@pytest.fixture(autouse=True)
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests need none, and they take longer than most experiments here."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(figures, "draw", lambda result, out: [])

@@ -1,0 +1,88 @@
+"""Killed and taken up again, shared out, cut otherwise: the same numbers."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from experiment_runs import numbers, small_experiment
+from training import command, environment
+
+from condvae.workshare import Shard
+
+SCRIPT = Path(__file__).parents[2] / "experiment_runs.py"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Tensors of all scans, bit for bit, without the seconds they took."""
+    found = {}
+    for path in folder.rglob("*.safetensors"):
+        data = path.read_bytes()
+        found[str(path.relative_to(folder))] = data[8 + int.from_bytes(data[:8], "little") :]
+    return found
+
+
+def test_killed_and_taken_up_again(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+    out = tmp_path / "killed"
+    process = subprocess.Popen(
+        command(out, script=SCRIPT), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+    until = time.monotonic() + 120
+    while len(list(out.rglob("*.safetensors"))) < 10:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "results.json").exists()
+    done = subprocess.run(
+        command(out, script=SCRIPT), env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "units of work are done already" in done.stdout
+    assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
+    assert contents(out) == contents(folder)
+
+
+def test_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
+    done = subprocess.run(
+        command(tmp_path / "out", script=SCRIPT, ranks=2),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert numbers(json.loads((tmp_path / "out" / "results.json").read_text())) == numbers(whole)
+
+
+def test_shards_that_know_nothing_of_each_other(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+    for number in (3, 1, 2):
+        assert small_experiment(tmp_path, shard=Shard(number, 3)) is None
+    assert not (tmp_path / "results.json").exists()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    joined = small_experiment(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == before
+    assert numbers(joined) == numbers(whole)
+    assert contents(tmp_path) == contents(folder)
+
+
+def test_other_blocks(tmp_path: Path, whole: dict[str, Any]) -> None:
+    result = small_experiment(tmp_path, block=24)
+    assert numbers(result)["policies"]["random"] == numbers(whole)["policies"]["random"]
+    for policy, found in numbers(result)["policies"].items():
+        assert found["where"] == whole["policies"][policy]["where"]
+
+
+def test_a_damaged_part_is_one_sentence(tmp_path: Path) -> None:
+    change: dict[str, Any] = {"policies": ("random",)}
+    small_experiment(tmp_path, change=change)
+    part = next(tmp_path.rglob("*.safetensors"))
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="remove it and run once more"):
+        small_experiment(tmp_path, change=change)
+    part.unlink()
+    assert small_experiment(tmp_path, change=change) is not None

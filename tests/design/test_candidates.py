@@ -1,0 +1,74 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from condvae.design import Candidates
+
+
+def test_the_grid_of_the_paper() -> None:
+    grid = Candidates.grid(256, side=64)
+    assert len(grid) == 289 and grid.shape == (17, 17) and grid.side == 64 and grid.size == 256
+    assert grid.corners is not None
+    assert grid.corners[:18].tolist() == [*([0, 12 * i] for i in range(17)), [12, 0]]  # row by row
+    assert grid.corners[-1].tolist() == [192, 192]
+
+
+@given(st.integers(1, 40), st.data())
+def test_windows_are_squares_inside_the_image(size: int, data: st.DataObject) -> None:
+    side = data.draw(st.integers(1, size))
+    grid = Candidates.grid(size, side=side, points=data.draw(st.integers(2, 9)))
+    assert grid.corners is not None
+    assert (grid.windows.flatten(1).sum(dim=1) == side**2).all()
+    for window, (row, column) in zip(grid.windows[:, 0], grid.corners.tolist(), strict=True):
+        assert window[row : row + side, column : column + side].all()
+    corners = grid.corners.float()
+    torch.testing.assert_close(grid.centres, corners + (side - 1) / 2)
+    # Evenly: the first and the last touch the border, and the grid is the same from both ends.
+    assert corners[0].tolist() == [0, 0] and corners[-1].tolist() == [size - side] * 2
+
+
+def test_a_grid_finer_than_pixels_repeats_windows() -> None:
+    grid = Candidates.grid(6, side=4, points=5)
+    assert grid.corners is not None
+    assert sorted(set(grid.corners[:, 1].tolist())) == [0, 1, 2] and len(grid) == 25
+
+
+def test_windows_outside_of_the_image_are_named() -> None:
+    inside = Candidates.at(8, [(0, 0), (5, 2)], side=3)
+    assert inside.windows[1, 0].nonzero().tolist() == [[r, c] for r in (5, 6, 7) for c in (2, 3, 4)]
+    for corner in ((6, 2), (2, 6), (-1, 0)):
+        with pytest.raises(ValueError, match=f"window 1 of 3 x 3 at row {corner[0]}, column {corner[1]} is not"):
+            Candidates.at(8, [(0, 0), corner, (9, 9)], side=3)
+    with pytest.raises(ValueError, match="windows of 9 x 9 do not fit into images of 8 x 8"):
+        Candidates.grid(8, side=9)
+    with pytest.raises(ValueError, match="expected whole numbers"):
+        Candidates.at(8, torch.tensor([[0.5, 1.0]]), side=3)
+    with pytest.raises(ValueError, match="expected whole numbers"):
+        Candidates.at(8, [], side=3)
+
+
+def test_windows_of_any_form() -> None:
+    windows = torch.zeros(2, 1, 4, 4, dtype=torch.bool)
+    windows[0, 0, 1] = True  # a line
+    windows[1, 0, 0, 0] = windows[1, 0, 3, 1] = True
+    lines = Candidates(windows=windows)
+    assert lines.centres.tolist() == [[1.0, 1.5], [1.5, 0.5]]
+    with pytest.raises(ValueError, match="window 1 shows no pixel"):
+        Candidates(windows=windows & (torch.arange(4) > 1))
+    with pytest.raises(ValueError, match=r"expected a tensor of bool"):
+        Candidates(windows=windows.float())
+    with pytest.raises(ValueError, match=r"expected \[L, 1, size, size\]"):
+        Candidates(windows=windows[:, 0])
+    with pytest.raises(ValueError, match="one per window"):
+        Candidates(windows=windows, corners=torch.zeros(3, 2, dtype=torch.int64))
+    with pytest.raises(ValueError, match="do not make a grid of 2 x 2"):
+        Candidates(windows=windows, shape=(2, 2))
+
+
+def test_which_would_show_something_new() -> None:
+    grid = Candidates.grid(4, side=2, points=3)
+    known = torch.zeros(3, 1, 4, 4, dtype=torch.bool)
+    known[1, :, :2] = True
+    known[2] = True
+    assert grid.new(known).tolist() == [[True] * 9, [False] * 3 + [True] * 6, [False] * 9]

@@ -1,0 +1,87 @@
+"""Estimates by completions and a classifier that are both exact, held to what is known by calculation."""
+
+import pytest
+import torch
+from factor_worlds import SIZE, BinaryWorld, FactorWorld, GaussianWorld, uneven
+from torch import Tensor
+
+from condvae.completers import observe
+from condvae.design import Candidates, Completions, Greedy, expected_posterior_entropy, foresee, next_location
+from condvae.observe import Observation
+from condvae.pixels import to_uint8
+
+WORLDS = [GaussianWorld, BinaryWorld]
+
+
+def world_of(kind: type[GaussianWorld] | type[BinaryWorld]) -> FactorWorld:
+    loads, stds = uneven()
+    return kind(loads=loads, stds=stds)
+
+
+def seen(known: Tensor) -> Observation:
+    """Some image of which these pixels are known; they are pale, and leave a binary v in doubt."""
+    levels = to_uint8(0.03 * torch.randn(1, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(5)))
+    return observe(levels, known)
+
+
+def known_corner() -> Tensor:
+    known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
+    known[..., :2, :2] = True
+    return known
+
+
+def true_eig(world: FactorWorld, observation: Observation, candidates: Candidates) -> Tensor:
+    assert observation.known is not None and observation.pixels is not None
+    if isinstance(world, BinaryWorld):
+        return world.eig(observation.pixels, observation.known, candidates.windows)
+    assert isinstance(world, GaussianWorld)
+    return world.eig(observation.known, candidates.windows)
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("known", [torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool), known_corner()])
+def test_eig_is_what_it_is_known_to_be(kind: type[GaussianWorld] | type[BinaryWorld], known: Tensor) -> None:
+    world, candidates = world_of(kind), Candidates.grid(SIZE, side=2, points=3)
+    observation = seen(known)
+    place = next_location(observation, world, world, candidates, variable="v", n=4000)
+    expected = true_eig(world, observation, candidates)
+    assert expected.max() - expected.min() > 0.1  # there is something to tell apart
+    assert (place.eig - expected).abs().max() < 0.02
+    assert expected[place.index] > expected.max() - 0.01
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_eig_and_expected_posterior_entropy_agree_up_to_a_constant(
+    kind: type[GaussianWorld] | type[BinaryWorld],
+) -> None:
+    world, candidates = world_of(kind), Candidates.grid(SIZE, side=2, points=3)
+    observation = seen(known_corner())
+    assert observation.known is not None and observation.pixels is not None
+    images = world.complete(observation, 4000, seed=1)
+    log_p = foresee(world, images, observation.known, candidates, variable=0)[0]
+    now = world.log_posterior(observation.pixels, observation.known)[0, 0].double()
+    before = -(now.exp() * now).nan_to_num(0.0).sum()
+    # eq:old-eig, with its constant, against what is known
+    assert (before - expected_posterior_entropy(log_p) - true_eig(world, observation, candidates)).abs().max() < 0.02
+    found = [
+        Greedy(
+            name=estimator,
+            classifier=world,
+            candidates=candidates,
+            variable=0,
+            source=Completions(completer=world),
+            n=4000,
+            estimator=estimator,
+        ).choose(observation, 1, seed=3, places=[0])
+        for estimator in ("eig", "epe")
+    ]
+    assert found[0].scores is not None and found[1].scores is not None
+    difference = found[0].scores - found[1].scores
+    assert (difference - before).abs().max() < 0.02
+    assert torch.equal(found[0].index, found[1].index)
+
+
+def test_a_scan_of_what_is_known_tells_exactly_nothing() -> None:
+    world, candidates = world_of(BinaryWorld), Candidates.at(SIZE, [(0, 0), (2, 2)], side=2)
+    place = next_location(seen(known_corner()), world, world, candidates, n=10)
+    assert place.eig[0] == 0 < place.eig[1] and place.index == 1

@@ -1,0 +1,102 @@
+import dataclasses
+
+import pytest
+import torch
+from factor_worlds import SIZE, BinaryWorld, linear_classifier, uneven
+
+from condvae.completers import observe
+from condvae.design.candidates import Candidates
+from condvae.design.foresight import foresee
+from condvae.design.information import entropy, expected_posterior_entropy
+from condvae.design.location import next_location
+from condvae.design.patient import Question, Scan, advised, follow
+from condvae.design.policies import Estimator, Greedy, Random
+from condvae.design.scanning import scan
+from condvae.design.sources import Completions
+
+LOADS, STDS = uneven()
+WORLD = BinaryWorld(loads=LOADS, stds=STDS)
+GRID = Candidates.grid(SIZE, side=2, points=3)
+IMAGE = torch.randint(100, 156, (1, SIZE, SIZE), generator=torch.Generator().manual_seed(3)).to(torch.uint8)
+QUESTION = Question.of(WORLD, "v")
+
+
+def greedy(estimator: Estimator = "eig") -> Greedy:
+    source = Completions(completer=WORLD)
+    return Greedy(
+        name=estimator, classifier=WORLD, candidates=GRID, variable=0, source=source, n=6, estimator=estimator
+    )
+
+
+def test_a_patient_is_scanned_as_by_the_experiment_and_each_row_starts_where_the_last_ended() -> None:
+    told: list[Scan] = []
+    scans = follow(IMAGE, greedy(), WORLD, GRID, QUESTION, steps=3, seed=1, place=4, on_scan=told.append)
+    plain = scan(IMAGE[None], greedy(), WORLD, GRID, steps=3, seed=1, places=[4])
+    assert told == scans
+    assert [one.index for one in scans] == plain.chosen[0].tolist()
+    known = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
+    for t, one in enumerate(scans):
+        step = one.step
+        assert one.after is not None and step.after is not None and step.gains is not None
+        assert torch.equal(step.known, known)
+        assert torch.equal(step.seen[known], IMAGE[known])
+        known = known | GRID.windows[one.index]
+        assert torch.equal(step.after[known], IMAGE[known])
+        assert torch.equal(one.before.log(), plain.log_p[0, t, 0].exp().log())
+        assert torch.equal(one.after.log(), plain.log_p[0, t + 1, 0].exp().log())
+        assert one.nats == step.scores[one.index] == step.scores.max()
+        assert torch.allclose(step.gains.mean(dim=0), step.scores)
+        assert (step.images[:, step.known] == IMAGE[step.known]).all()  # completions, not other images
+        assert step.says == f"P(v) {one.before[1]:.3f}"
+        assert step.says_after == f"P(v) {one.after[1]:.3f}"
+
+
+def test_expected_entropy_is_shown_as_what_it_takes_from_the_doubt() -> None:
+    (one,) = follow(IMAGE, greedy("epe"), WORLD, GRID, QUESTION, steps=1, estimator="epe")
+    known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
+    left = expected_posterior_entropy(foresee(WORLD, one.step.images[None], known, GRID, variable=0)[0])
+    assert torch.allclose(one.step.scores, entropy(one.before.log()) - left, atol=1e-6)
+    assert one.index == int(left.argmin())
+
+
+def test_advice_is_what_the_next_scan_would_be() -> None:
+    known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
+    known[..., :2, :2] = True
+    observation = observe(IMAGE[None], known)
+    for estimator in ("eig", "epe"):
+        location = next_location(observation, WORLD, WORLD, GRID, variable="v", n=6, estimator=estimator, seed=2)
+        one = advised(observation, location, QUESTION, estimator=estimator)
+        assert one.index == location.index
+        assert one.after is None and one.step.after is None
+        assert torch.equal(one.step.seen[known[0]], IMAGE[known[0]])
+        assert one.step.says == f"P(v) {location.posterior[1]:.3f}"
+        expected = location.eig if estimator == "eig" else location.scores + entropy(location.posterior.log())
+        assert torch.allclose(one.step.scores, expected, atol=1e-6)
+
+
+def test_a_policy_without_reasons_cannot_be_drawn() -> None:
+    with pytest.raises(ValueError, match="random does not say why"):
+        follow(IMAGE, Random(candidates=GRID), WORLD, GRID, QUESTION)
+
+
+def test_questions_are_put_by_name() -> None:
+    findings = linear_classifier(names=("Edema", "Pleural_Thickening", "any finding"), outcomes=2)
+    p = torch.tensor([0.75, 0.25])
+    assert Question.of(findings, "edema", outcomes=("no", "yes")).answer(p) == "P(edema) 0.250"
+    assert Question.of(findings, "pleural thickening").variable == 1
+    for name in ("no finding", "No_Finding"):
+        question = Question.of(findings, name)
+        assert (question.variable, question.answer(p)) == (2, "P(no finding) 0.750")
+    with pytest.raises(ValueError, match="expected one of: Edema"):
+        Question.of(findings, "oedema")
+    with pytest.raises(ValueError, match="'no finding', expected one of"):  # nothing to be the opposite of
+        Question.of(dataclasses.replace(findings, names=("Edema",)), "no finding")
+
+
+def test_classes_are_answered_by_the_likeliest() -> None:
+    animals = linear_classifier(names=("class",), outcomes=3)
+    p = torch.tensor([0.2, 0.7, 0.1])
+    assert Question.of(animals).answer(p) == "1 0.700"
+    assert Question.of(animals, outcomes=("cat", "dog", "horse")).answer(p) == "dog 0.700"
+    pair = linear_classifier(names=("class",), outcomes=2)
+    assert Question.of(pair, outcomes=("cat", "dog")).answer(torch.tensor([0.6, 0.4])) == "cat 0.600"

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+import torch
+from models import images, some_known
+
+from condvae.baselines import RandomTrainingImage
+from condvae.completers import observe
+from condvae.data import ImageSet
+from condvae.design import Completions, TrainingImages
+from condvae.pixels import to_uint8
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (50, 8, 8, 1), dtype=np.uint8)
+TRAIN = ImageSet(images=PIXELS, rows=np.arange(10, 50))
+KNOWN = some_known(3)
+SEEN = observe(to_uint8(images(3, channels=1)), KNOWN)
+
+
+def test_training_images_are_what_they_are_whatever_is_known() -> None:
+    source = TrainingImages(images=TRAIN)
+    drawn = source.imagine(SEEN, 5, 1, [7, 8, 9])
+    assert drawn.shape == (3, 5, 1, 8, 8) and drawn.dtype == torch.uint8
+    rows = torch.from_numpy(PIXELS[10:]).permute(0, 3, 1, 2)
+    for image in drawn.flatten(0, 1):
+        assert (image == rows).flatten(1).all(dim=1).any()  # nothing pasted
+    other = observe(to_uint8(images(3, channels=1, seed=1)), ~KNOWN)
+    assert torch.equal(source.imagine(other, 5, 1, [7, 8, 9]), drawn)
+
+
+def test_training_images_are_drawn_evenly() -> None:
+    pixels = np.broadcast_to(np.arange(4, dtype=np.uint8)[:, None, None, None], (4, 4, 4, 1))
+    numbered = ImageSet(images=pixels, rows=np.arange(4))
+    one = observe(torch.zeros(1, 1, 4, 4, dtype=torch.uint8), torch.zeros(1, 1, 4, 4, dtype=torch.bool))
+    drawn = TrainingImages(images=numbered).imagine(one, 4000, 0, [0])[0, :, 0, 0, 0]
+    counts = torch.bincount(drawn.long(), minlength=4)
+    assert ((counts - 1000).abs() < 150).all()
+
+
+def test_completions_show_what_is_known() -> None:
+    source = Completions(completer=RandomTrainingImage(images=TRAIN))
+    assert source.name == "random training image"
+    drawn = source.imagine(SEEN, 5, 1, [7, 8, 9])
+    assert SEEN.pixels is not None
+    known = KNOWN[:, None].expand_as(drawn)
+    assert torch.equal(drawn[known], to_uint8(SEEN.pixels)[:, None].expand_as(drawn)[known])
+
+
+@pytest.mark.parametrize(
+    "source", [TrainingImages(images=TRAIN), Completions(completer=RandomTrainingImage(images=TRAIN))]
+)
+def test_what_is_imagined_hangs_on_seed_and_place_alone(source: TrainingImages | Completions) -> None:
+    drawn = source.imagine(SEEN, 5, 1, [7, 8, 9])
+    assert torch.equal(source.imagine(SEEN[1:2], 5, 1, [8]), drawn[1:2])
+    assert torch.equal(source.imagine(SEEN, 3, 1, [7, 8, 9]), drawn[:, :3])
+    assert not torch.equal(source.imagine(SEEN, 5, 2, [7, 8, 9]), drawn)
+    assert not torch.equal(source.imagine(SEEN[:1], 5, 1, [8]), drawn[:1])
+
+
+def test_no_training_images() -> None:
+    with pytest.raises(ValueError, match="no training images"):
+        TrainingImages(images=TRAIN.subset(np.arange(0)))
