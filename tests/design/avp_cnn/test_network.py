@@ -8,6 +8,7 @@ import torch
 from models import generator, images, randomise, some_known
 from torch import Tensor
 
+from condvae.design.avp_cnn import network
 from condvae.design.avp_cnn.layers import Norm
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.observe.observation import observe_pixels
