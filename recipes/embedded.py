@@ -46,7 +46,7 @@ MODELS = {
         preset="cifar10-small", vae_minutes=9, partial_minutes=3.5, held_out=1000, every=10_000, largest=5 * 2**20
     ),
     "xray": Model(
-        preset="xray64", vae_minutes=6, partial_minutes=3.5, held_out=300, every=2_000, largest=4 * 2**20, size=64
+        preset="xray64", vae_minutes=5, partial_minutes=2.6, held_out=300, every=2_000, largest=4 * 2**20, size=64
     ),
 }
 

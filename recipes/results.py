@@ -11,25 +11,22 @@ r"""Fill the tables of docs/results.md from the raw numbers beside it; the words
 Without options the page is filled from the numbers that lie there already.
 """
 
-import json
-import re
-import shutil
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tyro
-from PIL import Image
 
 from condvae.evaluation.figures import redraw
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.pages import Page, draw, markdown, read, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 BINS = ("0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1")
 MIXTURE = "mixture"
-TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 class Published(NamedTuple):
@@ -73,43 +70,15 @@ class Options:
 
 
 def main(options: Options) -> None:
-    folder = options.page.with_suffix("")
-    given = {name: getattr(options, name) for name in ("cifar10", "faces64", "curve", "measuring")}
-    new = {name: json.loads(path.read_text()) for name, path in given.items() if path is not None}
-    for name, numbers in new.items():
-        (folder / f"{name}.json").write_text(compact(numbers) + "\n")
-    options.page.write_text(filled(options.page.read_text(), folder))
+    page = page_at(options.page)
+    page.update(read({name: getattr(options, name) for name in ("cifar10", "faces64", "curve", "measuring")}))
     if options.figures:
-        draw(folder)
+        for name in ("cifar10", "faces64"):
+            draw(page.folder / f"{name}.json", redraw, page.folder, prefix=f"{name}_")
 
 
-def compact(value: Any, levels: int = 4, indent: str = "\n") -> str:
-    """JSON with a line for each metric of each method, so that changes can be read, and no spaces below that."""
-    if not levels or not isinstance(value, dict):
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
-    deeper = indent + " "
-    lines = [f"{deeper}{json.dumps(key)}:{compact(inner, levels - 1, deeper)}" for key, inner in value.items()]
-    return f"{{{','.join(lines)}{indent}}}"
-
-
-def draw(folder: Path) -> None:
-    """The figures of `condvae evaluate`, small: few colours, without loss."""
-    for name in ("cifar10", "faces64"):
-        with tempfile.TemporaryDirectory() as scratch:
-            shutil.copyfile(folder / f"{name}.json", Path(scratch) / "results.json")
-            for path in redraw(Path(scratch)):
-                with Image.open(path) as figure:
-                    few = figure.convert("RGB").quantize(64, dither=Image.Dither.NONE).convert("RGB")
-                    few.save(folder / f"{name}_{path.stem}.webp", lossless=True, quality=100, method=6)
-
-
-def filled(page: str, folder: Path) -> str:
-    """The page with its tables made anew."""
-    tables = all_tables({path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")})
-    asked = [match[2] for match in TABLE.finditer(page)]
-    if unknown := sorted(set(asked) ^ set(tables)):
-        raise ValueError(f"the page and the recipe disagree about the tables {', '.join(unknown)}")
-    return TABLE.sub(lambda match: f"{match[1]}{tables[match[2]]}{match[3]}", page)
+def page_at(path: Path = PAGE) -> Page:
+    return Page(path=path, tables=all_tables)
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -238,16 +207,6 @@ def estimate(cell: Mapping[str, float], digits: int) -> str:
 
 def percent(cell: Mapping[str, float]) -> str:
     return f"{100 * cell['mean']:.1f} ± {100 * cell['standard_error']:.1f}"
-
-
-def short(value: float, digits: int) -> str:
-    """.0123 for 0.0123, as the paper writes it."""
-    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 if __name__ == "__main__":

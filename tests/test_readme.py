@@ -71,3 +71,20 @@ def test_the_tables_are_what_the_raw_numbers_say() -> None:
         found = {name: columns["mixture"]["mean"] for name, columns in raw["cifar10"][method]["metrics"].items()}
         expected = [short(found["fid"], 1), short(100 * found["p_ids"], 1), short(found["lpips_gt"], 4)]
         assert cells(row) == expected, row
+
+
+def test_the_table_of_policies_is_what_the_raw_numbers_say() -> None:
+    rows = {
+        "completions of the model (eig-ipa)": "eig-ipa",
+        "random windows": "random",
+        "training images instead of completions (uncond)": "uncond",
+        "the best of 289 sequences for everybody (non-greedy)": "non-greedy",
+        "the nearest training images as completions (eig-nearest)": "eig-nearest",
+        "uncond with 1,000 images": "uncond-1000",
+        "*whole image*": "full",
+    }
+    raw = [json.loads((ROOT / "docs" / "design" / f"{name}.json").read_text()) for name in ("xray", "xray_n40")]
+    for row, policy in rows.items():
+        found = [result["policies"][policy] for result in raw if policy in result["policies"]]
+        expected = [short(each["auroc"]["the paper's tasks"][-1]["mean"], 3) for each in found]
+        assert cells(row) == expected, row

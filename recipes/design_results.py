@@ -1,0 +1,271 @@
+r"""Fill the tables of docs/design.md from the raw numbers beside it; the words between them are written by hand.
+
+    condvae design experiment --data nih128.zip --out out/xray
+    condvae design experiment --data nih128.zip --out out/xray_n40 -n 40 --tasks edema effusion infiltration \
+        "no finding" --policies eig-ipa random uncond non-greedy full
+    python benchmarks/design.py --device cuda --block 128 --model xray --classifier xray --out out/speed_h200.json
+    python benchmarks/design.py --device cpu --model xray --classifier xray --out out/speed_cpu.json
+    python benchmarks/classifier.py --device cuda --classifier xray --out out/classifier_h200.json
+    python recipes/design_results.py --xray out/xray/results.json --xray-n40 out/xray_n40/results.json \
+        --speed-h200 out/speed_h200.json --speed-cpu out/speed_cpu.json \
+        --classifier-h200 out/classifier_h200.json --figures
+
+What the classifier is worth by itself is in its record, and read there. Without options the page is filled from the
+numbers that lie there already.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from condvae.design.avp_cnn.classifier_file import describe_classifier
+from condvae.design.experiment.plan import FULL, OURS, PAPER_TASKS
+from condvae.design.experiment.report import redraw
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.pages import Page, draw, markdown, read, rounded, short
+
+PAGE = Path(__file__).parents[1] / "docs" / "design.md"
+FOUR = "the paper's tasks"
+DIGITS = 6
+"""Significant ones that are kept of an experiment's numbers."""
+VARIABLES = {"no finding": "any finding"}
+"""What the classifier calls a task, if not by its own name: one is the other's complement, its AUROC is the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Take in new numbers, and fill the tables."""
+
+    xray: Path | None = None
+    """results.json of `condvae design experiment`, with all tasks and policies."""
+    xray_n40: Path | None = None
+    """The same with -n 40, the paper's tasks, and the policies eig-ipa, random, uncond, non-greedy and full."""
+    speed_h200: Path | None = None
+    speed_cpu: Path | None = None
+    """JSON of benchmarks/design.py."""
+    classifier_h200: Path | None = None
+    """JSON of benchmarks/classifier.py."""
+    page: Path = PAGE
+    figures: bool = False
+    """Draw the figures again as well, which needs matplotlib."""
+
+
+def main(options: Options) -> None:
+    page = page_at(options.page)
+    speeds = read({name: getattr(options, name) for name in ("speed_h200", "speed_cpu", "classifier_h200")})
+    new = {name: without_folders(found) for name, found in speeds.items()}
+    for name, result in read({"xray": options.xray, "xray_n40": options.xray_n40}).items():
+        new[name] = rounded(thinned(result), DIGITS)
+    page.update(new)
+    if options.figures:  # maps of where policies look stay as they are if there are no new counts
+        draw(options.xray or page.folder / "xray.json", redraw, page.folder)
+
+
+def page_at(path: Path = PAGE) -> Page:
+    return Page(path=path, tables=all_tables)
+
+
+def without_folders(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Where networks lay on the machine that measured is nobody's business."""
+    return {**found, **{key: Path(found[key]).name for key in ("model", "classifier") if key in found}}
+
+
+def thinned(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the counts of where policies looked, and without differences of the NLL by single tasks."""
+    policies = {policy: {**found, "where": {}} for policy, found in result["policies"].items()}
+    differences = {
+        policy: {**found, "nll": {name: found["nll"][name] for name in result["sets"]}}
+        for policy, found in result["differences"].items()
+    }
+    return {**result, "policies": policies, "differences": differences}
+
+
+def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
+    few, many = raw["xray"], raw["xray_n40"]
+    return {
+        "auroc": by_policy(few, "auroc", between),
+        "nll": by_policy(few, "nll", lambda cell: short(cell["mean"], 3)),
+        "auroc-differences": of_differences(few, "auroc"),
+        "nll-differences": of_differences(few, "nll"),
+        "tasks": by_task(few, "policies", between),
+        "task-differences": by_task(few, "differences", difference),
+        "n40": of_numbers(few, many),
+        "n40-auroc-differences": of_differences(many, "auroc"),
+        "n40-nll-differences": of_differences(many, "nll"),
+        "cross": of_cross_tasks(few),
+        "ece": of_calibration(few),
+        "classifier": of_classifier(describe_classifier("xray").record),
+        "speed": of_speed([raw[name] for name in ("speed_h200", "speed_cpu") if name in raw]),
+        "classifier-speed": of_classifier_speed(raw["classifier_h200"]),
+    }
+
+
+def chosen(result: Mapping[str, Any], cells: Sequence[Any]) -> Sequence[Any]:
+    """Those after the first scan and later: nobody has chosen anything before it."""
+    assert result["columns"][0] == "0"
+    return cells[1:]
+
+
+def by_policy(result: Mapping[str, Any], metric: str, write: Callable[[Mapping[str, float]], str]) -> str:
+    """The mean of the paper's tasks."""
+    rows = [[policy, *map(write, chosen(result, found[metric][FOUR]))] for policy, found in result["policies"].items()]
+    return markdown(["scans", *chosen(result, result["columns"])], rows)
+
+
+def of_differences(result: Mapping[str, Any], metric: str) -> str:
+    """Of the mean of the paper's tasks."""
+    rows = [
+        [policy, *(difference(cell) for cell in chosen(result, found[metric][FOUR]))]
+        for policy, found in result["differences"].items()
+    ]
+    return markdown([f"{OURS} minus", *chosen(result, result["columns"])], rows)
+
+
+def by_task(result: Mapping[str, Any], of: str, write: Callable[[Mapping[str, float]], str]) -> str:
+    """AUROC, or its differences, from the second scan on, for every task."""
+    rows = [
+        [policy, *(write(found["auroc"][task][-1]) for task in result["tasks"])] for policy, found in result[of].items()
+    ]
+    corner = f"{OURS} minus, " if of == "differences" else ""
+    return markdown([f"{corner}scans {result['columns'][-1]}", *result["tasks"]], rows)
+
+
+def of_numbers(few: Mapping[str, Any], many: Mapping[str, Any]) -> str:
+    """AUROC by few and by many imagined images; what imagines none stands once."""
+    rows = []
+    for policy in many["policies"]:
+        alike = policy in (FULL, "random")
+        for result in (few,) if alike else (few, many):
+            name = policy if alike else f"{policy}, N = {result['settings']['n']}"
+            cells = chosen(result, result["policies"][policy]["auroc"][FOUR])
+            rows.append([name, *(short(cell["mean"], 3) for cell in cells)])
+    return markdown(["scans", *chosen(few, few["columns"])], rows)
+
+
+def of_cross_tasks(result: Mapping[str, Any]) -> str:
+    """After all scans; the best of each row in bold."""
+    found = result["cross_tasks"][OURS]
+    rows = []
+    for task, line in zip(found["tasks"], found["last"], strict=True):
+        means = [cell["mean"] for cell in line]
+        shown = [f"**{short(mean, 3)}**" if mean == max(means) else short(mean, 3) for mean in means]
+        rows.append([task, *shown])
+    return markdown(["AUROC of, by scans for", *found["tasks"]], rows)
+
+
+def of_calibration(result: Mapping[str, Any]) -> str:
+    """Mean over all tasks."""
+    rows = []
+    for policy, found in result["policies"].items():
+        means = [sum(errors) / len(errors) for errors in zip(*found["ece"].values(), strict=True)]
+        steps = result["settings"]["steps"]
+        rows.append([policy, *(short(mean, 3) for mean in (means * (steps + 1) if policy == FULL else means))])
+    return markdown(["scans", *result["columns"][:-1]], rows)
+
+
+def of_classifier(record: Mapping[str, Any]) -> str:
+    """What g is worth for patches at random places."""
+    four = [VARIABLES.get(task, task) for task in PAPER_TASKS]
+
+    def of_four(view: Mapping[str, Any], metric: str) -> float:
+        each = {name.lower(): value for name, value in view[f"{metric} of"].items()}
+        return float(sum(each[name] for name in four) / len(four))
+
+    shown: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
+        "AUROC, mean of the paper's four tasks": lambda view: of_four(view, "auroc"),
+        "AUROC, mean of all that have positives": lambda view: float(view["auroc"]),
+        "NLL, nats per variable": lambda view: float(view["nll"]),
+        "ECE, mean of the paper's four tasks": lambda view: of_four(view, "ece"),
+        "ECE, mean of all 15": lambda view: float(view["ece"]),
+    }
+    rows = [
+        [f"{title}: {name}", *(short(value(view), 3) for view in record[split].values())]
+        for title, value in shown.items()
+        for split, name in (("validation", "held-out"), ("test", "test"))
+    ]
+    return markdown(["patches", *(f"{view} image" if view == "whole" else view for view in record["test"])], rows)
+
+
+def of_speed(measured: Sequence[Mapping[str, Any]]) -> str:
+    """A column for each machine."""
+
+    def by_block(found: Mapping[str, Any]) -> str:
+        return f"{time(found['block']['step_ms'])} for {found['block']['images']}" if "block" in found else ""
+
+    def of_experiment(found: Mapping[str, Any]) -> str:
+        block = found.get("block")
+        return f"{block['minutes_for_500_images_5_scans_4_tasks']:.2f} minutes, wanted under 12" if block else ""
+
+    shown: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+        "one step for one image": lambda found: f"**{time(found['step_ms']['median'])}**",
+        "wanted": lambda found: f"under {time(found['step_wanted_ms'])}",
+        "the slowest of ten; the first call": lambda found: (
+            f"{time(found['step_ms']['worst'])}; {time(found['step_ms']['first'])}"
+        ),
+        "its completions": lambda found: time(found["completions_ms"]["median"]),
+        "its answers of g": lambda found: time(found["foresight_ms"]["median"]),
+        "reference, one step": lambda found: time(found["reference"]["step_ms"]),
+        "times the reference": lambda found: f"{found['times_the_reference']:,.0f}",
+        "one step for a block of images": by_block,
+        "500 images x 5 scans x 4 tasks": of_experiment,
+        "memory": lambda found: f"{found['peak_gb']:.1f} GB" if "peak_gb" in found else "",
+    }
+    rows = [[title, *map(write, measured)] for title, write in shown.items()]
+    return markdown(["", *(found["device"] for found in measured)], rows)
+
+
+def of_classifier_speed(found: Mapping[str, Any]) -> str:
+    ways = {
+        "plain_exact": "plain torch, float32",
+        "plain_half": "plain torch, float16",
+        "fused_half": "fused kernels, float16",
+    }
+    rows = []
+    for way, name in ways.items():
+        off = found[way]["log_probabilities_off"]
+        exact = not off["worst"]
+        rows.append(
+            [
+                name,
+                f"{found[way]['per_s']:,}",
+                f"{found[way]['peak_gb']:.1f} GB",
+                "" if exact else f"{short(off['mean'], 4)}; {short(off['worst'], 3)}",
+                "" if exact else short(off["worst_probability"], 4),
+            ]
+        )
+    head = [found["device"], "images/s", "memory", "log-probabilities off by: mean; worst", "probabilities: worst"]
+    return markdown(head, rows)
+
+
+def between(cell: Mapping[str, float]) -> str:
+    """An estimate and its interval."""
+    return f"{short(cell['mean'], 3)} [{short(cell['low'], 3)}, {short(cell['high'], 3)}]"
+
+
+def difference(cell: Mapping[str, float]) -> str:
+    """With its sign; in bold if the interval is on one side of 0."""
+    mean, low, high = (short(cell[key], 3, "+") for key in ("mean", "low", "high"))
+    text = f"{mean} [{low}, {high}]"
+    return f"**{text}**" if decided(cell) else text
+
+
+def decided(cell: Mapping[str, float]) -> bool:
+    """Whether the interval of a difference leaves 0 out."""
+    return cell["low"] > 0 or cell["high"] < 0
+
+
+def time(ms: float) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.1f} ms" if ms < 100 else f"{ms:.0f} ms"
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options, description=__doc__))
+    except (ValueError, OSError) as error:
+        print(f"design_results: {error}", file=sys.stderr)
+        sys.exit(2)

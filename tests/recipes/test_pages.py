@@ -1,0 +1,99 @@
+"""A page of results shows what the numbers beside it say, and takes in new ones wholly or not at all."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from recipes import design_results, results
+from recipes.pages import Page, compact, draw, markdown, read, rounded, short
+
+PAGES = [results.page_at(), design_results.page_at()]
+
+
+def one_table(raw: Mapping[str, Any]) -> dict[str, str]:
+    return {"speed": markdown(["machine", "ms"], [[name, short(found["ms"], 1)] for name, found in raw.items()])}
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    path = tmp_path / "page.md"
+    path.write_text("Words.\n<!-- table speed -->\nold\n<!-- end -->\nMore words.\n")
+    path.with_suffix("").mkdir()
+    return Page(path=path, tables=one_table)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
+def test_the_tables_are_those_of_the_raw_numbers(page: Page) -> None:
+    assert page.filled() == page.path.read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
+def test_raw_numbers_lie_there_as_a_recipe_writes_them(page: Page) -> None:
+    assert page.raw()
+    for name, numbers in page.raw().items():
+        assert (page.folder / f"{name}.json").read_text() == compact(numbers) + "\n", name
+
+
+def test_new_numbers_are_written_and_shown_beside_the_old(page: Page) -> None:
+    page.update({"slow": {"ms": 20.25}})
+    page.update({"fast": {"ms": 0.51}})
+    table = "| machine | ms |\n| --- | --- |\n| fast | .5 |\n| slow | 20.2 |\n"
+    assert page.path.read_text() == f"Words.\n<!-- table speed -->\n{table}<!-- end -->\nMore words.\n"
+    assert page.raw() == {"slow": {"ms": 20.25}, "fast": {"ms": 0.51}}
+
+
+def test_numbers_that_make_no_table_leave_everything_as_it_was(page: Page) -> None:
+    before = page.path.read_text()
+    with pytest.raises(KeyError):
+        page.update({"broken": {}})
+    assert page.path.read_text() == before and not page.raw()
+
+
+def test_a_page_without_a_table_is_refused(page: Page) -> None:
+    page.path.write_text("Words.\n")
+    with pytest.raises(ValueError, match="disagree about the tables speed"):
+        page.filled()
+
+
+def test_only_what_was_given_is_read(tmp_path: Path) -> None:
+    (tmp_path / "new.json").write_text("[1]")
+    assert read({"new": tmp_path / "new.json", "other": None}) == {"new": [1]}
+
+
+def test_compact_numbers_have_lines_for_the_outer_levels_and_are_json() -> None:
+    value = {"a": {}, "b": [{"c": 0.1}], "d": {"e": {"f": {"g": {"h": 1}}}}}
+    assert json.loads(compact(value)) == value
+    assert compact({}) == "{\n}" and '\n   "f":{\n    "g":{"h":1}\n' in compact(value)
+
+
+def test_digits_are_dropped_everywhere_and_nothing_else_is() -> None:
+    value = {"mean": 0.123456789, "cells": [{"low": -1234567.8, "high": None}], "images": 1234567, "name": "x"}
+    kept = {"mean": 0.1235, "cells": [{"low": -1235000.0, "high": None}], "images": 1234567, "name": "x"}
+    assert rounded(value, 4) == kept
+
+
+def test_numbers_are_short() -> None:
+    assert [short(0.0123, 3), short(-0.5, 1), short(12.0, 1)] == [".012", "-.5", "12.0"]
+    assert [short(0.0123, 3, "+"), short(-0.5, 1, "+"), short(0.0, 1, "+")] == ["+.012", "-.5", "+.0"]
+
+
+def test_figures_are_drawn_from_the_numbers_in_few_colours(tmp_path: Path) -> None:
+    def redraw(folder: Path) -> list[Path]:
+        level = json.loads((folder / "results.json").read_text())["level"]
+        ramp = Image.new("RGB", (256, 4))
+        ramp.putdata([(level, i % 256, 255 - i % 256) for i in range(1024)])
+        ramp.save(folder / "ramp.png")
+        return [folder / "ramp.png"]
+
+    (tmp_path / "numbers.json").write_text('{"level": 255}')
+    draw(tmp_path / "numbers.json", redraw, tmp_path, prefix="our_")
+    with Image.open(tmp_path / "our_ramp.webp") as drawn:
+        colours = drawn.convert("RGB").getcolors(1024)
+    assert colours is not None and 8 < len(colours) <= 64
+    assert all(red > 240 for _, (red, _, _) in colours)  # type: ignore[misc]
