@@ -8,7 +8,7 @@ the name of a file the network is untrained, as fast as any, with normalisations
 
 import json
 import os
-import time
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ import torch.nn.functional as F
 import tyro
 from torch import Tensor
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.clock import seconds
 from condvae import kernels
 from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.layers import Norm
@@ -117,17 +119,6 @@ def untrained() -> AVPCNN:
     pixels, known = observations(g.config, 16, torch.device("cpu"))
     g.train()(torch.cat((g.normalise(pixels) * known, known.float()), dim=1))
     return g.eval()
-
-
-def seconds(work: Callable[[], object], device: torch.device) -> float:
-    def done() -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter()
-
-    begin = done()
-    work()
-    return done() - begin
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ the networks are untrained: as fast as any.
 import json
 import os
 import statistics
-import time
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +20,17 @@ import torch
 import tyro
 from torch import Tensor
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.clock import seconds
 from condvae import weights
 from condvae.completers import ModelCompleter, complete_at, observe
 from condvae.design import Candidates, Completions, Greedy, foresee
 from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
+from condvae.design.experiment.run import sampler_chunk
 from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.pixels import from_uint8, to_uint8
 from condvae.sample import sample_conditional, seeds_from
-from condvae.sampler import Sampler
 from condvae.train.world import join
 from condvae.vdvae import VDVAE, preset
 
@@ -88,10 +90,7 @@ def measure(model: ConditionalVAE, classifier: AVPCNN, options: Options, device:
     candidates = Candidates.grid(size, side=size // 4, points=options.points).to(device)
     images = torch.randint(256, (max(1, options.block), channels, size, size), device=device, dtype=torch.uint8)
     known = candidates.windows[torch.arange(len(images)) % len(candidates)]  # one scan was taken
-    on_gpu = device.type == "cuda"
-    sampler = Sampler(model, precision="auto" if on_gpu else "fp32", chunk=256 if on_gpu else None)
-    heat = [1.0] * len(model.artifact.config.group_stages)
-    completer = ModelCompleter(name="model", sampler=sampler, temperature=heat, pixels="mean")
+    completer = ModelCompleter.of(model, name="model", chunk=sampler_chunk(model, options.n))
     policy = Greedy(
         name="eig",
         classifier=classifier,
@@ -126,7 +125,7 @@ def measure(model: ConditionalVAE, classifier: AVPCNN, options: Options, device:
             "step_ms_per_image": round(took / len(images), 2),
             "minutes_for_500_images_5_scans_4_tasks": round(took / len(images) * 500 * 5 * 4 / 60_000, 2),
         }
-    if on_gpu:
+    if device.type == "cuda":
         result["peak_gb"] = round(torch.cuda.max_memory_allocated(device) / 1e9, 2)
     return result
 
@@ -185,17 +184,6 @@ def networks_of(options: Options) -> tuple[ConditionalVAE, AVPCNN]:
     config = model.artifact.config
     classifier = AVPCNN(ClassifierConfig(size=config.image_size, channels=config.channels, names=names))
     return model, classifier.eval()
-
-
-def seconds(work: Callable[[], object], device: torch.device) -> float:
-    def done() -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter()
-
-    begin = done()
-    work()
-    return done() - begin
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ LPIPS of pairs of images; each completion by itself, or all K of an image at onc
 """
 
 import json
-import time
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,8 @@ import torch
 import tyro
 from torch import Tensor
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.clock import seconds
 from condvae import weights
 from condvae.data import ImageSet, open_data
 from condvae.metrics import HOLE_BINS, LPIPS, Inception, known_in_bin, sample_distances
@@ -142,17 +143,6 @@ def inception(test: ImageSet, options: Options, device: torch.device) -> dict[st
 
 def take(test: ImageSet, n: int) -> Tensor:
     return test.take(spread(len(test), n)).images
-
-
-def seconds(work: Callable[[], object], device: torch.device) -> float:
-    def done() -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter()
-
-    begin = done()
-    work()
-    return done() - begin
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from condvae.design.avp_cnn.network import AVPCNN
 from condvae.design.avp_cnn.options import ClassifierOptions
 from condvae.design.avp_cnn.training import train_classifier
 from condvae.design.panel import animation, frames, panel
-from condvae.design.patient import Question, follow
+from condvae.design.patient import follow
+from condvae.design.question import Question
 from condvae.sampler import Sampler
 from condvae.temperature import parse
 

@@ -1,12 +1,13 @@
 """Pictures come all together or not at all."""
 
+import os
 import resource
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from condvae.album import Album
+from condvae.album import Album, stem_of
 
 
 def picture(level: int = 0) -> Image.Image:
@@ -89,3 +90,23 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert not out.exists()
+
+
+def test_who_comes_second_to_a_folder_takes_nothing_away(tmp_path: Path) -> None:
+    def both() -> None:
+        with Album(tmp_path, replaces=[]) as slow:
+            slow.put("1.png", picture(7))
+            with Album(tmp_path, replaces=[]) as quick:
+                quick.put("1.png", picture(9))
+
+    with pytest.raises(ValueError, match=r"1\.png is there already"):
+        both()
+    assert [path.name for path in tmp_path.iterdir()] == ["1.png"]
+    with Image.open(tmp_path / "1.png") as kept:
+        assert kept.getpixel((0, 0)) == 9
+
+
+def test_stems_are_text_that_fits_on_a_disk() -> None:
+    assert stem_of(Path("a/b.c.png")) == "b.c"
+    assert stem_of(Path(os.fsdecode(b"a\xff\xfe.png"))) == "a??"
+    assert stem_of(Path("\N{SNOWMAN}" * 50 + ".png")) == "\N{SNOWMAN}" * 33

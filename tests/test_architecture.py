@@ -50,7 +50,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ranking": {"checks"},
     "reporting": set(),
     "workshare": {"data", "registry", "train", "weights"},
-    "completers": {"baselines", "observe", "pixels", "sample", "sampler", "train"},
+    "completers": {
+        *("baselines", "observe", "partial", "pixels", "registry", "sample", "sampler", "temperature", "train"),
+    },
     "design": {
         *("album", "baselines", "batch", "checks", "completers", "completion", "data", "kernels", "lazy", "networks"),
         *("observe", "partial", "pictures", "pixels", "ranking", "registry", "reporting", "sample", "sampler"),

@@ -66,3 +66,16 @@ def test_a_model_completes_by_place() -> None:
     assert (alone.int() - made[1:2].int()).abs().max() <= 1  # rounding
     elsewhere = complete_at(completer, observe(x, known)[1:2], 2, seed=1, places=[1])
     assert (elsewhere != alone).float().mean() > 0.1
+
+
+def test_a_model_is_made_a_completer_that_draws_the_same_every_time() -> None:
+    model = small_conditional()
+    groups = len(model.artifact.config.group_stages)
+    completer = ModelCompleter.of(model, name="small", temperature="0.5", chunk=7)
+    assert (completer.name, completer.pixels, completer.temperature) == ("small", "mean", [0.5] * groups)
+    assert completer.sampler.chunk == 7
+    assert completer.sampler.precision == "fp32"  # on a CPU not whichever is faster at the moment
+    sampler = Sampler(model, precision="bf16")
+    assert ModelCompleter.of(sampler, name="small").sampler is sampler
+    with pytest.raises(ValueError, match="temperatures were given"):
+        ModelCompleter.of(model, name="small", temperature=[1.0] * (groups + 1))

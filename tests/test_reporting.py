@@ -1,11 +1,12 @@
 import json
+import resource
 import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from condvae.reporting import DPI, as_json, label, legend, panels, save_figures, table
+from condvae.reporting import DPI, DrawingError, as_json, label, legend, panels, save_figures, table
 
 
 def test_lists_of_numbers_take_one_line_and_stay_what_they_are() -> None:
@@ -36,3 +37,18 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ValueError, match=r"pip install 'condvae\[plots\]'"):
         save_figures({}, tmp_path)
+
+
+def test_a_full_disk_is_one_sentence_and_the_older_figure_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_text("older")
+    figure, _ = panels(1, 1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(
+            DrawingError, match=r"a\.png cannot be written \(File too large\): make room, then --redraw"
+        ):
+            save_figures({"a.png": lambda: figure}, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["older"]

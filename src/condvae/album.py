@@ -15,7 +15,8 @@ _LONGEST_STEM = 100  # bytes, so that a name with a few words around it fits on 
 
 def stem_of(path: Path) -> str:
     """A file's name without its ending, shortened where names of files made from it would be too long."""
-    return path.stem.encode()[:_LONGEST_STEM].decode(errors="ignore")
+    # Names need not be text: bytes that are none become question marks.
+    return path.stem.encode(errors="replace")[:_LONGEST_STEM].decode(errors="ignore")
 
 
 class Album:
@@ -74,6 +75,8 @@ class Album:
     ) -> None:
         try:
             if kind is None:
+                for name in self._names:
+                    self.check_free(name)  # another process may have had the same folder in mind
                 for name in self._replaces or ():
                     (self.folder / name).unlink(missing_ok=True)
                 for name in self._names:

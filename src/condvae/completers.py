@@ -11,9 +11,12 @@ from torch import Tensor
 from condvae.baselines import Completer
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
+from condvae.partial import ConditionalVAE
 from condvae.pixels import from_uint8
+from condvae.registry import Say
 from condvae.sample import Pixels
 from condvae.sampler import Sampler
+from condvae.temperature import TemperatureLike, per_group
 from condvae.train.seeds import Seeds
 
 
@@ -25,6 +28,26 @@ class ModelCompleter:
     sampler: Sampler
     temperature: Sequence[float]
     pixels: Pixels
+
+    @classmethod
+    def of(
+        cls,
+        model: ConditionalVAE | Sampler,
+        *,
+        name: str,
+        temperature: TemperatureLike = 1.0,
+        pixels: Pixels = "mean",
+        chunk: int | None = None,
+        say: Say | None = None,
+    ) -> "ModelCompleter":
+        """A model on its device, or a sampler as it is. chunk, say: of the sampler that a model is given."""
+        config = (model.model if isinstance(model, Sampler) else model).artifact.config
+        heat = per_group(temperature, config)
+        if not isinstance(model, Sampler):
+            # On a CPU "auto" would take whichever precision is faster at the moment: no two runs need agree.
+            on_gpu = model.artifact.decoder.gain.device.type == "cuda"
+            model = Sampler(model, precision="auto" if on_gpu else "fp32", chunk=chunk, say=say)
+        return cls(name=name, sampler=model, temperature=heat, pixels=pixels)
 
     @property
     def varies(self) -> bool:

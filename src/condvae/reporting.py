@@ -16,6 +16,10 @@ INCHES, DPI = (3.4, 3.2), 150
 """Of a panel, with its share of the legend."""
 
 
+class DrawingError(ValueError):
+    """Figures could not be made, for reasons that are not in the numbers."""
+
+
 def as_json(result: Mapping[str, Any]) -> str:
     """Lists of numbers on one line: some have many."""
     text = json.dumps(result, indent=1, allow_nan=False)
@@ -36,7 +40,7 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
     try:
         import matplotlib as _  # noqa: F401
     except ImportError as error:
-        raise ValueError("figures need matplotlib: pip install 'condvae[plots]', then --redraw the folder") from error
+        raise DrawingError("figures need matplotlib: pip install 'condvae[plots]', then --redraw the folder") from error
     written = []
     for name, draw in figures.items():
         figure = draw()
@@ -49,10 +53,36 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
                 warnings.simplefilter("ignore", UserWarning)
                 figure.savefig(temporary, dpi=DPI, format="png")
             os.replace(temporary, folder / name)
+        except OSError as error:
+            raise DrawingError(
+                f"{folder / name} cannot be written ({error.strerror}): make room, then --redraw the folder"
+            ) from error
         finally:
             temporary.unlink(missing_ok=True)
         written.append(folder / name)
     return written
+
+
+def draw_again(
+    result: Mapping[str, Any] | None,
+    folder: Path,
+    draw: Callable[[Mapping[str, Any], Path], list[Path]],
+    *,
+    what: str,
+    command: str,
+) -> list[Path]:
+    """Draw the figures of a report anew; a ValueError says if there is none, or if its numbers have been altered."""
+    if result is None:
+        raise ValueError(f"{folder} holds no results.json of {what}: give the --out of {command}")
+    try:
+        return draw(result, folder)
+    except DrawingError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{folder / 'results.json'} has been altered ({type(error).__name__}: {error}): call {command} with the "
+            "options of before, which writes it again from what was measured"
+        ) from error
 
 
 def panels(rows: int, columns: int, *, inches: tuple[float, float] = INCHES) -> "tuple[Figure, list[Axes]]":

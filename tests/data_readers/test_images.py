@@ -90,3 +90,17 @@ def test_the_summary_is_one_line(faces: NDArray[np.uint8]) -> None:
         "pairs: 256 training, 3 validation and 0 test images of 32 x 32 x 3, each with a partner of 1 channels, "
         "512 labels; 1 skipped, the first is a.jpg: cut short"
     )
+
+
+def test_who_is_on_test_images_and_has_been_seen_before(faces: NDArray[np.uint8]) -> None:
+    images = replace(image_set(faces), groups=np.arange(len(faces)) // 4)  # two of each person
+    train, validation, test = (images.subset(np.arange(*part)) for part in ((0, 11), (11, 21), (20, 30)))
+    nobody = images.subset(np.arange(0))
+    data = Dataset(
+        kind="images", train=train, validation=validation, test=test, label_names=None, flips=True, skipped=()
+    )
+    assert data.seen_before(test) == 1 and data.seen_before(test.subset(np.arange(2, 10))) == 0
+    assert data.seen_before(images.subset(np.arange(8))) == 4
+    assert replace(data, validation=nobody).seen_before(test) == 0
+    assert replace(data, train=replace(train, groups=None)).seen_before(test) is None
+    assert data.seen_before(replace(test, groups=None)) is None

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -72,3 +74,38 @@ def test_which_would_show_something_new() -> None:
     known[1, :, :2] = True
     known[2] = True
     assert grid.new(known).tolist() == [[True] * 9, [False] * 3 + [True] * 6, [False] * 9]
+
+
+@pytest.mark.parametrize("corners", [None, "ab", [("a", "b")], [(0, 0), (1,)], [(2**64, 0)], [(True, False)]])
+def test_corners_that_are_no_numbers_are_refused(corners: object) -> None:
+    with pytest.raises(ValueError, match="expected whole numbers \\[L, 2\\]: row and column of each"):
+        Candidates.at(8, corners, side=2)  # type: ignore[arg-type]
+
+
+def test_corners_far_outside_are_not_taken_for_others() -> None:
+    with pytest.raises(ValueError, match="is not wholly inside the image"):
+        Candidates.at(8, [(2**63 - 1, 0)], side=2)
+    windows = Candidates.at(8, [(0, 0)], side=2).windows
+    with pytest.raises(ValueError, match="the corner of window 0 is not inside the image"):
+        Candidates(windows=windows, corners=torch.tensor([[0, 8]]))
+    with pytest.raises(ValueError, match="expected whole numbers"):
+        Candidates(windows=windows, corners=[(0, 0)])  # type: ignore[arg-type]
+
+
+def test_a_grid_that_no_memory_holds_is_refused() -> None:
+    with pytest.raises(ValueError, match="1000 x 1000 windows of a 64 x 64 image are too many: give fewer points"):
+        Candidates.grid(64, side=16, points=1000)
+
+
+@pytest.mark.parametrize(("size", "side", "points"), [(5, 2, 4), (5, 3, 2), (6, 2, 3), (6, 5, 2), (4, 4, 2), (7, 2, 2)])
+def test_how_many_scans_can_show_all(size: int, side: int, points: int) -> None:
+    """By trying: so many windows cover what all cover, and one fewer never do."""
+    grid = Candidates.grid(size, side=side, points=points)
+    everything, count = grid.windows.any(dim=0), grid.scans_for_all
+
+    def covers(number: int) -> bool:
+        sets = itertools.combinations(range(len(grid)), number)
+        return any(torch.equal(grid.windows[list(some)].any(dim=0), everything) for some in sets)
+
+    assert covers(count) and not covers(count - 1)
+    assert Candidates(windows=grid.windows).scans_for_all == 1  # what is certain of any windows

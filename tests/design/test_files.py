@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from models import randomise, small_conditional
 from PIL import Image
 
 from condvae.cli import main
-from condvae.design.avp_cnn.classifier_file import save_classifier
+from condvae.design.avp_cnn.classifier_file import load_classifier, save_classifier
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
+from condvae.design.candidates import Candidates
 from condvae.design.files import ScanSettings, scan_files
+from condvae.design.information import entropy
+from condvae.design.location import next_location
 from condvae.design.panel import in_nats
 from condvae.observe import Edges, Patches
-from condvae.weights import save
+from condvae.weights import load_conditional, save
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +102,25 @@ def test_boxes_are_in_pixels_of_the_image_itself(made: dict[str, Path], tmp_path
         assert (width, height) == (10, 10)
         assert (x - 10) % 10 == y % 10 == 0
         assert 10 <= x <= 40 and 0 <= y <= 30
+
+
+def test_the_first_scan_is_where_the_estimator_says(made: dict[str, Path], tmp_path: Path) -> None:
+    model, classifier = load_conditional(made["model"]), load_classifier(made["findings"])
+    nothing = model.observe(torch.zeros(1, 3, 8, 8), torch.zeros(1, 1, 8, 8, dtype=torch.bool))
+    image, corners = photo(tmp_path / "a.png", 40, 60), set()
+    for estimator in ("eig", "epe"):
+        settings: dict[str, Any] = {"n": 3, "seed": 6, "estimator": estimator}
+        record, _ = scanned(made, [image], tmp_path / estimator, steps=1, **settings)
+        (scan,) = record["images"][0]["scans"]
+        grid = Candidates.grid(8, side=2, points=4)
+        found = next_location(nothing, model, classifier, grid, variable="effusion", **settings)
+        assert found.corner is not None and found.corner[0] != found.corner[1]  # or rows and columns could be mixed up
+        row, column = found.corner
+        corners.add(found.corner)
+        assert scan["box"] == [10 + 5 * column, 5 * row, 10, 10]
+        doubt = float(entropy(found.posterior.log())) if estimator == "epe" else 0.0
+        assert scan["expected_gain_nats"] == pytest.approx(float(found.scores.max()) + doubt, rel=1e-4)
+    assert len(corners) == 2
 
 
 def test_no_finding_is_the_opposite_of_any_finding(made: dict[str, Path], tmp_path: Path) -> None:
@@ -182,8 +205,9 @@ def test_bad_input_is_refused_in_a_sentence(made: dict[str, Path], tmp_path: Pat
         ({"images": []}, "no images were given"),
         ({"task": None}, "say what is asked, by --task: Edema, Effusion"),
         ({"task": "oedema"}, "knows nothing of 'oedema', expected one of: Edema"),
+        ({"task": "no findings"}, "knows nothing of 'no findings', expected one of: no finding, Edema"),
+        ({"points": 10_000}, "are too many: give fewer points"),
         ({"steps": 0}, "the number of scans is 0"),
-        ({"steps": 17}, "nothing is left to scan"),
         ({"n": 0}, "the number of completions is 0"),
         ({"side": 1.5}, r"side of a scan is 1\.5"),
         ({"points": 1}, "points along a side"),
@@ -210,7 +234,7 @@ def test_a_model_and_a_classifier_must_belong_together(made: dict[str, Path], tm
     translator = small_conditional()
     translator.process = Edges()
     save(translator, tmp_path / "edges.safetensors")
-    with pytest.raises(ValueError, match="completes no holes"):
+    with pytest.raises(ValueError, match=r"edges\.safetensors was not trained to complete images"):
         scanned({**made, "model": tmp_path / "edges.safetensors"}, [image], out)
     assert not out.exists()
 
@@ -236,3 +260,50 @@ def test_the_verb_says_where_it_looks(
             main([str(word) for word in (*words, *wrong)])
         error = capsys.readouterr().err
         assert (stop.value.code, error.count("\n"), error[:9]) == (2, 1, "condvae: ")
+
+
+def test_scans_end_when_all_has_been_seen(made: dict[str, Path], tmp_path: Path) -> None:
+    record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", steps=9, side=0.5, points=2)
+    (entry,) = record["images"]
+    assert len({tuple(scan["box"]) for scan in entry["scans"]}) == len(entry["scans"]) == 4
+    assert said[-2] == "nothing is left to scan after 4: every location has been seen"
+    np.testing.assert_allclose(entry["scans"][-1]["after"], entry["whole_image"], atol=1e-6)
+
+
+def test_known_pixels_that_leave_no_location_are_told_of_by_name(made: dict[str, Path], tmp_path: Path) -> None:
+    """Of a grid of four corners, all of which have been scanned."""
+    seen = np.zeros((8, 8), dtype=np.uint8)
+    for row, column in ((0, 0), (0, 6), (6, 0), (6, 6)):
+        seen[row : row + 2, column : column + 2] = 255
+    (tmp_path / "known").mkdir()
+    images = [photo(tmp_path / f"{name}.png", 8, 8) for name in "ab"]
+    Image.fromarray(0 * seen).save(tmp_path / "known" / "a.png")
+    Image.fromarray(seen).save(tmp_path / "known" / "b.png")
+    with pytest.raises(ValueError, match=r"nothing is left to scan of .*b\.png: all locations show known pixels alone"):
+        scanned(made, images, tmp_path / "out", known=tmp_path / "known", points=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_completion_tells_of_no_gain_and_that_is_said(made: dict[str, Path], tmp_path: Path) -> None:
+    record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", n=1)
+    assert said[0].startswith("by one completion no location tells more than another")
+    assert all(scan["expected_gain_nats"] == 0 for scan in record["images"][0]["scans"])
+
+
+def test_boxes_in_a_picture_smaller_than_the_grid_are_in_it(made: dict[str, Path], tmp_path: Path) -> None:
+    for side in (1, 3):
+        record, _ = scanned(made, [photo(tmp_path / f"{side}.png", side, side)], tmp_path / f"out{side}", steps=8)
+        for scan in record["images"][0]["scans"]:
+            x, y, width, height = scan["box"]
+            assert width >= 1 <= height and 0 <= x <= side - width and 0 <= y <= side - height
+
+
+def test_names_of_files_need_not_be_text(made: dict[str, Path], tmp_path: Path) -> None:
+    names = [b"\xff\xfe.png", "ray \N{SKULL}\nnew line.png".encode(), b"x" * 240 + b".png"]
+    images = []
+    for name in names:
+        images.append(Path(os.fsdecode(os.fsencode(tmp_path / "") + b"/" + name)))
+        photo(tmp_path / "a.png").rename(images[-1])
+    record, _ = scanned(made, images, tmp_path / "out", steps=1)
+    outputs = [entry["outputs"][0] for entry in record["images"]]
+    assert outputs[0] == "??.png" and sorted([*outputs, "design.json"]) == names_in(tmp_path / "out")

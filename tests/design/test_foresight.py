@@ -1,10 +1,14 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from factor_worlds import linear_classifier
 from models import images, some_known
+from torch import Tensor
 
 from condvae.design import Candidates, foresee
-from condvae.design.foresight import log_posteriors
+from condvae.design.foresight import check_probabilities, log_posteriors
 from condvae.pixels import from_uint8, to_uint8
 
 LEVELS = to_uint8(images(6, channels=1)).view(2, 3, 1, 8, 8)
@@ -66,3 +70,43 @@ def test_what_does_not_fit_is_refused() -> None:
         foresee(g, LEVELS, KNOWN[:1], GRID)
     with pytest.raises(ValueError, match="the number of evaluations at once is 0"):
         foresee(g, LEVELS, KNOWN, GRID, at_once=0)
+
+
+class Odd:
+    """Answers something else than a classifier does."""
+
+    names, outcomes = ("one", "other"), 3
+
+    def __init__(self, answer: Callable[[Tensor], Any]) -> None:
+        self.answer = answer
+
+    def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
+        found: Tensor = self.answer(linear_classifier().log_posterior(pixels, known))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda said: said[:, 0], r"gave \[\d+, 3\], expected a tensor \[\d+, 2, 3\]"),
+        (lambda said: said[:-1], r"gave \[\d+, 2, 3\], expected a tensor"),
+        (lambda said: said[..., :2].log_softmax(dim=-1), r"gave \[\d+, 2, 2\], expected a tensor"),
+        (lambda said: said.numpy(), "gave a ndarray, expected a tensor"),
+        (lambda said: None, "gave a NoneType"),
+        (lambda said: said.exp(), "no log-probabilities"),
+        (lambda said: said * torch.nan, "no log-probabilities"),
+        (lambda said: torch.full_like(said, -torch.inf), "no log-probabilities"),
+        (lambda said: torch.zeros_like(said), "no log-probabilities"),
+    ],
+)
+def test_what_is_no_answer_is_refused(answer: Callable[[Tensor], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        foresee(Odd(answer), LEVELS, KNOWN, GRID)
+    with pytest.raises(ValueError, match=words):
+        log_posteriors(Odd(answer), LEVELS[:, 0], KNOWN)
+
+
+def test_probabilities_may_be_certain_or_rounded() -> None:
+    certain = torch.tensor([0.0, -torch.inf]).expand(2, 3, 2)
+    check_probabilities(certain)
+    check_probabilities(torch.randn(5, 4).mul(9).log_softmax(dim=1).half())

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from condvae.baselines import RandomTrainingImage
 from condvae.data import ImageSet
 from condvae.design import Candidates, Completions, Greedy, information_gains, next_location
 from condvae.design.location import Location
-from condvae.observe import Observation
+from condvae.observe import Edges, Observation
 from condvae.pixels import to_uint8
 from condvae.sampler import Sampler
 
@@ -109,3 +110,29 @@ def test_what_cannot_be_answered() -> None:
         next_location(SEEN, MODEL, G, GRID, variable="colour")
     with pytest.raises(ValueError, match="not trained to complete images"):
         next_location(SEEN, ConditionalVAE(MODEL.artifact, PartialConfig(channels=1)), G, GRID)
+
+
+def test_a_model_that_completes_nothing_is_refused() -> None:
+    translator = small_conditional()
+    translator.process = Edges()
+    with pytest.raises(ValueError, match="the model was not trained to complete images"):
+        next_location(SEEN, translator, G, GRID)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"observation": SEEN.y}, "a Tensor was given for the observation, expected what model.observe"),
+        ({"model": "xray"}, "a str was given for the model, expected a conditional model"),
+        ({"model": MODEL.artifact}, "a VDVAE was given for the model"),
+        ({"classifier": "xray"}, "a str was given for the classifier, expected one as load_classifier gives it"),
+        ({"candidates": GRID.windows}, "a Tensor was given for the candidates, expected Candidates"),
+        ({"seed": -1}, "the seed is -1, expected a whole number from 0"),
+        ({"seed": 0.5}, "the seed is 0.5"),
+        ({"n": 0}, "the number of imagined images is 0"),
+    ],
+)
+def test_what_was_meant_for_something_else(change: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"observation": SEEN, "model": MODEL, "classifier": G, "candidates": GRID}
+    with pytest.raises(ValueError, match=words):
+        next_location(**{**given, **change})

@@ -66,6 +66,18 @@ def test_five_completions_stand_whole_and_crisp_beside_each_other() -> None:
     assert len(set(np.diff([place[1] for place in places]))) == 1
 
 
+def test_each_completion_bears_its_own_gains() -> None:
+    tints = [(10 * k**2, 255 - 10 * k**2, 7) for k in range(5)]  # the mean of all is none of them
+    nothing = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
+    step = dataclasses.replace(some_step(), images=torch.stack([flat(*tint) for tint in tints]), known=nothing)
+    for k in range(5):
+        gains = torch.zeros(5, len(GRID))
+        gains[k, 12] = 1.0
+        counts = colour_counts(panel([dataclasses.replace(step, gains=gains)], GRID, tile=48))
+        covered = [counts[tint] < 48 * 48 for tint in tints]
+        assert covered == [i == k for i in range(5)]
+
+
 def test_pixels_are_enlarged_by_a_whole_number() -> None:
     known = torch.ones(1, SIZE, SIZE, dtype=torch.bool)
     step = dataclasses.replace(some_step(), seen=flat(1, 2, 3).clone(), known=known, after=None)

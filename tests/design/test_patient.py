@@ -1,16 +1,15 @@
-import dataclasses
-
 import pytest
 import torch
-from factor_worlds import SIZE, BinaryWorld, linear_classifier, uneven
+from factor_worlds import SIZE, BinaryWorld, uneven
 
 from condvae.completers import observe
 from condvae.design.candidates import Candidates
 from condvae.design.foresight import foresee
 from condvae.design.information import entropy, expected_posterior_entropy
 from condvae.design.location import next_location
-from condvae.design.patient import Question, Scan, advised, follow
+from condvae.design.patient import Scan, advised, follow
 from condvae.design.policies import Estimator, Greedy, Random
+from condvae.design.question import Question
 from condvae.design.scanning import scan
 from condvae.design.sources import Completions
 
@@ -77,26 +76,3 @@ def test_advice_is_what_the_next_scan_would_be() -> None:
 def test_a_policy_without_reasons_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="random does not say why"):
         follow(IMAGE, Random(candidates=GRID), WORLD, GRID, QUESTION)
-
-
-def test_questions_are_put_by_name() -> None:
-    findings = linear_classifier(names=("Edema", "Pleural_Thickening", "any finding"), outcomes=2)
-    p = torch.tensor([0.75, 0.25])
-    assert Question.of(findings, "edema", outcomes=("no", "yes")).answer(p) == "P(edema) 0.250"
-    assert Question.of(findings, "pleural thickening").variable == 1
-    for name in ("no finding", "No_Finding"):
-        question = Question.of(findings, name)
-        assert (question.variable, question.answer(p)) == (2, "P(no finding) 0.750")
-    with pytest.raises(ValueError, match="expected one of: Edema"):
-        Question.of(findings, "oedema")
-    with pytest.raises(ValueError, match="'no finding', expected one of"):  # nothing to be the opposite of
-        Question.of(dataclasses.replace(findings, names=("Edema",)), "no finding")
-
-
-def test_classes_are_answered_by_the_likeliest() -> None:
-    animals = linear_classifier(names=("class",), outcomes=3)
-    p = torch.tensor([0.2, 0.7, 0.1])
-    assert Question.of(animals).answer(p) == "1 0.700"
-    assert Question.of(animals, outcomes=("cat", "dog", "horse")).answer(p) == "dog 0.700"
-    pair = linear_classifier(names=("class",), outcomes=2)
-    assert Question.of(pair, outcomes=("cat", "dog")).answer(torch.tensor([0.6, 0.4])) == "cat 0.600"

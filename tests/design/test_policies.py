@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from experiment_runs import PatchClassifier, small_data
 from factor_worlds import LinearClassifier, linear_classifier
 from models import images, some_known
 from torch import Tensor
@@ -23,6 +24,7 @@ from condvae.design import (
     expected_posterior_entropy,
     foresee,
     information_gains,
+    policies,
 )
 from condvae.design.policies import FirstLooks
 from condvae.observe import Observation
@@ -104,6 +106,17 @@ def test_a_choice_does_not_hang_on_the_company(policy: Policy) -> None:
     if together.images is not None and together.scores is not None:
         assert alone.images is not None and torch.equal(alone.images[0], together.images[2])
         assert alone.scores is not None and torch.equal(alone.scores[0], together.scores[2])
+
+
+@pytest.mark.parametrize("estimator", ["eig", "epe"])
+@pytest.mark.parametrize("at_once", [1, 4 * 4 * 2 * 3, 4 * 4 * 2 * 16])
+def test_bounded_memory_changes_no_bit(estimator: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, given = greedy(estimator=estimator), {"seed": 0, "places": PLACES}
+    whole = policy.choose(seen(), 2, **given)  # type: ignore[arg-type]
+    monkeypatch.setattr(policies, "_NUMBERS_AT_ONCE", at_once)
+    parts = policy.choose(seen(), 2, **given)  # type: ignore[arg-type]
+    for one, other in ((whole.index, parts.index), (whole.scores, parts.scores), (whole.gains, parts.gains)):
+        assert one is not None and other is not None and torch.equal(one, other)
 
 
 def test_other_seeds_steps_and_places_imagine_other_images() -> None:
@@ -261,15 +274,32 @@ def test_more_sequences_are_never_worse() -> None:
         non_greedy(steps=17)
 
 
+def test_non_greedy_looks_where_the_task_shows() -> None:
+    """Each finding shows in a corner of its own: a sequence that leaves it out leaves all doubts about it."""
+    train = TrainingImages(images=small_data().train)
+    corners = Candidates.grid(8, side=2, points=4)
+    for variable, corner in enumerate((0, 3, 12, 15)):
+        policy = NonGreedy(
+            classifier=PatchClassifier(), candidates=corners, variable=variable, source=train, sequences=60, steps=2
+        )
+        assert corner in policy.plan(observe(to_uint8(images(1)), NOTHING[:1]), 0).tolist()
+
+
+def test_the_seed_draws_the_sequences() -> None:
+    """Where there is one sequence to choose from, the images have no say."""
+    plans = {tuple(non_greedy(sequences=1).plan(seen(NOTHING), seed).tolist()) for seed in range(6)}
+    assert len(plans) == 6
+
+
 class Broken(LinearClassifier):
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
         return super().log_posterior(pixels, known) * torch.nan
 
 
 def test_what_is_wrong_is_said() -> None:
-    with pytest.raises(ValueError, match="probabilities that are not numbers"):
+    with pytest.raises(ValueError, match="no log-probabilities"):
         greedy(Broken(calls=[])).choose(seen(), 1, seed=0, places=PLACES)
-    with pytest.raises(ValueError, match="probabilities that are not numbers"):
+    with pytest.raises(ValueError, match="no log-probabilities"):
         non_greedy(classifier=Broken(calls=[])).plan(seen(NOTHING), 0)
     with pytest.raises(ValueError, match="3 places were given for 4 observations"):
         Random(candidates=GRID).choose(seen(), 1, seed=0, places=[1, 2, 3])

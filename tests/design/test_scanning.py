@@ -1,7 +1,10 @@
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
-from factor_worlds import linear_classifier
+from factor_worlds import LinearClassifier, linear_classifier
 from models import images
 from torch import Tensor
 
@@ -96,3 +99,50 @@ def test_what_does_not_fit_is_refused() -> None:
         scan(LEVELS, policy, g, GRID, places=[0, 1])
     with pytest.raises(ValueError, match="the number of scans is 0"):
         scan(LEVELS, policy, g, GRID, steps=0)
+    with pytest.raises(ValueError, match="the seed is -1"):
+        scan(LEVELS, policy, g, GRID, seed=-1)
+
+
+class Stubborn:
+    """Always chooses the same."""
+
+    name = "stubborn"
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+
+    def choose(self, observation: Observation, step: int, *, seed: int, places: Sequence[int]) -> Choice:
+        return Choice(index=self.index)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (torch.full((5,), -1), "stubborn chose another candidate than the 16 that there are"),
+        (torch.full((5,), 16), "stubborn chose another candidate than the 16 that there are"),
+        (torch.zeros(4, dtype=torch.int64), r"chose torch.int64 of \[4\], expected a candidate for each image"),
+        (torch.zeros(5), r"chose torch.float32 of \[5\]"),
+        ([0] * 5, "chose list"),
+    ],
+)
+def test_a_choice_of_nothing_is_refused(index: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        scan(LEVELS, Stubborn(index), linear_classifier(), GRID, steps=2)
+
+
+def test_scans_end_early_where_that_was_asked_for() -> None:
+    halves = Candidates.at(8, [(0, 0), (0, 4), (4, 0), (4, 4), (0, 0)], side=4)
+    policy, g = Random(candidates=halves), linear_classifier()
+    done = scan(LEVELS, policy, g, halves, steps=9, ends_early=True)
+    assert done.chosen.shape == (5, 4) and done.log_p.shape[:2] == (5, 5)
+    assert torch.equal(done.log_p[:, -1], full_image(LEVELS, g))
+
+
+def test_a_classifier_that_says_nothing_is_noticed_whoever_chooses() -> None:
+    class Broken(LinearClassifier):
+        def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
+            said = super().log_posterior(pixels, known)
+            return torch.where(known.any(), said * torch.nan, said)
+
+    with pytest.raises(ValueError, match="the classifier gave what are no log-probabilities"):
+        scan(LEVELS, Random(candidates=GRID), Broken(calls=[]), GRID, steps=2)

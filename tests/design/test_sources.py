@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 import torch
 from models import images, some_known
+from torch import Tensor
 
 from condvae.baselines import RandomTrainingImage
 from condvae.completers import observe
 from condvae.data import ImageSet
 from condvae.design import Completions, TrainingImages
+from condvae.observe import Observation
 from condvae.pixels import to_uint8
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (50, 8, 8, 1), dtype=np.uint8)
@@ -58,3 +60,25 @@ def test_what_is_imagined_hangs_on_seed_and_place_alone(source: TrainingImages |
 def test_no_training_images() -> None:
     with pytest.raises(ValueError, match="no training images"):
         TrainingImages(images=TRAIN.subset(np.arange(0)))
+
+
+class Careless:
+    """Completions whose known pixels are off by some grey levels."""
+
+    name, varies = "careless", True
+
+    def __init__(self, off: int) -> None:
+        self.off = off
+
+    def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+        assert observation.pixels is not None
+        return (to_uint8(observation.pixels)[:, None].clamp(10, 200) + self.off).expand(-1, k, -1, -1, -1)
+
+
+def test_completions_of_another_image_are_refused_and_rounding_is_put_right() -> None:
+    seen = observe(to_uint8(images(3, channels=1)).clamp(10, 200), KNOWN)
+    known = KNOWN[:, None].expand(-1, 2, -1, -1, -1)
+    exact, close = (Completions(completer=Careless(off)).imagine(seen, 2, 0, [0, 1, 2]) for off in (0, 1))
+    assert torch.equal(close[known], exact[known]) and torch.equal(close[~known], exact[~known] + 1)
+    with pytest.raises(ValueError, match="careless has changed known pixels, which a completion shows as they are"):
+        Completions(completer=Careless(2)).imagine(seen, 2, 0, [0, 1, 2])

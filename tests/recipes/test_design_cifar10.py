@@ -1,12 +1,18 @@
 """The example of design for another sensor, on a few pictures that are nothing but noise."""
 
+import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
+from factor_worlds import linear_classifier
 from PIL import Image
-from recipe_calls import run
+from recipe_calls import RECIPES, run
 
+from condvae.data import Dataset, ImageSet
+from condvae.design import Candidates, Random, scan
 from condvae.design.avp_cnn.classifier_file import describe_classifier
 
 RECIPE = "design_cifar10.py"
@@ -47,6 +53,21 @@ def test_it_trains_scans_and_draws(tmp_path: Path) -> None:
     assert "training" not in again.stdout
     later = [line.split() for line in again.stdout.splitlines() if line.startswith("EIG  ")]
     assert later[1][1:3] == rows[2][1:3]  # seeded: the first scan is the same
+
+
+def test_random_is_the_mean_of_twenty_tries(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = runpy.run_path(str(RECIPES / RECIPE))
+    grid, g = Candidates.grid(8, side=2, points=4), linear_classifier(names=("class",))
+    rng = np.random.default_rng(0)
+    test = ImageSet(images=rng.integers(0, 256, (3, 8, 8, 1), dtype=np.uint8), labels=np.arange(3), rows=np.arange(3))
+    data = Dataset(kind="", train=test, validation=test, test=test, label_names=None, flips=False, skipped=())
+    recipe["compare"](recipe["Options"](scans=2, seed=5), data, g, grid, Random(candidates=grid))
+    images, truth = test.take(np.arange(3)).images, torch.arange(3)[:, None, None].expand(3, 3, 1)
+    tries = [scan(images, Random(candidates=grid), g, grid, steps=2, seed=seed).log_p for seed in range(5, 25)]
+    scores = torch.stack([log_p[:, :, 0].gather(2, truth)[..., 0].mean(dim=0) for log_p in tries])
+    assert scores.std(dim=0)[1:].min() > 0.1  # so that fewer of them would be seen
+    (_, told) = (line.split()[1:4] for line in capsys.readouterr().out.splitlines() if line.startswith("random"))
+    assert [float(number) for number in told] == pytest.approx(scores.mean(dim=0).tolist(), abs=0.0051)
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:

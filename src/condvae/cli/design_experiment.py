@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from condvae.design.experiment.plan import POLICIES, TASKS
+from condvae.design.experiment.plan import IPA, POLICIES, TASKS
 
 if TYPE_CHECKING:
     from condvae.design.experiment import Settings
@@ -55,7 +55,7 @@ class DesignExperiment:
     images: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Test images, evenly over all; all if not given."""
     repeats: Annotated[int, tyro.conf.arg(metavar="N")] = 20
-    """Times that random, uncond and non-greedy are tried with other draws."""
+    """Times that random, non-greedy, and uncond by fewer than 100 images are tried with other draws."""
     resamples: Annotated[int, tyro.conf.arg(metavar="N")] = 1000
     """Of the patients, for intervals."""
     seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
@@ -87,6 +87,7 @@ class DesignExperiment:
         from condvae.data import open_data
         from condvae.design.avp_cnn.classifier_file import load_classifier
         from condvae.design.experiment import Shard, experiment
+        from condvae.design.sources import check_pair
         from condvae.train.world import join
 
         settings = self._settings()
@@ -95,8 +96,16 @@ class DesignExperiment:
             if shard is not None and world.size > 1:
                 raise ValueError("--shard is for processes that torchrun has not started: leave out one of the two")
             classifier = load_classifier(self.classifier, precision=self.precision).to(world.device)
-            model = None if self.model == "none" else weights.load_conditional(weights.locate(self.model))
-            data = open_data(self.data, size=self.size or classifier.config.size, channels=classifier.config.channels)
+            wanted = self.model != "none" and any(settings.way(name).completer == IPA for name in settings.policies)
+            model = weights.load_conditional(weights.locate(self.model)) if wanted else None
+            takes = classifier.config.size, classifier.config.channels
+            if model is not None:
+                check_pair(model, self.model, takes, self.classifier)
+            if self.size not in (None, takes[0]):
+                raise ValueError(
+                    f"--size is {self.size}, expected {takes[0]}, which {self.classifier} takes: leave it out"
+                )
+            data = open_data(self.data, size=takes[0], channels=takes[1])
             experiment(
                 None if model is None else model.to(world.device),
                 classifier,
@@ -106,6 +115,8 @@ class DesignExperiment:
                 temperature=self.temperature,
                 pixels=self.pixels,
                 data_name=Path(self.data).name,
+                model_name=None if model is None else self.model,
+                classifier_name=self.classifier,
                 block=self.block,
                 world=world,
                 shard=shard,

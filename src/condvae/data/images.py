@@ -163,6 +163,14 @@ class Dataset:
     skipped: tuple[str, ...]
     """What was left out: 'name: reason' for each broken file."""
 
+    def seen_before(self, test: ImageSet) -> int | None:
+        """How many of those on some test images are on training or validation images too; None if nobody said who."""
+        known = [one.members for one in (self.train, self.validation) if len(one)]
+        seen = [members for members in known if members is not None]
+        if test.members is None or len(seen) < len(known):
+            return None
+        return len(np.intersect1d(test.members, np.concatenate([test.members[:0], *seen])))
+
     def summary(self) -> str:
         """One line for the log."""
         train = self.train

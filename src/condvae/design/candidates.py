@@ -32,10 +32,15 @@ class Candidates:
         empty = ~windows.flatten(1).any(dim=1)
         if empty.any():
             raise ValueError(f"window {int(empty.nonzero()[0])} shows no pixel: leave it out")
-        if self.corners is not None and self.corners.shape != (len(windows), 2):
-            raise ValueError(
-                f"the corners have shape {tuple(self.corners.shape)}, expected {(len(windows), 2)}: one per window"
-            )
+        if self.corners is not None:
+            _check_corners(self.corners)
+            if len(self.corners) != len(windows):
+                raise ValueError(
+                    f"there are {len(self.corners)} corners of {len(windows)} windows: give one per window"
+                )
+            outside = ((self.corners < 0) | (self.corners >= windows.shape[-1])).any(dim=1)
+            if outside.any():
+                raise ValueError(f"the corner of window {int(outside.nonzero()[0])} is not inside the image")
         if self.shape is not None and self.shape[0] * self.shape[1] != len(windows):
             raise ValueError(
                 f"there are {len(windows)} windows, which do not make a grid of {self.shape[0]} x {self.shape[1]}"
@@ -46,6 +51,8 @@ class Candidates:
         """points x points square windows, evenly over an image of that size and wholly inside it, row by row."""
         _check_sizes(size, side)
         check_whole(points, "the number of points along a side", least=2)
+        if (points * size) ** 2 > _MOST:
+            raise ValueError(f"{points} x {points} windows of a {size} x {size} image are too many: give fewer points")
         along = [round(i * (size - side) / (points - 1)) for i in range(points)]
         found = cls.at(size, [(row, column) for row in along for column in along], side=side)
         return cls(windows=found.windows, corners=found.corners, side=side, shape=(points, points))
@@ -54,14 +61,13 @@ class Candidates:
     def at(cls, size: int, corners: Sequence[tuple[int, int]] | Tensor, *, side: int) -> "Candidates":
         """Square windows by (row, column) of their upper left pixels."""
         _check_sizes(size, side)
-        places = torch.as_tensor(corners, device="cpu")
-        if places.ndim != 2 or places.shape[1] != 2 or not len(places) or places.is_floating_point():
-            raise ValueError(
-                f"the corners are {places.dtype} of shape {tuple(places.shape)}, expected whole numbers [L, 2]: "
-                "row and column of each"
-            )
+        try:
+            places = torch.as_tensor(corners, device="cpu")
+        except (TypeError, ValueError, RuntimeError) as error:  # torch refuses each in its own way
+            raise ValueError(f"the corners cannot be read, expected {_PAIRS}") from error
+        _check_corners(places)
         places = places.long()
-        outside = ((places < 0) | (places + side > size)).any(dim=1)
+        outside = ((places < 0) | (places > size - side)).any(dim=1)
         if outside.any():
             i = int(outside.nonzero()[0])
             row, column = places[i].tolist()
@@ -89,6 +95,21 @@ class Candidates:
         sums = torch.stack(((shown.sum(dim=2) * pixels).sum(dim=1), (shown.sum(dim=1) * pixels).sum(dim=1)), dim=1)
         return sums / shown.sum(dim=(1, 2))[:, None]
 
+    @property
+    def scans_for_all(self) -> int:
+        """How many scans can show all that can be seen, at the least: before that many, there is always more to see.
+
+        Of windows that are no grid, 1: nobody has counted.
+        """
+        if self.shape is None or self.corners is None or self.side is None:
+            return 1
+        count, seen = 0, 0
+        starts = sorted(set(self.corners[:, 0].tolist()))
+        for i, start in enumerate(starts):  # of windows along a side: as far on as leaves nothing out
+            if i + 1 == len(starts) or starts[i + 1] > seen:
+                count, seen = count + 1, start + self.side
+        return count**2
+
     def new(self, known: Tensor) -> Tensor:
         """[B, L] bool: which would show a pixel that is not in known [B, 1, H, W]."""
         hidden, windows = (~known).flatten(1).float(), self.windows.flatten(1).to(known.device).float()
@@ -98,6 +119,19 @@ class Candidates:
         """The same on another device."""
         corners = None if self.corners is None else self.corners.to(device)
         return Candidates(windows=self.windows.to(device), corners=corners, side=self.side, shape=self.shape)
+
+
+_MOST = 2**30
+"""Pixels of all windows of a grid, a byte each."""
+_PAIRS = "whole numbers [L, 2]: row and column of each"
+
+
+def _check_corners(corners: Tensor) -> None:
+    found = f"{corners.dtype} of shape {tuple(corners.shape)}" if isinstance(corners, Tensor) else f"{corners!r:.50}"
+    if not isinstance(corners, Tensor) or corners.ndim != 2 or corners.shape[1] != 2 or not len(corners):
+        raise ValueError(f"the corners are {found}, expected {_PAIRS}")
+    if corners.is_floating_point() or corners.dtype == torch.bool:
+        raise ValueError(f"the corners are {found}, expected {_PAIRS}")
 
 
 def _check_sizes(size: int, side: int) -> None:

@@ -1,6 +1,7 @@
 """g(v | y): what is asked about an image of which only some pixels are known."""
 
 import difflib
+from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -24,8 +25,11 @@ class Classifier(Protocol):
         """
 
 
-def variable_of(classifier: Classifier, name: str | int) -> int:
-    """The number of a variable by its name, whose case, spaces, '_' and '-' do not matter; numbers stay."""
+def variable_of(classifier: Classifier, name: str | int, *, also: Sequence[str] = ()) -> int:
+    """The number of a variable by its name, whose case, spaces, '_' and '-' do not matter; numbers stay.
+
+    also: what else could have been asked for, and a refusal should name.
+    """
     names = tuple(classifier.names)
     if isinstance(name, int) and not isinstance(name, bool):
         if not 0 <= name < len(names):
@@ -34,8 +38,9 @@ def variable_of(classifier: Classifier, name: str | int) -> int:
     plain = [bare(one) for one in names]
     if bare(str(name)) in plain:
         return plain.index(bare(str(name)))
-    close = difflib.get_close_matches(bare(str(name)), plain, n=1)
-    listed = sorted(names, key=lambda one: bare(one) not in close)  # stable: others keep their order
+    every = (*names, *also)
+    close = difflib.get_close_matches(bare(str(name)), map(bare, every), n=1)
+    listed = sorted(every, key=lambda one: bare(one) not in close)  # stable: others keep their order
     raise ValueError(f"the classifier knows nothing of {name!r}, expected one of: {', '.join(listed)}")
 
 

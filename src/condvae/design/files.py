@@ -21,14 +21,13 @@ from condvae.design.avp_cnn.classifier_file import load_classifier, locate_class
 from condvae.design.candidates import Candidates
 from condvae.design.location import next_location
 from condvae.design.panel import animation, frames, in_nats, panel
-from condvae.design.patient import Question, Scan, advised, follow
+from condvae.design.patient import Scan, advised, follow
 from condvae.design.policies import ESTIMATORS, Estimator, Greedy
+from condvae.design.question import Question
 from condvae.design.scanning import full_image
-from condvae.design.sources import Completions
+from condvae.design.sources import Completions, check_completes, check_pair
 from condvae.registry import Say
 from condvae.sample import Pixels
-from condvae.sampler import Sampler
-from condvae.temperature import parse
 
 RECORD = "design.json"
 _FORMAT, _VERSION = "condvae design", 1
@@ -81,18 +80,14 @@ class PictureScanner:
             "model": _named(model, weights.locate(model)),
             "classifier": _named(classifier, locate_classifier(classifier)),
         }
+        check_completes(self.model, shown(model))
         config, takes = self.model.artifact.config, self.classifier.config
-        if (config.image_size, config.channels) != (takes.size, takes.channels):
-            raise ValueError(
-                f"{shown(model)} makes images of {config.image_size} x {config.image_size} x {config.channels}, "
-                f"{shown(classifier)} takes {takes.size} x {takes.size} x {takes.channels}: give a pair of one kind"
-            )
+        check_pair(self.model, shown(model), (takes.size, takes.channels), shown(classifier))
         side = max(1, round(settings.side * config.image_size))
         self.candidates = Candidates.grid(config.image_size, side=side, points=settings.points).to(device)
-        # On a CPU "auto" would take whichever precision is faster at the moment: no two calls need agree.
-        sampler = Sampler(self.model.to(device), precision="auto" if device == "cuda" else "fp32")
-        heat = parse(settings.temperature, config)
-        self.completer = ModelCompleter(name=str(model), sampler=sampler, temperature=heat, pixels=settings.pixels)
+        self.completer = ModelCompleter.of(
+            self.model.to(device), name=str(model), temperature=settings.temperature, pixels=settings.pixels
+        )
         self.policy = Greedy(
             name=settings.estimator,
             classifier=self.classifier,
@@ -120,6 +115,10 @@ class PictureScanner:
         seen = view(self.model, picture, hole, seed=0, keep_size=False)
         if seen.known.all():
             raise ValueError(f"{picture.name} is known as a whole: nothing is left to scan")
+        if not self.candidates.new(torch.from_numpy(seen.known)[None, None].to(self.device)).any():
+            raise ValueError(
+                f"nothing is left to scan of {picture.name}: all locations show known pixels alone, give more --points"
+            )
         return seen
 
     def simulate(self, seen: View, say: Say) -> list[Scan]:
@@ -148,6 +147,8 @@ class PictureScanner:
             seed=settings.seed,
             on_scan=tell,
         )
+        if len(scans) < settings.steps:
+            say(f"nothing is left to scan after {len(scans)}: every location has been seen")
         say(f"the whole image: {self.question.answer(self.whole(seen))}")
         return scans
 
@@ -182,10 +183,12 @@ class PictureScanner:
         scale = len(seen.hidden) / self.candidates.size
         row, column = corners[scan.index].tolist()
         left, top = seen.corner
-        edges = [left + column * scale, top + row * scale]
-        edges += [edge + self.candidates.side * scale for edge in edges]
-        x, y, right, bottom = map(round, edges)
-        return x, y, right - x, bottom - y
+        spans = []
+        for edge, place in ((left, column), (top, row)):
+            first = min(round(edge + place * scale), edge + len(seen.hidden) - 1)  # of tiny pictures, one pixel
+            spans.append((first, max(1, round(edge + (place + self.candidates.side) * scale) - first)))
+        (x, width), (y, height) = spans
+        return x, y, width, height
 
 
 def scan_files(
@@ -215,6 +218,8 @@ def scan_files(
         scanner = PictureScanner(model, classifier, settings, device=device)
         for path in paths:
             scanner.view(read_picture(path), known)
+        if settings.n == 1 and settings.estimator == "eig":
+            say("by one completion no location tells more than another, so they are drawn: give -n 2 or more")
         for path, name in zip(paths, names, strict=True):
             picture = read_picture(path)
             seen = scanner.view(picture, known)

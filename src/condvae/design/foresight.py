@@ -13,6 +13,12 @@ _PIXELS_AT_ONCE = {"cuda": 2**25, "cpu": 2**18}
 """Of the images that the classifier is given in one call: as many as keep a device busy, which bounds the memory."""
 
 
+_NUMBERS_AT_ONCE = 2**24
+"""Of those that are checked together."""
+_ROUNDING = 0.02
+"""By how much the logarithm of a sum of probabilities may be off 0: those in half precision are."""
+
+
 @torch.no_grad()
 def foresee(
     classifier: Classifier,
@@ -48,12 +54,13 @@ def foresee(
         number = torch.arange(first, last, device=device)  # of (b, n, l), counted through
         image, scan = number // scans, number % scans
         after = known[image // n] | windows[scan]
-        said = _ask(classifier, levels[image], after)
+        said = ask(classifier, from_uint8(levels[image]), after)
         said = said if variable is None else said[:, variable]
         if out is None:
             out = torch.empty(count, *said.shape[1:], dtype=torch.float32, device=device)
         out[first:last] = said
     assert out is not None
+    check_probabilities(out)
     return out.view(batch, n, scans, *out.shape[1:])
 
 
@@ -61,12 +68,33 @@ def foresee(
 def log_posteriors(classifier: Classifier, images: Tensor, known: Tensor, *, at_once: int | None = None) -> Tensor:
     """[B, V, K] float32: what g says of images [B, C, H, W] uint8 of which known: [B, 1, H, W] is seen."""
     chunks = _chunks(len(images), images, at_once)
-    return torch.cat([_ask(classifier, images[a:b], known[a:b]) for a, b in chunks]).float()
+    said = torch.cat([ask(classifier, from_uint8(images[a:b]), known[a:b]) for a, b in chunks]).float()
+    check_probabilities(said)
+    return said
 
 
-def _ask(classifier: Classifier, levels: Tensor, known: Tensor) -> Tensor:
-    """log g for grey levels, of which nothing but the known ones is handed on."""
-    return classifier.log_posterior(torch.where(known, from_uint8(levels), 0.0), known)
+def ask(classifier: Classifier, pixels: Tensor, known: Tensor) -> Tensor:
+    """[B, V, K] log g for pixels in [-1, 1], of which nothing but the known ones is handed on; their values are not
+    looked at.
+    """
+    said = classifier.log_posterior(torch.where(known, pixels, 0.0), known)
+    expected = (len(pixels), len(classifier.names), classifier.outcomes)
+    if not isinstance(said, Tensor) or said.shape != expected:
+        found = list(said.shape) if isinstance(said, Tensor) else f"a {type(said).__name__}"
+        raise ValueError(f"the classifier gave {found}, expected a tensor {list(expected)}: [B, V, K]")
+    return said
+
+
+def check_probabilities(log_p: Tensor) -> None:
+    """Raise a ValueError unless [..., K] are the logarithms of probabilities that sum to 1, about."""
+    outcomes = log_p.shape[-1]
+    for part in log_p.reshape(-1, outcomes).split(max(1, _NUMBERS_AT_ONCE // outcomes)):
+        off = part.float().logsumexp(dim=-1).abs()
+        if bool((off < _ROUNDING).all()):  # so that NaN is refused too
+            continue
+        raise ValueError(
+            "the classifier gave what are no log-probabilities: expected numbers, of which the exponentials sum to 1"
+        )
 
 
 def _chunks(count: int, images: Tensor, at_once: int | None) -> list[tuple[int, int]]:

@@ -9,15 +9,16 @@ from condvae.baselines import Completer
 from condvae.completers import ModelCompleter
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
-from condvae.design.policies import Estimator, Greedy
-from condvae.design.sources import Completions
+from condvae.design.foresight import ask, check_probabilities
+from condvae.design.policies import Estimator, Greedy, check_seed
+from condvae.design.sources import Completions, check_completes
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
 from condvae.partial import ConditionalVAE
 from condvae.pixels import check_images
 from condvae.sample import Pixels
 from condvae.sampler import Sampler
-from condvae.temperature import TemperatureLike, per_group
+from condvae.temperature import TemperatureLike
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +62,8 @@ def next_location(
     Give a `Sampler` rather than a model to ask many times on a GPU: it keeps what it has compiled. temperature and
     pixels are how a model draws; another completer has its own ways.
     """
+    _check_kinds(observation, model, classifier, candidates)
+    check_seed(seed)
     number = variable_of(classifier, variable)
     observation = _checked(observation, candidates)
     completer, device = _completer(model, observation, temperature, pixels)
@@ -85,6 +88,8 @@ def next_location(
     assert choice.scores is not None and choice.gains is not None and choice.images is not None
     index = int(choice.index)
     corner = None if candidates.corners is None else candidates.corners[index].tolist()
+    now = ask(classifier, observation.pixels, observation.known)[0, number]
+    check_probabilities(now)
     return Location(
         index=index,
         corner=None if corner is None else (corner[0], corner[1]),
@@ -93,8 +98,21 @@ def next_location(
         scores=choice.scores[0],
         gains=choice.gains[0],
         completions=choice.images[0],
-        posterior=classifier.log_posterior(observation.pixels, observation.known)[0, number].exp(),
+        posterior=now.exp(),
     )
+
+
+def _check_kinds(observation: object, model: object, classifier: object, candidates: object) -> None:
+    """Raise a ValueError for what was meant for something else, such as the name of a model."""
+    completes = isinstance(model, ConditionalVAE | Sampler) or hasattr(model, "complete")
+    for good, value, name, expected in (
+        (isinstance(observation, Observation), observation, "the observation", "what model.observe(x, known) gives"),
+        (completes, model, "the model", "a conditional model, as load gives it, a Sampler, or a completer"),
+        (hasattr(classifier, "log_posterior"), classifier, "the classifier", "one as load_classifier gives it"),
+        (isinstance(candidates, Candidates), candidates, "the candidates", "Candidates, such as Candidates.grid(...)"),
+    ):
+        if not good:
+            raise ValueError(f"a {type(value).__name__} was given for {name}, expected {expected}")
 
 
 def _checked(observation: Observation, candidates: Candidates) -> Observation:
@@ -113,16 +131,12 @@ def _completer(
     model: ConditionalVAE | Sampler | Completer, observation: Observation, temperature: TemperatureLike, pixels: Pixels
 ) -> tuple[Completer, torch.device]:
     """What completes, and where it computes."""
-    if isinstance(model, ConditionalVAE):
-        on_gpu = model.artifact.decoder.gain.device.type == "cuda"
-        # On a CPU "auto" would take whichever precision is faster at the moment: no two calls need agree.
-        model = Sampler(model, precision="auto" if on_gpu else "fp32")
-    if not isinstance(model, Sampler):
+    if not isinstance(model, ConditionalVAE | Sampler):
         return model, observation.y.device
-    config = model.model.artifact.config
-    if model.model.partial_config.channels != config.channels + 1:
-        raise ValueError("the model was not trained to complete images, which is what is asked of it here")
+    network = model.model if isinstance(model, Sampler) else model
+    config = network.artifact.config
+    check_completes(network)
     assert observation.pixels is not None
     check_images(observation.pixels, channels=config.channels, size=config.image_size, name="the observed image")
-    heat = per_group(temperature, config)
-    return ModelCompleter(name="the model", sampler=model, temperature=heat, pixels=pixels), model.device
+    completer = ModelCompleter.of(model, name="the model", temperature=temperature, pixels=pixels)
+    return completer, completer.sampler.device

@@ -7,55 +7,16 @@ import torch
 from torch import Tensor
 
 from condvae.design.candidates import Candidates
-from condvae.design.classifier import Classifier, bare, variable_of
+from condvae.design.classifier import Classifier
 from condvae.design.foresight import log_posteriors
 from condvae.design.information import entropy
 from condvae.design.location import Location
 from condvae.design.panel import Step
 from condvae.design.policies import Choice, Estimator, Policy
+from condvae.design.question import Question
 from condvae.design.scanning import scan
 from condvae.observe import Observation
 from condvae.pixels import to_uint8
-
-ANY_FINDING, NO_FINDING = "any finding", "no finding"
-"""The second is the first not being so."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked about an image, and how an answer is put into words."""
-
-    name: str
-    variable: int
-    """Among the classifier's."""
-    outcomes: tuple[str, ...] = ()
-    """Names of classes; none where the question is whether something is so ..."""
-    positive: int = 1
-    """... which this outcome says it is."""
-
-    @classmethod
-    def of(cls, classifier: Classifier, task: str | int = 0, *, outcomes: Sequence[str] | None = None) -> "Question":
-        """The question about a variable by its name, or "no finding" where there is one called "any finding".
-
-        outcomes: names of the classes where v is one of them, numbers if not given; of several variables each is
-        something that is so or not.
-        """
-        plain = bare(task) if isinstance(task, str) else ""
-        if plain == bare(NO_FINDING) and bare(ANY_FINDING) in map(bare, classifier.names):
-            return cls(name=NO_FINDING, variable=variable_of(classifier, ANY_FINDING), positive=0)
-        variable = variable_of(classifier, task)
-        if len(classifier.names) > 1:
-            outcomes = None
-        if outcomes is None and classifier.outcomes > 2:
-            outcomes = [str(outcome) for outcome in range(classifier.outcomes)]
-        return cls(name=classifier.names[variable].lower(), variable=variable, outcomes=tuple(outcomes or ()))
-
-    def answer(self, probabilities: Tensor) -> str:
-        """A few words on [K] probabilities."""
-        if not self.outcomes:
-            return f"P({self.name}) {float(probabilities[self.positive]):.3f}"
-        best = int(probabilities.argmax())
-        return f"{self.outcomes[best]} {float(probabilities[best]):.3f}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,8 +48,9 @@ def follow(
     place: int = 0,
     on_scan: Callable[[Scan], None] | None = None,
 ) -> list[Scan]:
-    """Scan one image [C, H, W] uint8 by a policy that says why; estimator: what the policy's scores are.
+    """Scan one image [C, H, W] uint8 by a policy that says why, until `steps` scans or all there is to see.
 
+    estimator: what the policy's scores are.
     on_scan: told of every scan when it has been taken.
     """
     image = image[None]
@@ -117,7 +79,7 @@ def follow(
         if on_scan is not None:
             on_scan(scans[-1])
 
-    scan(image, policy, classifier, candidates, steps=steps, seed=seed, places=[place], on_step=note)
+    scan(image, policy, classifier, candidates, steps=steps, seed=seed, places=[place], on_step=note, ends_early=True)
     return scans
 
 

@@ -29,6 +29,9 @@ from condvae.train.seeds import Seeds
 Estimator: TypeAlias = Literal["eig", "epe"]
 ESTIMATORS: tuple[Estimator, ...] = ("eig", "epe")
 
+_NUMBERS_AT_ONCE = 2**24
+"""Probabilities from which gains are computed together, in float64 and about six copies: it bounds the memory."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choice:
@@ -131,9 +134,7 @@ class Greedy:
         self, images: Tensor, log_p: Tensor, known: Tensor, step: int, seed: int, places: Sequence[int]
     ) -> Choice:
         """Judge [B, N, L, K], or [1, N, L, K] if it is the same for all."""
-        log_p = log_p.transpose(0, 1)
-        gains = information_gains(log_p)
-        scores = gains.mean(dim=0) if self.estimator == "eig" else -expected_posterior_entropy(log_p)
+        gains, scores = self._judged(log_p.transpose(0, 1))
         scores = scores.expand(len(known), -1)
         new = self.candidates.new(known.to(scores.device))
         return Choice(
@@ -142,6 +143,17 @@ class Greedy:
             gains=gains.transpose(0, 1).expand(len(known), -1, -1),
             images=images.expand(len(known), -1, -1, -1, -1),
         )
+
+    def _judged(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
+        """Gains [N, B, L] and scores [B, L] for log g [N, B, L, K], some locations at a time."""
+        n, batch, _, outcomes = log_p.shape
+        gains, scores = [], []
+        for part in log_p.split(max(1, _NUMBERS_AT_ONCE // (n * batch * outcomes)), dim=2):
+            gains.append(information_gains(part))
+            scores.append(gains[-1].mean(dim=0) if self.estimator == "eig" else -expected_posterior_entropy(part))
+        if len(gains) == 1:
+            return gains[0], scores[0]
+        return torch.cat(gains, dim=2), torch.cat(scores, dim=1)
 
     def _planned(self, observation: Observation, step: int, seed: int) -> Choice:
         """The choice of everybody, computed when it is first asked for."""
@@ -249,9 +261,14 @@ class NonGreedy:
                 at_once=self.at_once,
             )
             doubt = expected_posterior_entropy(log_p[0])
-            _check_sound(doubt)
             self._plans[key] = sequences[doubt.argmin()]
         return self._plans[key]
+
+
+def check_seed(seed: object) -> None:
+    """Raise a ValueError unless it is a whole number from 0, of any length."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"the seed is {seed!r}, expected a whole number from 0")
 
 
 def nothing_known(like: Observation) -> Observation:
@@ -271,7 +288,6 @@ def _highest(scores: Tensor, new: Tensor, *, step: int, seed: int, places: Seque
     """[B] int64: the highest score among candidates that show something new; one of several at random."""
     if len(places) != len(scores):
         raise ValueError(f"{len(places)} places were given for {len(scores)} observations, expected one for each")
-    _check_sound(scores)
     left = new.any(dim=1)
     if not left.all():
         place = places[int((~left).nonzero()[0])]
@@ -282,11 +298,6 @@ def _highest(scores: Tensor, new: Tensor, *, step: int, seed: int, places: Seque
     draws = [torch.rand(scores.shape[1], generator=seeds.generator(place), dtype=torch.float64) for place in places]
     best = scores == scores.amax(dim=1, keepdim=True)
     return torch.stack(draws).to(scores.device).where(best, -1.0).argmax(dim=1)
-
-
-def _check_sound(scores: Tensor) -> None:
-    if not torch.isfinite(scores).all():
-        raise ValueError("the classifier gave probabilities that are not numbers, expected log-probabilities")
 
 
 def _check_planned(name: str, known: Tensor, expected: Tensor) -> None:

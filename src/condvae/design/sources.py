@@ -7,10 +7,12 @@ from typing import ClassVar, Protocol
 from torch import Tensor
 
 from condvae.baselines import Completer
+from condvae.baselines.completer import paste_known
 from condvae.baselines.training_images import random_positions
 from condvae.completers import complete_at
 from condvae.data import ImageSet
-from condvae.observe import Observation
+from condvae.observe import KnownPixels, Observation
+from condvae.partial import ConditionalVAE
 
 
 class Source(Protocol):
@@ -24,6 +26,26 @@ class Source(Protocol):
         """[B, n, C, H, W] uint8; what stands for observation b depends on (seed, its place) alone."""
 
 
+def check_completes(model: ConditionalVAE, name: str = "the model") -> None:
+    """Raise a ValueError unless a model completes images of which some pixels are known."""
+    sees_pixels = model.process is None or isinstance(model.process, KnownPixels)
+    if not sees_pixels or model.partial_config.channels != model.artifact.config.channels + 1:
+        raise ValueError(
+            f"{name} was not trained to complete images, which is what is asked of it here: give one that was"
+        )
+
+
+def check_pair(model: ConditionalVAE, model_name: str, takes: tuple[int, int], classifier_name: str) -> None:
+    """Raise a ValueError unless a model makes images of the size and with the channels that a classifier takes."""
+    config = model.artifact.config
+    if (config.image_size, config.channels) != takes:
+        size, channels = takes
+        raise ValueError(
+            f"{model_name} makes images of {config.image_size} x {config.image_size} x {config.channels}, "
+            f"{classifier_name} takes {size} x {size} x {channels}: give a pair of one kind"
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completions:
     """Images that show what is known, with a rest by anything that completes: a model, nearest neighbours, a GAN."""
@@ -35,7 +57,15 @@ class Completions:
         return self.completer.name
 
     def imagine(self, observation: Observation, n: int, seed: int, places: Sequence[int]) -> Tensor:
-        return complete_at(self.completer, observation, n, seed=seed, places=places)
+        made = complete_at(self.completer, observation, n, seed=seed, places=places)
+        kept = paste_known(observation, made)
+        # Observed pixels may lie between grey levels, where both sides of a tie are right.
+        off = kept != made
+        if bool(off.any()) and bool(((kept[off].short() - made[off].short()).abs() > 1).any()):
+            raise ValueError(
+                f"{self.name} has changed known pixels, which a completion shows as they are: paste them into it"
+            )
+        return kept
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

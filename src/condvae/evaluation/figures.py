@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from condvae.evaluation.parts import read_report
 from condvae.evaluation.plan import MIXTURE
 from condvae.metrics import HOLE_BINS
-from condvae.reporting import label, legend, panels, save_figures
+from condvae.reporting import draw_again, label, legend, panels, save_figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,15 +35,7 @@ COVERAGES = {"white": "white projections", "smooth": "smooth projections", "refe
 def redraw(folder: Path) -> list[Path]:
     """Draw the figures again from the numbers in a folder."""
     result = read_report(folder / "results.json")
-    if result is None:
-        raise ValueError(f"{folder} holds no results.json of an evaluation: give the --out of condvae evaluate")
-    try:
-        return draw(result, folder)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"{folder / 'results.json'} has been altered ({type(error).__name__}: {error}): call condvae evaluate with "
-            "the options of before, which writes it again from the numbers"
-        ) from error
+    return draw_again(result, folder, draw, what="an evaluation", command="condvae evaluate")
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:

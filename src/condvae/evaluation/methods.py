@@ -17,7 +17,6 @@ from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
 from condvae.registry import Say
 from condvae.sample import Pixels
-from condvae.sampler import Sampler
 from condvae.temperature import parse
 from condvae.train.seeds import Seeds
 from condvae.workshare import digest_of, digest_of_set, fingerprint, slug_of
@@ -116,21 +115,19 @@ def methods_of(
     """The model as a method at each temperature, with pixels of each kind."""
     config, device = subject.model.artifact.config, subject.model.artifact.decoder.gain.device
     most = images_at_once(config.image_size, device, on_cuda=_PIXELS_AT_ONCE)
-    # On a CPU "auto" would take whichever precision is faster at the moment: no two runs need agree.
-    precision: Literal["auto", "fp32"] = "auto" if device.type == "cuda" else "fp32"
-    sampler = Sampler(subject.model, precision=precision, chunk=even_chunk(k, most), say=say)
+    at_one = ModelCompleter.of(subject.model, name=subject.name, chunk=even_chunk(k, most), say=say)
     methods = []
     for text, kind in itertools.product(dict.fromkeys(temperatures), dict.fromkeys(pixels)):
         heat = parse(text, config)
         name = f"{subject.name}, t {text}" + ("" if kind == "mean" else f", {kind} pixels")
         identity = fingerprint({"model": subject.identity, "temperature": heat, "pixels": kind})
-        completer = ModelCompleter(name=name, sampler=sampler, temperature=heat, pixels=kind)
+        completer = dataclasses.replace(at_one, name=name, temperature=heat, pixels=kind)
         notes = {
             "made_of": {subject.name: subject.identity},
             "model": subject.name,
             "temperature": text,
             "pixels": kind,
-            "precision": sampler.precision,
+            "precision": completer.sampler.precision,
         }
         methods.append(Method(completer=completer, identity=identity, notes=notes))
     return methods

@@ -23,6 +23,7 @@ PLAIN, PACKED = "1", "2"
 """Versions of the format: versions of condvae before there was packing read the plain one alone, as others do."""
 MODEL, CHECKPOINT = "condvae", "condvae checkpoint"
 """Kinds of files."""
+_MADE_BY = {MODEL: "a model of condvae train", "condvae classifier": "a classifier of condvae design train"}
 
 
 def write(
@@ -75,7 +76,8 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     if found == CHECKPOINT and kind == MODEL:
         raise ValueError(f"{path} is a checkpoint of a run: give the run's model.safetensors or best.safetensors")
     if found != kind and str(found).startswith(MODEL):
-        raise ValueError(f"{path} is a {found} file, expected a {kind} file")
+        is_one, expected = (_MADE_BY.get(one, f"a {one} file") for one in (str(found), kind))
+        raise ValueError(f"{path} is {is_one}, expected {expected}")
     if found != kind:
         raise ValueError(f"{path} is a .safetensors file, but not one of condvae's: expected a {kind} file")
     version = metadata.get("format_version")

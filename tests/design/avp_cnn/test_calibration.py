@@ -40,6 +40,13 @@ def test_equal_probabilities_stay_together() -> None:
     assert expected_calibration_error(p, labels, equal_mass=True) == pytest.approx(0, abs=1e-7)
 
 
+def test_a_column_of_a_table_is_as_good_as_a_copy() -> None:
+    table = torch.rand(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = torch.arange(50) % 2
+    found = expected_calibration_error(table[:, 1], labels, equal_mass=True)  # which warns of nothing
+    assert found == expected_calibration_error(table[:, 1].clone(), labels, equal_mass=True)
+
+
 def test_of_many_outcomes_the_likeliest_is_judged() -> None:
     p = torch.tensor([[0.75, 0.2, 0.05], [0.75, 0.2, 0.05], [0.1, 0.05, 0.85], [0.2, 0.65, 0.15]])
     labels = torch.tensor([0, 1, 2, 1])

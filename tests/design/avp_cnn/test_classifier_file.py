@@ -76,10 +76,10 @@ def test_other_files_give_one_clear_error(model: AVPCNN, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="does not match its checksum"):
         load_classifier(path)
     weights.save(small_vae(), path)
-    with pytest.raises(ValueError, match="is a condvae file, expected a condvae classifier file"):
+    with pytest.raises(ValueError, match="is a model of condvae train, expected a classifier of condvae design train"):
         load_classifier(path)
     save_classifier(model, path)
-    with pytest.raises(ValueError, match="is a condvae classifier file, expected a condvae file"):
+    with pytest.raises(ValueError, match="is a classifier of condvae design train, expected a model of condvae train"):
         weights.load(path)
 
 

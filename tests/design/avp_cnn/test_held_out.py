@@ -85,8 +85,9 @@ def test_calibration_lowers_the_loss_and_keeps_the_order(tmp_path: Path, classes
     model = classifier(targets.names, targets.outcomes, channels=3 if classes else 1)
     held = HeldOut(data.train, targets, SCANS, seed=0)
     before = held.logits(model)
-    held.calibrate(model)
+    said = held.calibrate(model)
     after = held.logits(model)
+    assert all(torch.equal(said[view], found) for view, found in after.items())
     assert held.nll(after) < held.nll(before)
     assert torch.equal(before["2"].argsort(dim=1, stable=True), after["2"].argsort(dim=1, stable=True)) or classes
     assert torch.equal(before["2"].argmax(dim=2), after["2"].argmax(dim=2)) or not classes

@@ -118,6 +118,46 @@ def test_what_it_says_follows_its_weights() -> None:
     torch.testing.assert_close(copy.deepcopy(model).double().float().log_posterior(pixels, known), first)
 
 
+def test_weights_that_are_written_to_in_evaluation_are_noticed() -> None:
+    model, (pixels, known) = small(), seen()
+    said = [model.log_posterior(pixels, known)]
+
+    def check() -> None:
+        said.append(model.log_posterior(pixels, known))
+        assert not torch.equal(said[-1], said[-2])
+        fresh = small(seed=1)
+        fresh.load_state_dict(model.state_dict())
+        assert torch.equal(fresh.log_posterior(pixels, known), said[-1])
+
+    for foreach in (False, True):
+        optimiser = torch.optim.AdamW(model.parameters(), lr=0.1, foreach=foreach)
+        model(observe_pixels(pixels, known, model.normalise).y).square().sum().backward()
+        optimiser.step()
+        check()
+    with torch.no_grad():
+        next(layer for layer in model.modules() if isinstance(layer, Norm)).running_mean.add_(1)
+    check()
+    model.last.bias = torch.nn.Parameter(model.last.bias.detach() + 1)
+    check()
+    model.last.weight.data = model.last.weight.data * 2
+    check()
+    model.start_at(torch.tensor([0.1, 0.5, 0.9]))
+    check()
+    network = model._folded(torch.float32)
+    model.log_posterior(pixels, known)
+    assert model._folded(torch.float32) is network  # nothing is done again where nothing has changed
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    model, (pixels, known) = small(), seen()
+    first = model.log_posterior(pixels, known)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.last.bias.add_(1)
+    assert not torch.equal(other.log_posterior(pixels, known), first)
+    assert torch.equal(model.log_posterior(pixels, known), first)
+
+
 def test_it_starts_at_how_often_things_are() -> None:
     pixels, known = seen()
     model, shares = small(), torch.tensor([0.1, 0.5, 0.9])

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,3 +46,23 @@ def test_data_without_use_are_refused(tmp_path: Path) -> None:
         targets_of(open_data(classes_file(tmp_path / "bare.npz", labelled=False)))
     with pytest.raises(ValueError, match="two or more"):
         targets_of(open_data(classes_file(tmp_path / "one.npz", classes=1)))
+    far = open_data(classes_file(tmp_path / "far.npz", n=40))
+    assert far.train.labels is not None
+    far.train.labels[far.train.rows[0]] = 10**9
+    with pytest.raises(ValueError, match="labels go up to 1,000,000,000, more than there are images: number the class"):
+        targets_of(far)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("Mass", "Nodule"), "there are 3 labels of each image and 2 names"),
+        (("Mass", "mass", "Edema"), "a finding is called 'mass', which is 'Mass' again"),
+        (("Mass", "Edema", "No Finding"), "'No Finding', which is what follows from the others: leave it out"),
+        (("any_finding", "Edema", "Mass"), "'any_finding', which is what follows from the others"),
+    ],
+)
+def test_names_of_findings_tell_them_apart(tmp_path: Path, names: tuple[str, ...], words: str) -> None:
+    data = replace(open_data(findings_pack(tmp_path / "pack.zip", train=20, test=4)), label_names=names)
+    with pytest.raises(ValueError, match=words):
+        targets_of(data)

@@ -1,3 +1,5 @@
+import math
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from lpips_networks import real_file
 from condvae import observe
 from condvae.cli import main
 from condvae.data import open_data
+from condvae.design.avp_cnn import training
 from condvae.design.avp_cnn.classifier_file import describe_classifier, load_classifier
 from condvae.design.avp_cnn.efficientnet import LITE0
 from condvae.design.avp_cnn.held_out import HeldOut
@@ -73,6 +76,21 @@ def test_it_learns_where_a_finding_shows(trained: tuple[Path, list[str]], pack: 
     assert p[:, 1].std() < 0.1 and abs(p[:, 1].mean() - 0.4) < 0.2
     assert p[:, 2].max() < 0.1
     assert p[mass, 3].mean() > p[~mass, 3].mean()
+
+
+def test_no_kernels_are_compiled_for_the_few_times_it_is_judged(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged, logits = [], HeldOut.logits
+
+    def noted(self: HeldOut, model: AVPCNN) -> dict[str, torch.Tensor]:
+        judged.append(model.plain)
+        return logits(self, model)
+
+    monkeypatch.setattr(HeldOut, "logits", noted)
+    out = train_classifier(options(pack, tmp_path / "g.safetensors", steps=2, evaluate_every=1), silent)
+    assert judged == [True] * 4  # twice in training, then held-out and test images, once each
+    assert not load_classifier(out).plain
 
 
 def test_the_record_says_what_was_done_and_how_good_it_is(trained: tuple[Path, list[str]]) -> None:
@@ -169,11 +187,62 @@ def test_data_and_options_of_no_use_are_refused_before_anything_is_done(pack: Pa
         (replace(good, steps=0), "--steps is 0"),
         (replace(good, lr=-1.0), "learning rate is -1.0"),
         (replace(good, blur=1.0), "--blur is 1.0"),
+        (replace(good, dropout=math.nan), "--dropout is nan"),
+        (replace(good, head=-1), "--head is -1"),
+        (replace(good, shift=math.inf), "--shift is inf, expected a number from 0"),
+        (replace(good, weight_decay=math.nan), "--weight-decay is nan"),
+        (replace(good, weights=tmp_path / "w.safetensors"), "--weights are where --trunk lite0 starts"),
         (replace(good, device="abacus"), "device 'abacus' cannot be used"),
     ):
         with pytest.raises(ValueError, match=message):
             train_classifier(wrong, silent)
     assert not out.parent.exists()
+
+
+def test_files_of_another_kind_stay_and_classifiers_give_way(
+    pack: Path, tmp_path: Path, trained: tuple[Path, list[str]]
+) -> None:
+    out = tmp_path / "g.safetensors"
+    out.write_text("mine")
+    with pytest.raises(ValueError, match=r"g\.safetensors is there already, and is no classifier: give another --out"):
+        train_classifier(options(pack, out, steps=1), silent)
+    assert out.read_text() == "mine"
+    out.write_bytes(trained[0].read_bytes())
+    assert describe_classifier(train_classifier(options(pack, out, steps=1), silent)).record["steps"] == 1
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(
+    pack: Path, tmp_path: Path, trained: tuple[Path, list[str]]
+) -> None:
+    out = tmp_path / "g.safetensors"
+    out.write_bytes(trained[0].read_bytes())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(ValueError, match=r"could not be written: .*: make room, and train once more"):
+            train_classifier(options(pack, out, steps=1, draws=1), silent)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [trained[0].read_bytes()]
+
+
+def test_who_is_in_training_and_test_images_is_told_of(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = open_data(pack)
+    assert data.train.groups is not None
+    some, few = data.train.groups % 7, data.train.groups % 5
+    mixed = replace(
+        data,
+        train=replace(data.train, groups=few),
+        validation=replace(data.validation, groups=few, labels=None),
+        test=replace(data.test, groups=some),
+    )
+    monkeypatch.setattr(training, "open_data", lambda *args, **options: mixed)
+    said: list[str] = []
+    train_classifier(options(pack, tmp_path / "g.safetensors", steps=1, draws=1), said.append)
+    assert "5 of those on test images are on training images too, which flatters what is said of tests" in said
+    assert "no images are held out: the classifier is chosen and calibrated by training images" in said
 
 
 def test_a_run_that_diverges_writes_nothing(pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

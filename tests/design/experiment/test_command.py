@@ -69,9 +69,22 @@ def test_from_files_to_figures(tmp_path: Path, given: list[str | Path]) -> None:
     assert list(result["policies"]) == ["eig-ipa", "random", "full"]
     assert (result["data"], result["images"], result["patients"]) == ("data.zip", 24, 12)
     assert result["settings"]["side_pixels"] == 2
+    named = {words[i]: str(words[i + 1]) for i, word in enumerate(words) if word in ("--model", "--classifier")}
+    assert result["model"] == {
+        "name": named["--model"],
+        "temperature": 1.0,
+        "pixels": "mean",
+        "precision": "fp32",
+    }
+    assert result["classifier"] == {"name": named["--classifier"], "precision": "float32"}
     (out / "auroc.png").unlink()
     call("design", "experiment", "--redraw", out)
     assert (out / "auroc.png").is_file()
+
+
+def test_a_model_that_nobody_asks_is_not_loaded(tmp_path: Path, given: list[str | Path]) -> None:
+    words = [*given, *map(str, SMALL), "--tasks", "edema", "--policies", "random", "--model", "xray"]
+    assert "wrote" in call("design", "experiment", *words, "--out", tmp_path / "out")
 
 
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, given: list[str | Path]) -> None:
@@ -90,7 +103,12 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, given: list[s
         ([*given, *small, "--model", "none"], "eig-ipa needs a model"),
         ([*given, *small, "--model", tmp_path / "no.safetensors"], "does not exist"),
         ([*given, *small, "--classifier", tmp_path / "no.safetensors"], "does not exist"),
-        ([*given, *small, "--size", "16"], "expected"),
+        ([*given, *small, "--size", "16"], "--size is 16, expected 8, which"),
+        ([*given, *small, "--size", "0"], "--size is 0, expected 8"),
+        ([*given, *small, "--block", "-1"], "scanned together is -1"),
+        ([*given, *small, "--model", "xray"], "xray makes images of 64 x 64 x 1,"),
+        ([*given, *small, "--model", given[3]], "is a classifier of condvae design train, expected a model"),
+        ([*given, *small, "--classifier", given[1]], "is a model of condvae train, expected a classifier"),
         ([*given, *small, "--temperature", "hot"], "the temperature 'hot' cannot be read"),
         ([*given, *small, "--data", tmp_path / "images", "--out", tmp_path / "images" / "x"], "part of the data"),
         (["--redraw", tmp_path / "no"], "holds no results.json"),

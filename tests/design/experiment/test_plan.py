@@ -17,6 +17,9 @@ def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
     settings = Settings(repeats=4)
     tries = {name: settings.tries(settings.way(name)) for name in settings.policies}
     assert tries == dict.fromkeys(settings.policies, 1) | {"random": 4, "uncond": 4, "non-greedy": 4}
+    assert [settings.tries(settings.way(name)) for name in ("uncond-10", "uncond-99", "uncond-100")] == [4, 4, 1]
+    many = Settings(repeats=4, n=100)
+    assert many.tries(many.way("uncond")) == 1 and many.tries(many.way("non-greedy")) == 4
 
 
 def test_blocks_cover_everything_once() -> None:
@@ -24,7 +27,9 @@ def test_blocks_cover_everything_once() -> None:
     assert str(Block(128, 256)) == "000128-000256"
 
 
-@pytest.mark.parametrize("name", ["eig", "eig-", "uncond-", "uncond-0", "uncond-x", "greedy", "", "random-2"])
+@pytest.mark.parametrize(
+    "name", ["eig", "eig-", "uncond-", "uncond-0", "uncond-x", "uncond-01", "uncond-1000000", "greedy", "", "random-2"]
+)
 def test_unknown_policies_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"unknown policy .* expected some of eig-ipa"):
         Settings(policies=(name,))
@@ -37,6 +42,8 @@ def test_refusals() -> None:
         Settings(points=2)
     with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a share"):
         Settings(side=1.5)
+    with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
+        Settings(resamples=10**6)
     with pytest.raises(ValueError, match="no policies were given"):
         Settings(policies=())
     with pytest.raises(ValueError, match="a policy was given twice"):

@@ -1,5 +1,6 @@
 """JSON, CSV, Markdown and figures say the same; the folder is nobody else's."""
 
+import copy
 import csv
 import json
 from pathlib import Path
@@ -17,6 +18,8 @@ from condvae.design.experiment.report import FORMAT, REPORT
 def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
     assert json.loads((folder / "results.json").read_text()) == whole
     assert whole["format"] == FORMAT
+    assert whole["model"] == {"name": None, "temperature": 1.0, "pixels": "mean", "precision": "fp32"}
+    assert whole["classifier"] == {"name": None, "precision": "its own"}
     with open(folder / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     (row,) = [
@@ -86,10 +89,16 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("drawn")
-def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text(json.dumps({"format": FORMAT}))
-    with pytest.raises(ValueError, match="has been altered"):
-        redraw(tmp_path)
+def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
+    short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
+    short["policies"]["random"]["where"]["all tasks"].pop()
+    worded["policies"]["random"]["nll"]["edema"][1]["mean"] = "much"
+    for altered in ({"format": FORMAT}, short, worded):
+        (tmp_path / "results.json").write_text(json.dumps(altered))
+        with pytest.raises(
+            ValueError, match=r"has been altered .*: call condvae design experiment with the options of"
+        ):
+            redraw(tmp_path)
 
 
 def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path) -> None:

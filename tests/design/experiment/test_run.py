@@ -17,7 +17,8 @@ from condvae.baselines import TrainingMean
 from condvae.data import Dataset
 from condvae.design import Random, scan
 from condvae.design.candidates import Candidates
-from condvae.observe import Observation
+from condvae.observe import Edges, Observation
+from condvae.partial import ConditionalVAE
 
 QUICK: dict[str, Any] = {"policies": ("eig-nearest", "random"), "tasks": ("edema", "effusion")}
 
@@ -133,10 +134,40 @@ def test_patients_in_both_splits_are_told_of(tmp_path: Path) -> None:
     data = replace(data, train=replace(data.train, groups=data.train.groups - 12))
     result = small_experiment(tmp_path, change=QUICK, data=data, say=said.append)
     assert result is not None and result["patients_also_in_training"] == 12
-    assert any("12 of the 12 patients are in training images too" in line for line in said)
+    told = "12 of the 12 patients are in training images too, which flatters every number"
+    assert told in said[:2] and "12 of the patients are in training images too" in (tmp_path / "results.md").read_text()
+    few = small_experiment(tmp_path, change={**QUICK, "images": 5}, data=data)
+    assert few is not None and few["patients"] == few["patients_also_in_training"] == 5  # of those who are scanned
+
+
+def test_images_of_nobody_knows_whom_are_resampled_one_by_one(tmp_path: Path) -> None:
+    data, said = small_data(), list[str]()
     unknown = replace(data, test=replace(data.test, groups=None))
-    result = small_experiment(tmp_path, change=QUICK, data=unknown)
-    assert result is not None and (result["patients"], result["patients_also_in_training"]) == (24, None)
+    result = small_experiment(tmp_path, change=QUICK, data=unknown, say=said.append)
+    assert result is not None and (result["patients"], result["patients_also_in_training"]) == (None, None)
+    assert any(line.startswith("the data does not say whose images they are") for line in said)
+    text = (tmp_path / "results.md").read_text()
+    assert "24 test images of patches;" in text and "60 resamples of the images, each by itself" in text
+
+
+def test_an_image_scanned_by_itself_ranks_with_its_like(tmp_path: Path) -> None:
+    """Before any scan all images look the same, however they are cut into blocks, and AUROCs are 1/2 exactly."""
+
+    class Rounding(PatchClassifier):
+        """Off in the last digits, by how many images there are beside, as sums in another order are."""
+
+        def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
+            return super().log_posterior(pixels, known) * (1 + 1e-6 / len(pixels))
+
+    result = small_experiment(tmp_path, change=QUICK, classifier=Rounding(), block=7)
+    assert result is not None
+    assert all(result["policies"]["eig-nearest"]["auroc"][task][0]["mean"] == 0.5 for task in ("edema", "effusion"))
+
+
+def test_one_image_imagined_is_no_information_and_that_is_said(tmp_path: Path) -> None:
+    said = list[str]()
+    small_experiment(tmp_path, change={**QUICK, "n": 1}, say=said.append)
+    assert any("policies by eig choose at random: give -n 2 or more" in line for line in said)
 
 
 def test_a_finding_that_nobody_has_is_a_stated_result(tmp_path: Path) -> None:
@@ -175,6 +206,12 @@ def test_any_completer_may_choose(tmp_path: Path) -> None:
     assert result["differences"] == {}
 
 
+def translator() -> ConditionalVAE:
+    model = small_conditional()
+    model.process = Edges()
+    return model
+
+
 def without_test(data: Dataset) -> Dataset:
     return replace(data, test=data.test.subset(np.arange(0)))
 
@@ -186,7 +223,12 @@ def without_test(data: Dataset) -> Dataset:
         ({"change": {"policies": ("eig-gan",)}}, "eig-gan needs a completer called gan, there are ipa, nearest"),
         ({"completers": {"ipa": Mine()}}, "a completer is called 'ipa', which has a meaning already"),
         ({"data": without_test(small_data())}, "there are no test images to scan"),
-        ({"data": replace(small_data(), label_names=None)}, "expected named findings"),
+        ({"data": replace(small_data(), label_names=None)}, "4 labels of each image have no names, expected named fin"),
+        ({"data": replace(small_data(), label_names=("a", "b"))}, "4 labels of each image have 2 names"),
+        ({"block": 0}, "the number of images that are scanned together is 0"),
+        ({"block": -3}, "the number of images that are scanned together is -3"),
+        ({"change": {"side": 0.5, "steps": 5}}, "but 4 of 4 x 4 pixels can show all .*: give at most 4 --steps"),
+        ({"model": translator()}, "the model was not trained to complete images"),
         ({"change": {"tasks": ("hernia",)}}, "knows nothing of 'hernia'"),
         ({"classifier": PatchClassifier(FINDINGS)}, "knows nothing of 'no finding'"),
         ({"change": {"side": 1.0, "points": 3}}, "nothing is left to scan"),
@@ -195,7 +237,7 @@ def without_test(data: Dataset) -> Dataset:
 def test_refusals(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         small_experiment(tmp_path / "out", **options)
-    assert not list(tmp_path.rglob("*.safetensors"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_image_of_another_size_is_refused(tmp_path: Path) -> None:
@@ -259,3 +301,19 @@ def test_settings_of_the_paper_are_the_defaults() -> None:
     defaults = type(SMALL)()
     assert (defaults.steps, defaults.n, defaults.points, defaults.side) == (5, 10, 17, 0.25)
     assert len(defaults.tasks) == 6
+
+
+def test_a_completer_that_changes_what_is_known_is_refused(tmp_path: Path) -> None:
+    class Elsewhere(Mine):
+        def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+            return super().complete(observation, k, seed).roll(1, dims=-1)
+
+    with pytest.raises(ValueError, match="mine has changed known pixels"):
+        small_experiment(tmp_path, change={"policies": ("eig-mine",)}, completers={"mine": Elsewhere()}, model=None)
+
+
+def test_names_too_long_for_a_folder_are_cut(tmp_path: Path) -> None:
+    long = "m" * 300
+    change = {"policies": (f"eig-{long}", f"eig-{long}2"), "tasks": ("edema",)}
+    result = small_experiment(tmp_path, change=change, completers={long: Mine(), f"{long}2": Mine()}, model=None)
+    assert result is not None and len(result["policies"]) == 2

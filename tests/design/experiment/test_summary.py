@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from condvae.design.experiment.plan import Settings
-from condvae.design.experiment.runs import Job, Scanned
+from condvae.design.experiment.scans import Job, Scanned
 from condvae.design.experiment.summary import columns_of, sets_of, summarise
 from condvae.design.experiment.tasks import Task
 from condvae.ranking import auroc, bootstrap, interval

@@ -53,3 +53,18 @@ def test_refusals() -> None:
     classifier.outcomes = 3
     with pytest.raises(ValueError, match="tells 3 outcomes apart, expected 2"):
         tasks_of(["edema"], classifier, test, FINDINGS)
+
+
+def test_a_column_of_no_finding_is_no_finding() -> None:
+    """Others' tables may have one: who has nothing does not have something for that."""
+    test = small_data().test
+    assert test.labels is not None
+    nothing = 1 - test.labels.any(axis=1, keepdims=True).astype(np.uint8)
+    told = replace(test, labels=np.concatenate((test.labels, nothing), axis=1))
+    names = ["no finding", "any finding"]
+    for one, other in zip(
+        tasks_of(names, PatchClassifier(), told, (*FINDINGS, "No Finding")),
+        tasks_of(names, PatchClassifier(), test, FINDINGS),
+        strict=True,
+    ):
+        assert np.array_equal(one.labels, other.labels)

@@ -28,7 +28,7 @@ def expected_calibration_error(p: Tensor, labels: Tensor, *, bins: int = 15, equ
         true = (likeliest == labels).double()
     if not bool(((p >= 0) & (p <= 1)).all()):
         raise ValueError("probabilities to be judged are not all between 0 and 1")
-    place = p
+    place = p = p.contiguous()  # a column of a table is not, and searching would warn
     if equal_mass:
         place = torch.searchsorted(p.sort().values, p) / len(p)  # the share of smaller ones
     which = (place * bins).long().clamp(max=bins - 1)

@@ -20,8 +20,9 @@ from condvae.train.seeds import Seeds
 
 _CHUNK = 256
 """Images seen together. A constant: each chunk has its own seed, so results do not depend on memory."""
-_STRENGTH = 10.0
-"""In images: how much the belief weighs that logits are right as they are."""
+_STRENGTH = 300.0
+"""In images: how much the belief weighs that logits are right as they are. Images of a patient are not independent: of
+357 held-out x-rays 28 showed an edema, of 3 patients, and a weaker belief fitted those three."""
 WHOLE = "whole"
 
 
@@ -48,11 +49,12 @@ class HeldOut:
         """The mean over views of minus the log-probability, in nats, of what is true of an image, per variable."""
         return float(np.mean([float(self._nll(found)) for found in logits.values()]))
 
-    def calibrate(self, model: AVPCNN) -> None:
-        """Scale the model's logits to fit these images, all views together."""
+    def calibrate(self, model: AVPCNN) -> dict[str, Tensor]:
+        """Scale the model's logits to fit these images, all views together; returns what `logits` now gives."""
         model.gain.fill_(1)
         model.offset.zero_()
-        found = torch.cat([part for seen in self.logits(model).values() for part in seen])
+        raw = self.logits(model)
+        found = torch.cat([part for seen in raw.values() for part in seen])
         times = len(self.views) * self.draws
         strength = _STRENGTH * times  # an image that is shown several times is still one
         if self.targets.binary:
@@ -61,6 +63,8 @@ class HeldOut:
             model.offset.copy_(offset)
         else:
             model.gain.copy_(temperature_scaling(found, self.truth.repeat(times), strength=strength))
+        gain, offset = model.gain.cpu(), model.offset.cpu()
+        return {view: seen * gain + offset for view, seen in raw.items()}
 
     def report(self, logits: dict[str, Tensor]) -> dict[str, Any]:
         """For each view: NLL, calibration error (bins of equal mass) and AUROC per variable, or accuracy."""

@@ -4,9 +4,10 @@ known, as a convolutional network.
 
 import dataclasses
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -99,6 +100,23 @@ class ClassifierConfig:
         return strict(cls, values, where="classifier config")
 
 
+class _Weights(NamedTuple):
+    """The tensors of a network, and by what it shows that they were written to."""
+
+    tensors: list[Tensor]
+    marks: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, network: nn.Module) -> "_Weights":
+        tensors = [*network.parameters(), *network.buffers()]
+        # Torch counts what is written to a tensor, unless it was made in inference mode.
+        return cls(tensors, [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors])
+
+    def are(self, other: "_Weights") -> bool:
+        same = len(self.tensors) == len(other.tensors) and all(map(operator.is_, self.tensors, other.tensors))
+        return same and self.marks == other.marks
+
+
 class AVPCNN(nn.Module):
     """g(v | y). `forward` is for training; `log_posterior` is what it says of images, calibrated."""
 
@@ -123,6 +141,7 @@ class AVPCNN(nn.Module):
         self.plain = False  # whether to do without kernels where they are available
         self._ready: dict[torch.dtype, AVPCNN] = {}  # folded copies of this network, as it is now
         self._fused: FusedLite0 | None = None  # the same out of kernels
+        self._folded_from: _Weights | None = None  # what these were made of
         self.register_load_state_dict_post_hook(lambda module, _: module._forget())  # type: ignore[no-untyped-call]
 
     @property
@@ -136,6 +155,11 @@ class AVPCNN(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.gain.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What `log_posterior` computes in."""
+        return torch.float16 if self.precision != "exact" and self.device.type == "cuda" else torch.float32
 
     def normalise(self, x: Tensor) -> Tensor:
         """Images in [-1, 1] as the network sees them."""
@@ -192,9 +216,8 @@ class AVPCNN(nn.Module):
         if self._fuses(pixels.device):
             return self._kernels()(pixels.float(), known)
         y = observe_pixels(pixels.float(), known, self.normalise).y
-        half = self.precision != "exact" and y.device.type == "cuda"
         # Three times as fast as channel by channel, on CPUs too.
-        y = y.to(torch.float16 if half else torch.float32, memory_format=torch.channels_last)
+        y = y.to(self.dtype, memory_format=torch.channels_last)
         network = self._folded(y.dtype)
         with (
             torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False),
@@ -203,8 +226,9 @@ class AVPCNN(nn.Module):
             return network.forward(y).float()
 
     def _folded(self, dtype: torch.dtype) -> "AVPCNN":
+        self._forget_if_changed()
         if dtype not in self._ready:
-            self._ready = {}  # also what a copy of this network has taken along
+            self._ready = {}  # one at a time
             made = folded(self).to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
             self._ready[dtype] = made
         return self._ready[dtype]
@@ -215,10 +239,11 @@ class AVPCNN(nn.Module):
         return can and self.precision != "exact" and kernels.available(device)
 
     def _kernels(self) -> "FusedLite0":
+        self._forget_if_changed()
         if self._fused is None:
             from condvae.design.avp_cnn.fusing import FusedLite0
 
-            self._forget()
+            self._ready = {}
             network = folded(self)
             assert isinstance(network.trunk, Lite0)
             shift, one = self.normalise(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist()
@@ -226,7 +251,14 @@ class AVPCNN(nn.Module):
         return self._fused
 
     def _forget(self) -> None:
-        self._ready, self._fused = {}, None
+        self._ready, self._fused, self._folded_from = {}, None, None
+
+    def _forget_if_changed(self) -> None:
+        """Weights may have been written to since: by an optimiser, or by hand."""
+        now = _Weights.of(self)
+        if self._folded_from is None or not now.are(self._folded_from):
+            self._forget()
+            self._folded_from = now
 
     def train(self, mode: bool = True) -> "AVPCNN":
         """In training or not; what was folded before is forgotten."""

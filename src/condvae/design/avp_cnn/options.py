@@ -1,6 +1,7 @@
 """The options of training a classifier: plain data, documented here once for the library and `--help`."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -100,24 +101,26 @@ class ClassifierOptions:
             raise ValueError("no data was given: --data takes labelled images")
         if self.out.suffix != ".safetensors":
             raise ValueError(f"{self.out} should end in .safetensors")
-        for name in ("batch", "steps", "evaluate_every", "draws", "log_every", "enlarge"):
+        for name in ("batch", "steps", "evaluate_every", "draws", "log_every", "enlarge", "stages", "blocks"):
             check_whole(getattr(self, name), _option(name), least=1)
-        for name in ("seed", "split_seed", "warm_up"):
+        for name in ("seed", "split_seed", "warm_up", "head"):
             check_whole(getattr(self, name), _option(name))
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number such as 1e-3")
         if not 0 <= self.ema < 1:
             raise ValueError(f"--ema is {self.ema}, expected a share from 0 to below 1")
         for name in ("weight_decay", "shift", "rotation", "contrast", "brightness"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected 0 or more")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a number from 0")
         if not self.clip > 0:
             raise ValueError(f"--clip is {self.clip}, expected a positive number")
-        for name in ("scale", "blur"):
+        for name in ("scale", "blur", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a share from 0 to below 1")
         if self.trunk == "plain" and self.start == "imagenet":
             raise ValueError("--start imagenet is for --trunk lite0: the plain trunk has no weights to start from")
+        if self.weights is not None and not self.from_imagenet:
+            raise ValueError("--weights are where --trunk lite0 starts, unless at random: leave them out")
 
     @property
     def from_imagenet(self) -> bool:

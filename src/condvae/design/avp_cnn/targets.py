@@ -1,5 +1,6 @@
 """What a classifier learns to tell: the labels of a data set as variables with outcomes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from condvae.data import Dataset, ImageSet
-from condvae.design.patient import ANY_FINDING
+from condvae.design.classifier import bare
+from condvae.design.question import ANY_FINDING, NO_FINDING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,19 @@ class Targets:
         return (truth.sum(dim=0) + 1 / self.outcomes) / (len(truth) + 1)
 
 
+def _check_names(names: Sequence[str], count: int) -> None:
+    """Raise a ValueError unless these can be the names of so many findings, of which an image may have any or none."""
+    if len(names) != count:
+        raise ValueError(f"there are {count} labels of each image and {len(names)} names, expected as many")
+    seen = {bare(ANY_FINDING): ANY_FINDING, bare(NO_FINDING): NO_FINDING}
+    for name in names:
+        if bare(name) in seen:
+            other = seen[bare(name)]
+            means = "is what follows from the others" if other in (ANY_FINDING, NO_FINDING) else f"is {other!r} again"
+            raise ValueError(f"a finding is called {name!r}, which {means}: leave it out, or give it another name")
+        seen[bare(name)] = name
+
+
 def targets_of(dataset: Dataset) -> Targets:
     """Findings and, last, whether there is any; or the class of single-label data as one variable."""
     labels = dataset.train.labels
@@ -52,6 +67,7 @@ def targets_of(dataset: Dataset) -> Targets:
         )
     if labels.ndim == 2:
         names = dataset.label_names or tuple(f"finding {i}" for i in range(labels.shape[1]))
+        _check_names(names, labels.shape[1])
         return Targets(names=(*names, ANY_FINDING), outcomes=2, outcome_names=("no", "yes"), findings=True)
     sets = (dataset.train, dataset.validation, dataset.test)
     there = [one.labels[one.rows] for one in sets if one.labels is not None and len(one)]
@@ -59,5 +75,7 @@ def targets_of(dataset: Dataset) -> Targets:
     count = max(highest + 1, len(dataset.label_names or ()))
     if lowest < 0 or count < 2:
         raise ValueError(f"labels are from {lowest} to {highest}, expected classes from 0, two or more of them")
+    if highest >= max(sum(map(len, there)), len(dataset.label_names or ())):
+        raise ValueError(f"labels go up to {highest:,}, more than there are images: number the classes 0, 1, 2, ...")
     known = dataset.label_names if dataset.label_names and len(dataset.label_names) == count else None
     return Targets(names=("class",), outcomes=count, outcome_names=known, findings=False)

@@ -19,7 +19,7 @@ from condvae.data.delivery import deliver
 from condvae.data.images import Indices, Levels
 from condvae.data.order import Order
 from condvae.design.avp_cnn.augmentation import Augmentation
-from condvae.design.avp_cnn.classifier_file import save_classifier
+from condvae.design.avp_cnn.classifier_file import describe_classifier, save_classifier
 from condvae.design.avp_cnn.efficientnet import LITE0, Lite0
 from condvae.design.avp_cnn.held_out import HeldOut
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
@@ -41,8 +41,7 @@ _LAST_RATE = 0.02  # share of the learning rate at the end
 def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
     """Train, calibrate on held-out images, judge on these and on test images, write the file; returns its path."""
     options.check()
-    if options.out.is_dir():
-        raise ValueError(f"{options.out} is a folder: give the name of a file")
+    _check_out(options.out)
     registry.check_writable(options.out.parent)
     process = observe.parse(options.observe)
     if not isinstance(process, KnownPixels):
@@ -56,18 +55,22 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
         targets = targets_of(dataset)
         say(f"data: {dataset.summary()}")
         model = _fresh(_config(options, dataset, targets), options.seed)
+        model.plain = True  # the few times that it is judged here are not worth compiling kernels for
         model.start_at(targets.frequencies(dataset.train))
         if released is not None:
             assert isinstance(model.trunk, Lite0)
             model.trunk.start_from(released, image_channels=dataset.train.channels)
         model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if not len(dataset.validation):
+        if shared := dataset.seen_before(dataset.test):
+            say(f"{shared} of those on test images are on training images too, which flatters what is said of tests")
+        held_out = dataset.validation
+        if not len(held_out) or held_out.labels is None:
             say("no images are held out: the classifier is chosen and calibrated by training images")
-        held_out = dataset.validation if len(dataset.validation) else dataset.train
+            held_out = dataset.train
         learner = Learner(model, options, process, targets, flips=dataset.flips)
         best = _learn(learner, dataset, HeldOut(held_out, targets, process, seed=options.seed), say)
         judge = HeldOut(held_out, targets, process, seed=options.seed + 1, draws=options.draws)
-        judge.calibrate(model.eval())
+        calibrated = judge.calibrate(model.eval())
         record = {
             "task": "design train",
             "data": dataset.summary(),
@@ -75,15 +78,29 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
             "minutes": round((time.monotonic() - began) / 60, 2),
             "device": _device_name(world.device),
             "options": options.for_record(),
-            "validation": judge.report(judge.logits(model)),
+            "validation": judge.report(calibrated),
         }
         if len(dataset.test) and dataset.test.labels is not None:
             unseen = HeldOut(dataset.test, targets, process, seed=options.seed, draws=options.draws)
             record["test"] = unseen.report(unseen.logits(model))
         record["versions"] = {"condvae": condvae.__version__, "torch": torch.__version__}
-        save_classifier(model, options.out, process=process, record=record)
+        try:
+            save_classifier(model, options.out, process=process, record=record)
+        except OSError as error:
+            raise ValueError(f"{error}: make room, and train once more") from error
     say(f"wrote {options.out}, {options.out.stat().st_size / 2**20:.1f} MiB")
     return options.out
+
+
+def _check_out(out: Path) -> None:
+    """Raise a ValueError unless a file of that name can be written and takes nobody else's place."""
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: give the name of a file")
+    if out.exists():
+        try:
+            describe_classifier(out)
+        except ValueError as error:
+            raise ValueError(f"{out} is there already, and is no classifier: give another --out") from error
 
 
 class Learner:
@@ -158,7 +175,7 @@ def _learn(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> d
     say(f"training {count:,} weights on {learner.device.type}")
     best: tuple[float, int, dict[str, Tensor]] | None = None
     losses: list[Tensor] = []
-    with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=True):
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=False, allow_tf32=True):
         for number, levels in enumerate(_batches(dataset, options, learner.device)):
             losses.append(learner.step(number, levels))
             done = number + 1

@@ -1,6 +1,7 @@
 """What is to be compared: the settings, and the policies by their names."""
 # No torch here: the command line reads its defaults from this file.
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
@@ -22,6 +23,11 @@ FULL = "full"
 POLICIES = (OURS, "epe-ipa", "eig-nearest", "random", "uncond", "uncond-1000", "non-greedy", FULL)
 IPA, NEAREST = "ipa", "nearest"
 """Completers that are there without being given: the model, and the nearest training images."""
+
+_MANY = 100
+"""Training images of one draw, from which on another draw would change little."""
+
+_MOST_RESAMPLES = 100_000
 
 Kind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
 
@@ -61,8 +67,8 @@ class Settings:
     images: int | None = None
     """Test images, evenly over all; all if None."""
     repeats: int = 20
-    """Times that policies which hang on a few draws for everybody (random, uncond, non-greedy) are tried, with other
-    draws; their AUROCs are averaged."""
+    """Times that policies which hang on a few draws for everybody (random, non-greedy, uncond by fewer than 100 images)
+    are tried, with other draws; their AUROCs are averaged."""
     seed: int = 0
     resamples: int = 1000
     """Of the patients, for intervals."""
@@ -78,6 +84,10 @@ class Settings:
             ("the number of resamples", self.resamples, 1),
         ):
             check_whole(value, name, least=least)
+        if self.resamples > _MOST_RESAMPLES:
+            raise ValueError(
+                f"{self.resamples:,} resamples are too many for any memory: give at most {_MOST_RESAMPLES:,}"
+            )
         if self.images is not None:
             check_whole(self.images, "the number of images", least=1)
         if not 0 < self.side <= 1:
@@ -96,7 +106,7 @@ class Settings:
         head, dash, tail = policy.partition("-")
         if head in ("eig", "epe") and tail:
             return Way(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
-        if head == "uncond" and ((tail.isdecimal() and int(tail) > 0) or not dash):
+        if head == "uncond" and (re.fullmatch("[1-9][0-9]{,5}", tail) or not dash):
             return Way(policy, "uncond", n=int(tail) if dash else self.n)
         if policy == "non-greedy":
             return Way(policy, "non-greedy", n=self.n)
@@ -110,7 +120,8 @@ class Settings:
 
     def tries(self, way: Way) -> int:
         """How often a policy is tried."""
-        return self.repeats if way.kind in ("random", "non-greedy") or way.name == "uncond" else 1
+        few = way.kind == "uncond" and way.n < _MANY
+        return self.repeats if few or way.kind in ("random", "non-greedy") else 1
 
 
 class Block(NamedTuple):

@@ -1,6 +1,6 @@
 """From finished scans to the report: numbers of all policies, the files, and how their folder is told from others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +8,16 @@ import numpy as np
 import torch
 
 import condvae
-from condvae.data import Dataset
+from condvae.baselines import Completer
+from condvae.completers import ModelCompleter
 from condvae.design.experiment import figures, tables
-from condvae.design.experiment.runs import Job, Laboratory
+from condvae.design.experiment.plan import IPA
+from condvae.design.experiment.scans import Job, Laboratory
 from condvae.design.experiment.summary import summarise
 from condvae.design.experiment.tasks import Task
 from condvae.ranking import bootstrap
 from condvae.registry import Say
-from condvae.reporting import as_json
+from condvae.reporting import DrawingError, as_json, draw_again
 from condvae.workshare import check_folder, clear_away, make_folder, read_json, write_text
 
 FORMAT = "condvae design experiment"
@@ -38,18 +40,20 @@ def claim(folder: Path) -> None:
     make_folder(folder)
 
 
-def assemble(jobs: Sequence[Job], tasks: Sequence[Task], lab: Laboratory, *, data_name: str) -> dict[str, Any]:
-    """All numbers, and what they were measured on."""
-    settings, test = lab.settings, lab.data.test.subset(lab.rows)
+def assemble(
+    jobs: Sequence[Job], tasks: Sequence[Task], lab: Laboratory, names: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """All numbers, and what they were measured on. names: of the data, the model and the classifier."""
+    settings, test = lab.settings, lab.test
     groups = np.arange(len(test)) if test.members is None else test.members
     counts = bootstrap(groups, settings.resamples, seed=settings.seed)
     results = [(job, job.result()) for job in jobs]
     return {
         "format": FORMAT,
-        "data": data_name,
+        "data": names["data"],
         "images": len(test),
-        "patients": len(np.unique(groups)),
-        "patients_also_in_training": _in_both(lab.data),
+        "patients": None if test.members is None else len(np.unique(groups)),
+        "patients_also_in_training": lab.data.seen_before(test),
         "settings": {
             "steps": settings.steps,
             "n": settings.n,
@@ -61,10 +65,28 @@ def assemble(jobs: Sequence[Job], tasks: Sequence[Task], lab: Laboratory, *, dat
             "seed": settings.seed,
             "resamples": settings.resamples,
         },
+        "model": _model(lab.completers.get(IPA), names["model"]),
+        "classifier": {
+            "name": names["classifier"],
+            "precision": str(getattr(lab.classifier, "dtype", "its own")).removeprefix("torch."),
+        },
         "made_of": {**lab.identity, **lab.completer_identities},
         "versions": {"condvae": condvae.__version__, "torch": torch.__version__, "numpy": np.__version__},
         "device": torch.cuda.get_device_name(lab.device) if lab.device.type == "cuda" else lab.device.type,
         **summarise(results, tasks, counts, steps=settings.steps, locations=len(lab.candidates)),
+    }
+
+
+def _model(completer: Completer | None, name: str | None) -> dict[str, Any] | None:
+    """How the model completed; None if it was not asked to."""
+    if not isinstance(completer, ModelCompleter):
+        return None
+    heat = list(completer.temperature)
+    return {
+        "name": name,
+        "temperature": heat[0] if len(set(heat)) == 1 else heat,
+        "pixels": completer.pixels,
+        "precision": completer.sampler.precision,
     }
 
 
@@ -76,34 +98,15 @@ def write(result: dict[str, Any], out: Path, say: Say) -> None:
     write_text(out / "results.json", as_json(result))
     try:
         written = figures.draw(result, out)
-    except ValueError as error:
+    except DrawingError as error:
         written = []
         say(str(error))
     say(f"wrote {', '.join(str(out / name) for name in ('results.json', 'results.csv', 'results.md'))}")
     if written:
         say(f"wrote {', '.join(map(str, written))}")
-    if shared := result["patients_also_in_training"]:
-        say(f"{shared} of the {result['patients']} patients are in training images too, which flatters every number")
 
 
 def redraw(folder: Path) -> list[Path]:
     """Draw the figures again from the numbers in a folder."""
     result = read_json(folder / "results.json", format=FORMAT)
-    if result is None:
-        raise ValueError(
-            f"{folder} holds no results.json of an experiment: give the --out of condvae design experiment"
-        )
-    try:
-        return figures.draw(result, folder)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"{folder / 'results.json'} has been altered ({type(error).__name__}: {error}): call condvae design "
-            "experiment with the options of before, which writes it again from the scans"
-        ) from error
-
-
-def _in_both(data: Dataset) -> int | None:
-    """Patients who are in training images and in test images; None where nobody said who is on them."""
-    if data.test.members is None or data.train.members is None:
-        return None
-    return len(np.intersect1d(data.test.members, data.train.members))
+    return draw_again(result, folder, figures.draw, what="an experiment", command="condvae design experiment")

@@ -4,30 +4,31 @@ processes as it takes.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
 from condvae.baselines import Completer, NearestTrainingImages
+from condvae.checks import check_whole
 from condvae.completers import ModelCompleter
 from condvae.data import Dataset
 from condvae.design.classifier import Classifier
 from condvae.design.experiment import report
 from condvae.design.experiment.plan import IPA, NEAREST, Settings
-from condvae.design.experiment.runs import BLOCK, Laboratory
+from condvae.design.experiment.scans import BLOCK, Laboratory
 from condvae.design.experiment.tasks import tasks_of
 from condvae.design.scanning import full_image
+from condvae.design.sources import check_completes
 from condvae.partial import ConditionalVAE
 from condvae.registry import Say, silent
 from condvae.sample import Pixels
-from condvae.sampler import Sampler
-from condvae.temperature import TemperatureLike, per_group
+from condvae.temperature import TemperatureLike
 from condvae.train.world import World
 from condvae.workshare import Shard, work
 
 _PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
-"""Of the completions that a model computes together."""
+"""Of the completions that a model computes together, those of an image always."""
 
 
 def experiment(
@@ -41,6 +42,8 @@ def experiment(
     temperature: TemperatureLike = 1.0,
     pixels: Pixels = "mean",
     data_name: str = "",
+    model_name: str | None = None,
+    classifier_name: str | None = None,
     block: int | None = None,
     world: World | None = None,
     shard: Shard | None = None,
@@ -49,19 +52,24 @@ def experiment(
     """Scan the test images by every policy and report how well g does; the report is also written to `out`.
 
     model: completes for the policies eig-ipa and epe-ipa, at that temperature. completers: {NAME: completer} for
-    policies called eig-NAME and epe-NAME. block: images that are scanned together.
+    policies called eig-NAME and epe-NAME. block: images that are scanned together. data_name, model_name,
+    classifier_name: as the report calls them.
 
     What is there already is not done again: a killed call goes on, and a policy or a task can be added later. None
     where the report is not this process's to write: of shards, and of ranks that do not lead.
     """
     settings = settings or Settings()
+    if block is not None:
+        check_whole(block, "the number of images that are scanned together", least=1)
     world = world or World(0, 1, _device(model, classifier))
     say = say if world.leads else silent
     _check_data(data, classifier, world.device)
     made = _completers(model, data, settings, dict(completers or {}), temperature, pixels, say)
     lab = Laboratory(classifier, data, settings, made, world.device)
-    tasks = tasks_of(settings.tasks, classifier, data.test.subset(lab.rows), data.label_names)
+    tasks = tasks_of(settings.tasks, classifier, lab.test, data.label_names)
+    _check_steps(lab)
     report.claim(out)
+    _tell(data, lab, say)
     size = block or BLOCK.get(world.device.type, BLOCK["cpu"])
     jobs = list(lab.jobs([task.variable for task in tasks], out, size))
     for task in tasks:
@@ -73,7 +81,8 @@ def experiment(
         say(f"shard {shard.number} of {shard.of} is through: a call without --shard, after all of them, reports")
     if shard is not None or not world.leads:
         return None
-    result = report.assemble(jobs, tasks, lab, data_name=data_name or data.kind)
+    names = {"data": data_name or data.kind, "model": model_name, "classifier": classifier_name}
+    result = report.assemble(jobs, tasks, lab, names)
     report.write(result, out, say)
     return result
 
@@ -112,19 +121,21 @@ def _completers(
 def _model_completer(
     model: ConditionalVAE, data: Dataset, n: int, temperature: TemperatureLike, pixels: Pixels, say: Say
 ) -> ModelCompleter:
-    config, device = model.artifact.config, model.artifact.decoder.gain.device
-    if model.partial_config.channels != config.channels + 1:
-        raise ValueError("the model was not trained to complete images, which is what is asked of it here")
+    config = model.artifact.config
+    check_completes(model)
     if (config.image_size, config.channels) != (data.test.size, data.test.channels):
         raise ValueError(
             f"the data has images of {data.test.size} x {data.test.size} x {data.test.channels}, the model makes "
             f"{config.image_size} x {config.image_size} x {config.channels}: give data of its kind"
         )
-    # On a CPU "auto" would take whichever precision is faster at the moment: no two runs need agree.
-    precision: Literal["auto", "fp32"] = "auto" if device.type == "cuda" else "fp32"
-    beside = max(1, _PIXELS_AT_ONCE.get(device.type, 2**15) // (n * config.image_size**2))
-    sampler = Sampler(model, precision=precision, chunk=n * beside, say=say)
-    return ModelCompleter(name=IPA, sampler=sampler, temperature=per_group(temperature, config), pixels=pixels)
+    chunk = sampler_chunk(model, n)
+    return ModelCompleter.of(model, name=IPA, temperature=temperature, pixels=pixels, chunk=chunk, say=say)
+
+
+def sampler_chunk(model: ConditionalVAE, n: int) -> int:
+    """Completions that a model computes together where each image has n."""
+    device, size = model.artifact.decoder.gain.device, model.artifact.config.image_size
+    return n * max(1, _PIXELS_AT_ONCE.get(device.type, _PIXELS_AT_ONCE["cpu"]) // (n * size**2))
 
 
 def _check_data(data: Dataset, classifier: Classifier, device: torch.device) -> None:
@@ -135,9 +146,30 @@ def _check_data(data: Dataset, classifier: Classifier, device: torch.device) -> 
         raise ValueError("there are no training images, by which the first scan is chosen: give data that has some")
     # An image that the classifier does not take is refused here and not minutes later.
     images = data.test.take(np.zeros(1, dtype=np.int64)).images.to(device)
-    said, expected = full_image(images, classifier), (1, len(classifier.names), classifier.outcomes)
-    if said.shape != expected:
-        raise ValueError(f"the classifier gave {list(said.shape)} for one image, expected {list(expected)}")
+    full_image(images, classifier)
+
+
+def _check_steps(lab: Laboratory) -> None:
+    """Raise a ValueError if a scan could find nothing new to show, which would come out minutes later."""
+    most, side, steps = lab.candidates.scans_for_all, lab.candidates.side, lab.settings.steps
+    if steps > most and any(lab.settings.way(policy).kind != "full" for policy in lab.settings.policies):
+        raise ValueError(
+            f"{steps} scans were asked for, but {most} of {side} x {side} pixels can show all there is, and nothing is "
+            f"left to scan: give at most {most} --steps, or a smaller --side"
+        )
+
+
+def _tell(data: Dataset, lab: Laboratory, say: Say) -> None:
+    """What one should know before hours of work."""
+    say(f"data: {data.summary()}")
+    if lab.test.members is None:
+        say("the data does not say whose images they are: intervals are over images, as if no two were of one patient")
+    elif shared := data.seen_before(lab.test):
+        count = len(np.unique(lab.test.members))
+        say(f"{shared} of the {count} patients are in training images too, which flatters every number")
+    ways = [lab.settings.way(policy) for policy in lab.settings.policies]
+    if any(way.n == 1 and way.estimator == "eig" and way.kind in ("completions", "uncond") for way in ways):
+        say("by one image no location tells more than another, so policies by eig choose at random: give -n 2 or more")
 
 
 def _device(model: ConditionalVAE | None, classifier: Classifier) -> torch.device:

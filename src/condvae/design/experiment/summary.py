@@ -5,6 +5,7 @@ differences between policies have intervals of their own, which know that the pa
 """
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from condvae.design.avp_cnn.calibration import expected_calibration_error
 from condvae.design.experiment.plan import OURS, PAPER_TASKS
-from condvae.design.experiment.runs import Job, Scanned
+from condvae.design.experiment.scans import Job, Scanned
 from condvae.design.experiment.tasks import Task
 from condvae.ranking import Counts, auroc, interval, resampled_auroc, resampled_mean
 
@@ -27,6 +28,8 @@ Key: TypeAlias = tuple[str, str, str]
 
 METRICS = ("auroc", "nll")
 _BINS = 15
+_THREADS = 4
+"""At most: each needs memory for its resamples, and more gain little."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,7 +116,7 @@ def _measured(results: Results, tasks: Sequence[Task], counts: Counts, steps: in
                 own = asked is judged
                 if job.variable in (None, asked.variable) and (own or job.way.kind == "completions"):
                     todo.append(((job.way.name, asked.name, judged.name), judged, scanned))
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         return dict(pool.map(one, todo))
 
 
@@ -122,7 +125,9 @@ def _auroc(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -
     if task.trouble:
         columns = len(columns_of(steps))
         return Scores(values=np.full(columns, np.nan), resamples=np.full((len(counts), columns), np.nan))
-    logits = log_p[..., 1] - log_p[..., 0]  # ranks as the probability does, and has no ties near 1
+    # They rank as the probability does, and have no ties near 1. What is said of two images that look the same may
+    # differ in the last digits, by where they stand in a batch: that ranks nobody.
+    logits = (log_p[..., 1] - log_p[..., 0]).round(4)
     _, tries, scans = logits.shape
     values = np.zeros(scans)
     resamples = np.zeros((len(counts), scans))

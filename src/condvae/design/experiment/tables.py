@@ -59,15 +59,18 @@ def as_markdown(result: Mapping[str, Any]) -> str:
     lines = [
         "# Where to scan next",
         "",
-        f"{result['images']:,} test images of {result['patients']:,} patients of {result['data']}; positives: "
+        f"{result['images']:,} test images of {_patients(result)}{result['data']}; positives: "
         f"{positives}. Scans show {settings['side_pixels']} x {settings['side_pixels']} of {settings['size_pixels']} x "
         f"{settings['size_pixels']} pixels, at {settings['points']} x {settings['points']} locations; the first is "
         f"chosen by {settings['first_n']:,} training images, later ones by {settings['n']} imagined images each. In "
-        f"brackets: 95 % intervals over {settings['resamples']:,} resamples of the patients. {_tries(result)} Seed "
-        f"{settings['seed']}; condvae {versions['condvae']}, torch {versions['torch']}, {result['device']}.",
+        f"brackets: 95 % intervals over {settings['resamples']:,} resamples of {_resampled(result)}. "
+        f"{_tries(result)} Seed {settings['seed']}; condvae {versions['condvae']}, torch "
+        f"{versions['torch']}, {result['device']}.",
         "",
     ]
     notes = [found["trouble"] for found in result["tasks"].values() if found["trouble"]]
+    if shared := result["patients_also_in_training"]:
+        notes.append(f"{shared:,} of the patients are in training images too, which flatters every number")
     lines += [line for note in notes for line in (f"{note}.", "")]
     for title, members in result["sets"].items():
         lines += _by_policy(result, "auroc", title, f"mean of {', '.join(members)}")
@@ -80,6 +83,16 @@ def as_markdown(result: Mapping[str, Any]) -> str:
     lines += _cross_tasks(result)
     lines += _calibration(result)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _patients(result: Mapping[str, Any]) -> str:
+    return "" if result["patients"] is None else f"{result['patients']:,} patients of "
+
+
+def _resampled(result: Mapping[str, Any]) -> str:
+    if result["patients"] is not None:
+        return "the patients"
+    return "the images, each by itself, as the data does not say which are of one patient"
 
 
 def _tries(result: Mapping[str, Any]) -> str:

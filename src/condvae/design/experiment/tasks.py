@@ -10,7 +10,7 @@ from torch import Tensor
 from condvae.checks import first_few
 from condvae.data import ImageSet
 from condvae.design.classifier import Classifier, bare
-from condvae.design.patient import ANY_FINDING, NO_FINDING, Question
+from condvae.design.question import ANY_FINDING, NO_FINDING, Question
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,8 +47,11 @@ def tasks_of(
     labels = images.labels
     if labels is None:
         raise ValueError("the images have no labels, which tell who has a finding: give data with labels")
-    if labels.ndim != 2 or label_names is None or len(label_names) != labels.shape[1]:
+    if labels.ndim != 2:
         raise ValueError("the images have one class each, expected named findings, of which any may hold together")
+    if label_names is None or len(label_names) != labels.shape[1]:
+        count = "no names" if label_names is None else f"{len(label_names)} names"
+        raise ValueError(f"the {labels.shape[1]} labels of each image have {count}, expected named findings: name them")
     if classifier.outcomes != 2:
         raise ValueError(
             f"the classifier tells {classifier.outcomes} outcomes apart, expected 2: whether a finding is there or not"
@@ -75,7 +78,7 @@ def _labels(name: str, holds: NDArray[np.bool_], label_names: Sequence[str]) -> 
     plain = [bare(label) for label in label_names]
     if bare(name) in plain:
         return np.asarray(holds[:, plain.index(bare(name))])
-    something = holds.any(axis=1)
+    something = holds[:, [label != bare(NO_FINDING) for label in plain]].any(axis=1)
     if bare(name) == bare(ANY_FINDING):
         return np.asarray(something)
     if bare(name) == bare(NO_FINDING):

@@ -36,6 +36,8 @@ from condvae.workshare import Chore, Numbers, Shelf, Weighted, digest_of, digest
 PART = "condvae design scans"
 BLOCK = {"cuda": 128, "cpu": 8}
 """Images that are scanned together, which bounds what a kill can cost. Results do not depend on it but for rounding."""
+_LONGEST = 50
+"""Letters of a policy and a variable in the name of a folder."""
 _PIXELS_TOGETHER = 2**24
 """Of those that are scanned together where the work is in the plan for all and not in the images: one process then has
 the plan, and others need not make it as well."""
@@ -84,6 +86,7 @@ class Laboratory:
         self.classifier, self.data, self.settings, self.completers = classifier, data, settings, completers
         self.device = device
         self.rows: NDArray[np.int64] = spread(len(data.test), settings.images or len(data.test))
+        self.test = data.test.subset(self.rows)
         side = max(1, round(settings.side * data.test.size))
         self.candidates = Candidates.grid(data.test.size, side=side, points=settings.points).to(device)
         self._looks = FirstLooks()
@@ -96,7 +99,7 @@ class Laboratory:
             for variable in dict.fromkeys(variables) if way.asks else (None,):
                 name = way.name if variable is None else f"{way.name}, {self.classifier.names[variable].lower()}"
                 mark = fingerprint(self._made_of(way, variable))
-                shelf = Shelf(out / "runs" / f"{slug_of(name)}-{mark}", kind=PART)
+                shelf = Shelf(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{mark}", kind=PART)
                 parts = blocks(len(self.rows), block if way.kind == "completions" else together)
                 yield Job(way=way, variable=variable, what=name, blocks=tuple(parts), shelf=shelf)
 
