@@ -68,7 +68,7 @@ def main(options: Options) -> None:
             minutes[subject.name] = position.elapsed / 60
         record = weights.describe(file).record
         subjects.append(subject_of(model.to(world.device), "finished", record=record))
-        minutes["finished"] = float(record["minutes"])
+        minutes["finished"] = max(*minutes.values(), float(record["minutes"]))  # a record rounds to hundredths
         methods: list[Method] = [m for subject in subjects for m in methods_of(subject, ["1"], ["mean"], k=options.k)]
         result = evaluate(
             methods,
