@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from condvae.registry import Say
+from condvae.workshare import write_text
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -61,6 +64,29 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
             temporary.unlink(missing_ok=True)
         written.append(folder / name)
     return written
+
+
+def write_report(
+    result: dict[str, Any],
+    out: Path,
+    *,
+    csv: str,
+    markdown: str,
+    draw: Callable[[dict[str, Any], Path], list[Path]],
+    say: Say,
+) -> None:
+    """The report's files; results.json last of the tables, as it is what others are told by."""
+    write_text(out / "results.csv", csv)
+    write_text(out / "results.md", markdown)
+    write_text(out / "results.json", as_json(result))
+    try:
+        written = draw(result, out)
+    except DrawingError as error:
+        written = []
+        say(str(error))
+    say(f"wrote {', '.join(str(out / name) for name in ('results.json', 'results.csv', 'results.md'))}")
+    if written:
+        say(f"wrote {', '.join(map(str, written))}")
 
 
 def draw_again(

@@ -49,6 +49,15 @@ class Shard(NamedTuple):
             raise ValueError(f"the shard {text!r} cannot be read, expected I/N with I from 1 to N, such as 2/8")
         return cls(int(number), int(of))
 
+    @classmethod
+    def of_text(cls, text: str | None, *, ranks: int) -> "Shard | None":
+        """The shard of a command line, if one was given; ranks that torchrun has started have theirs already."""
+        if text is None:
+            return None
+        if ranks > 1:
+            raise ValueError("--shard is for processes that torchrun has not started: leave out one of the two")
+        return cls.parse(text)
+
 
 class Shelf:
     """A folder of results that depend on the same things, each under the name of its unit of work."""
@@ -221,6 +230,12 @@ def check_folder(
             raise ValueError(f"{folder / name} is not from {what}: give another --out")
         if name in folders and not (folder / name).is_dir():
             raise ValueError(f"{folder / name} is a file, where a folder should be: give another --out")
+
+
+def check_apart(data: str, out: Path) -> None:
+    """Raise a ValueError where pictures among the images would be taken for some of them by the next call."""
+    if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
+        raise ValueError(f"{out} is inside {data}, where it would become part of the data: give another folder")
 
 
 def make_folder(folder: Path) -> None:

@@ -1,15 +1,12 @@
 """Killed and taken up again, shared out, cut otherwise, added to: the same numbers, and never a mixture of two."""
 
 import json
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evaluation_runs import SMALL, deep_only, numbers, small_networks
-from training import command, environment
+from training import kill_and_repeat, run
 
 from condvae.data import Dataset
 from condvae.evaluation import Blocks, Networks, Settings, Shard, Subject, baselines, evaluate, methods_of, problems
@@ -20,36 +17,14 @@ SCRIPT = Path(__file__).parents[1] / "evaluation_runs.py"
 
 def test_killed_and_taken_up_again(tmp_path: Path, whole: dict[str, Any]) -> None:
     out = tmp_path / "killed"
-    process = subprocess.Popen(
-        command(out, script=SCRIPT), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
-    until = time.monotonic() + 120
-    while len(list(out.rglob("*.safetensors"))) < 20:
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (out / "results.json").exists()
-    done = subprocess.run(
-        command(out, script=SCRIPT), env=environment(), capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "units of work are done already" in done.stdout
+    kill_and_repeat(SCRIPT, out, parts=20)
     assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
     assert len(list((out / "parts").iterdir())) == 1  # what the kill has left half-written is gone too
 
 
 def test_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
     out = tmp_path / "ranks"
-    done = subprocess.run(
-        command(out, script=SCRIPT, ranks=2),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run(out, script=SCRIPT, ranks=2)
     assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
 
 

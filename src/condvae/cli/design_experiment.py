@@ -79,22 +79,18 @@ class DesignExperiment:
             return
         if self.data is None:
             raise ValueError("no data was given: --data takes images with findings, training and test images")
-        if Path(self.data).is_dir() and Path(self.data).resolve() in (self.out.resolve(), *self.out.resolve().parents):
-            raise ValueError(
-                f"{self.out} is inside {self.data}, where it would become part of the data: give another folder"
-            )
         from condvae import weights
         from condvae.data import open_data
         from condvae.design.avp_cnn.classifier_file import load_classifier
         from condvae.design.experiment import Shard, experiment
         from condvae.design.sources import check_pair
         from condvae.train.world import join
+        from condvae.workshare import check_apart
 
         settings = self._settings()
-        shard = None if self.shard is None else Shard.parse(self.shard)
+        check_apart(self.data, self.out)
         with join(self.device) as world:
-            if shard is not None and world.size > 1:
-                raise ValueError("--shard is for processes that torchrun has not started: leave out one of the two")
+            shard = Shard.of_text(self.shard, ranks=world.size)
             classifier = load_classifier(self.classifier, precision=self.precision).to(world.device)
             wanted = self.model != "none" and any(settings.way(name).completer == IPA for name in settings.policies)
             model = weights.load_conditional(weights.locate(self.model)) if wanted else None

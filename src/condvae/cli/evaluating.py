@@ -78,19 +78,18 @@ class Evaluate:
         from condvae.data import open_data
         from condvae.evaluation import Problems, Shard, evaluate, write_inputs
         from condvae.train.world import join
+        from condvae.workshare import check_apart
 
         settings = self._settings()
-        shard = None if self.shard is None else Shard.parse(self.shard)
         folders = [_named(text) for text in self.completions]
-        _check_apart(self.data, self.out if self.inputs_to is None else self.inputs_to)
+        check_apart(self.data, self.out if self.inputs_to is None else self.inputs_to)
         if self.inputs_to is not None:
             data = open_data(self.data, size=self.size)
             write_inputs(Problems.choose(data, settings), self.inputs_to, k=settings.k)
             print(f"wrote {self.inputs_to}, where README.txt says what to do")
             return
         with join(self.device) as world:
-            if shard is not None and world.size > 1:
-                raise ValueError("--shard is for processes that torchrun has not started: leave out one of the two")
+            shard = Shard.of_text(self.shard, ranks=world.size)
             networks = self._networks(settings, world.device)
             data = open_data(self.data, size=self.size)
             problems = Problems.choose(data, settings)
@@ -160,12 +159,6 @@ class Evaluate:
         methods = [CompletionFolder.open(name, folder, problems, k=self.k, deep=deep) for name, folder in folders]
         ours = [m for model in models for m in methods_of(model, self.temperature, self.pixels, k=self.k, say=print)]
         return [*ours, *methods, *baselines(self.against, data)]
-
-
-def _check_apart(data: str, out: Path) -> None:
-    """Pictures among the images would be taken for some of them by the next call."""
-    if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
-        raise ValueError(f"{out} is inside {data}, where it would become part of the data: give another folder")
 
 
 def _named(text: str) -> tuple[str, Path]:

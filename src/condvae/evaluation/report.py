@@ -16,8 +16,7 @@ from condvae.evaluation.parts import FORMAT, Finals, clear_away
 from condvae.evaluation.plan import COLUMNS, Kind
 from condvae.metrics import HOLE_BINS
 from condvae.registry import Say
-from condvae.reporting import as_json
-from condvae.workshare import write_text
+from condvae.reporting import write_report
 
 _OF_METHODS: tuple[Kind, ...] = ("deep", "wide")
 _OF_MODELS: tuple[Kind, ...] = ("elbo", "bounds")
@@ -175,19 +174,11 @@ def _device(device: torch.device) -> str:
 
 
 def write(result: dict[str, Any], out: Path, say: Say) -> None:
-    """The report's files; results.json last of the tables, as it is what others are told by."""
+    """The report's files, and what is to be said of its numbers."""
     clear_away(out)
-    write_text(out / "results.csv", tables.as_csv(result))
-    write_text(out / "results.md", tables.as_markdown(result))
-    write_text(out / "results.json", as_json(result))
-    try:
-        written = figures.draw(result, out)
-    except ValueError as error:
-        written = []
-        say(str(error))
-    say(f"wrote {', '.join(str(out / name) for name in ('results.json', 'results.csv', 'results.md'))}")
-    if written:
-        say(f"wrote {', '.join(map(str, written))}")
+    write_report(
+        result, out, csv=tables.as_csv(result), markdown=tables.as_markdown(result), draw=figures.draw, say=say
+    )
     if few := tables.too_few_for_ids(result):
         say(f"P-IDS and U-IDS are {few}")
     for name, found in {**result["models"], **result["methods"]}.items():

@@ -1,15 +1,12 @@
 """Killed and taken up again, shared out, cut otherwise: the same numbers."""
 
 import json
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from experiment_runs import numbers, small_experiment
-from training import command, environment
+from training import kill_and_repeat, run
 
 from condvae.workshare import Shard
 
@@ -27,35 +24,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_killed_and_taken_up_again(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
     out = tmp_path / "killed"
-    process = subprocess.Popen(
-        command(out, script=SCRIPT), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
-    until = time.monotonic() + 120
-    while len(list(out.rglob("*.safetensors"))) < 10:
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (out / "results.json").exists()
-    done = subprocess.run(
-        command(out, script=SCRIPT), env=environment(), capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "units of work are done already" in done.stdout
+    kill_and_repeat(SCRIPT, out, parts=10)
     assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
     assert contents(out) == contents(folder)
 
 
 def test_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
-    done = subprocess.run(
-        command(tmp_path / "out", script=SCRIPT, ranks=2),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run(tmp_path / "out", script=SCRIPT, ranks=2)
     assert numbers(json.loads((tmp_path / "out" / "results.json").read_text())) == numbers(whole)
 
 

@@ -17,8 +17,8 @@ from condvae.design.experiment.summary import summarise
 from condvae.design.experiment.tasks import Task
 from condvae.ranking import bootstrap
 from condvae.registry import Say
-from condvae.reporting import DrawingError, as_json, draw_again
-from condvae.workshare import check_folder, clear_away, make_folder, read_json, write_text
+from condvae.reporting import draw_again, write_report
+from condvae.workshare import check_folder, clear_away, make_folder, read_json
 
 FORMAT = "condvae design experiment"
 REPORT = ("results.json", "results.csv", "results.md", *figures.NAMES)
@@ -91,19 +91,11 @@ def _model(completer: Completer | None, name: str | None) -> dict[str, Any] | No
 
 
 def write(result: dict[str, Any], out: Path, say: Say) -> None:
-    """The report's files; results.json last of the tables, as it is what others are told by."""
+    """The report's files, and nothing of killed processes beside them."""
     clear_away((out, *out.glob("runs/*")))
-    write_text(out / "results.csv", tables.as_csv(result))
-    write_text(out / "results.md", tables.as_markdown(result))
-    write_text(out / "results.json", as_json(result))
-    try:
-        written = figures.draw(result, out)
-    except DrawingError as error:
-        written = []
-        say(str(error))
-    say(f"wrote {', '.join(str(out / name) for name in ('results.json', 'results.csv', 'results.md'))}")
-    if written:
-        say(f"wrote {', '.join(map(str, written))}")
+    write_report(
+        result, out, csv=tables.as_csv(result), markdown=tables.as_markdown(result), draw=figures.draw, say=say
+    )
 
 
 def redraw(folder: Path) -> list[Path]:
