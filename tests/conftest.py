@@ -1,10 +1,12 @@
 """Shared by all tests: one thread, hypothesis runs that repeat, kernels interpreted where there is no GPU."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+from packages import only_index
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when a kernel's module is imported
@@ -35,3 +37,25 @@ def roomy_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
         return choose_window(rows, columns, 128), 256
 
     monkeypatch.setattr("condvae.kernels.depthwise.choose_depthwise", roomy_window)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for packages, in which pip finds them and nowhere else."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    only_index(folder, monkeypatch)
+    return folder
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For tests of reports that look at figures."""
+
+
+@pytest.fixture
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of reports need no figures, which take longer than most of what they show."""
+    if "drawn" not in request.fixturenames:
+        for report in ("condvae.evaluation", "condvae.design.experiment"):
+            monkeypatch.setattr(f"{report}.figures.draw", lambda result, out: [])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from packages import needs_pip, only_index, part, wheel
+from packages import needs_pip, part, wheel
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -34,14 +34,6 @@ def small(index: Path, name: str = "small", seed: int = 0) -> Network:
         build=lambda parts: torch.load(io.BytesIO(parts["whole"]), weights_only=True),
         sha256=networks.digest(weights(seed)),
     )
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    only_index(folder, monkeypatch)
-    return folder
 
 
 @pytest.fixture

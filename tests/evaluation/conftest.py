@@ -7,7 +7,7 @@ import pytest
 from evaluation_runs import FACES, small_evaluation, small_subject
 
 from condvae.data import Dataset, open_data
-from condvae.evaluation import Subject, figures
+from condvae.evaluation import Subject
 from condvae.registry import silent
 
 
@@ -33,13 +33,6 @@ def whole(folder: Path, data: Dataset, subject: Subject) -> dict[str, Any]:
     return result
 
 
-@pytest.fixture
-def drawn() -> None:
-    """For tests that look at figures."""
-
-
 @pytest.fixture(autouse=True)
-def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests need none, and they take longer than most evaluations here."""
-    if "drawn" not in request.fixturenames:
-        monkeypatch.setattr(figures, "draw", lambda result, out: [])
+def quick(undrawn: None) -> None:
+    """No figures where nobody asks for them."""

@@ -79,14 +79,6 @@ def packed(network: Network, index: Path, package: str, parts: Mapping[str, byte
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    only_index(folder, monkeypatch)
-    return folder
-
-
-@pytest.fixture
 def lpips(index: Path) -> list[Network]:
     """LPIPS with random weights on both trunks."""
     trunks: dict[Trunk, Network] = {"alex": LPIPS_ALEX, "vgg": LPIPS_VGG}

@@ -23,13 +23,6 @@ def whole(folder: Path) -> dict[str, Any]:
     return result
 
 
-@pytest.fixture
-def drawn() -> None:
-    """For tests that look at figures."""
-
-
 @pytest.fixture(autouse=True)
-def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests need none, and they take longer than most experiments here."""
-    if "drawn" not in request.fixturenames:
-        monkeypatch.setattr(figures, "draw", lambda result, out: [])
+def quick(undrawn: None) -> None:
+    """No figures where nobody asks for them."""
