@@ -57,5 +57,5 @@ def drawn() -> None:
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests of reports need no figures, which take longer than most of what they show."""
     if "drawn" not in request.fixturenames:
-        for report in ("condvae.evaluation", "condvae.design.experiment"):
+        for report in ("condvae.evaluation", "condvae.design.experiment", "condvae.ood.experiment"):
             monkeypatch.setattr(f"{report}.figures.draw", lambda result, out: [])

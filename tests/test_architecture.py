@@ -52,11 +52,28 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": {"registry", "workshare"},
     "completers": {
         *("baselines", "observe", "partial", "pixels", "registry", "sample", "sampler", "temperature", "train"),
+        "workshare",
     },
     "design": {
         *("album", "baselines", "batch", "checks", "completers", "completion", "data", "kernels", "lazy", "networks"),
         *("observe", "partial", "pictures", "pixels", "ranking", "registry", "reporting", "sample", "sampler"),
         *("temperature", "train", "weights", "workshare"),
+    },
+    "ood": {
+        *(
+            "baselines",
+            "batch",
+            "checks",
+            "completers",
+            "completion",
+            "data",
+            "gaussian",
+            "lazy",
+            "likelihood",
+            "noise",
+        ),
+        *("objectives", "observe", "partial", "pictures", "pixels", "ranking", "registry", "reporting", "sample"),
+        *("sampler", "temperature", "train", "vdvae", "weights", "workers", "workshare"),
     },
     "evaluation": {
         *("baselines", "checks", "completers", "data", "lazy", "metrics", "observe", "partial", "pictures", "pixels"),
@@ -76,7 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "weights",
             "workshare",
         ),
-        *("data", "design", "evaluation", "metrics", "networks"),
+        *("data", "design", "evaluation", "metrics", "networks", "ood", "registry"),
     },
     "__main__": {"cli"},
 }

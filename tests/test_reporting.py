@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from condvae.reporting import DPI, DrawingError, as_json, label, legend, panels, save_figures, table
+from condvae.reporting import DPI, DrawingError, as_csv, as_json, cell_text, label, legend, panels, save_figures, table
 
 
 def test_lists_of_numbers_take_one_line_and_stay_what_they_are() -> None:
@@ -52,3 +52,12 @@ def test_a_full_disk_is_one_sentence_and_the_older_figure_stays(tmp_path: Path) 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.read_text() for path in tmp_path.iterdir()] == ["older"]
+
+
+def test_cells_and_rows_without_numbers() -> None:
+    cell = {"mean": 0.25, "low": 0.1, "high": 0.4}
+    assert cell_text(cell) == "0.250 [0.100, 0.400]"
+    assert cell_text(cell, signed=True) == "+0.250 [+0.100, +0.400]"
+    assert cell_text({"mean": 0.25, "low": None, "high": None}) == "0.250"
+    assert cell_text({"mean": None, "low": None, "high": None}) == "-"
+    assert as_csv(("a", "b"), [("x, y", None), (1, 2.5)]) == 'a,b\n"x, y",\n1,2.5\n'

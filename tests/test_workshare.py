@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from condvae.data import ImageSet
 from condvae.registry import silent
 from condvae.workshare import (
+    Block,
     Chore,
     Shard,
     Shelf,
+    blocks,
     check_folder,
     digest_of,
     digest_of_set,
@@ -46,6 +48,11 @@ def test_a_shard_is_read_from_text() -> None:
     for text in ("", "2", "0/3", "4/3", "-1/3", "1/x", "1/3/4"):
         with pytest.raises(ValueError, match="expected I/N with I from 1 to N"):
             Shard.parse(text)
+
+
+def test_blocks_cover_everything_once() -> None:
+    assert list(blocks(10, 4)) == [(0, 4), (4, 8), (8, 10)]
+    assert str(Block(128, 256)) == "000128-000256"
 
 
 def test_every_unit_is_done_by_one_of_the_shards_and_never_again(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Models as completers, and asking a completer so that no answer hangs on what else is asked."""
 
+import dataclasses
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from condvae.baselines import Completer
+from condvae.baselines import Completer, NearestTrainingImages
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
 from condvae.partial import ConditionalVAE
@@ -18,6 +19,7 @@ from condvae.sample import Pixels
 from condvae.sampler import Sampler
 from condvae.temperature import TemperatureLike, per_group
 from condvae.train.seeds import Seeds
+from condvae.workshare import digest_of, digest_of_set, fingerprint
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,6 +83,18 @@ def complete_at(
 def observe(truth: Tensor, known: Tensor) -> Observation:
     """Grey levels [B, C, H, W] where known: what every completer is given."""
     return observe_pixels(from_uint8(torch.where(known, truth, 0)), known, lambda images: images)
+
+
+def identity_of(completer: Completer) -> str:
+    """A digest of all that decides its completions; one of other people's that has no `identity` goes by its name."""
+    if isinstance(completer, ModelCompleter):
+        model = completer.sampler.model
+        config = {"vae": model.artifact.config.to_dict(), "partial": dataclasses.asdict(model.partial_config)}
+        heat = list(completer.temperature)
+        return fingerprint({"model": digest_of(model, config), "temperature": heat, "pixels": completer.pixels})
+    if isinstance(completer, NearestTrainingImages):
+        return fingerprint({"nearest": digest_of_set(completer.images)})
+    return fingerprint({"completer": str(getattr(completer, "identity", completer.name))})
 
 
 def _checked(made: object, observation: Observation, k: int, name: str) -> Tensor:

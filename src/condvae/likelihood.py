@@ -193,6 +193,8 @@ class GaussianPixels:
     """
 
     kind: ClassVar[str] = "gaussian"
+    bits: ClassVar[int] = 8
+    """Of the grey levels that `log_mass` scores."""
     channels: int = 3
     noise_floor: float = 0.03
 

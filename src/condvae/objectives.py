@@ -11,7 +11,7 @@ KLs are analytic per group given z_<l (the paper's appendix on KL estimates), or
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import torch
@@ -115,9 +115,7 @@ def elbo(
     check_values looks at every pixel for NaN and range, which waits for the device: training turns it off.
     """
     vae.check(x, values=check_values)
-    score = _kl_score(kl, lambda step: step.prior())
-    descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score)
-    return _bound(vae, descent, x, _everywhere(x), pixel_score=pixel_score)
+    return evidence(vae, vae.posterior(x), x, _everywhere(x), noise=noise, kl=kl, pixel_score=pixel_score)
 
 
 def forward(
@@ -161,11 +159,13 @@ def reverse(
     noise: NoiseSource,
     likelihood_weight: float | Tensor = 1.0,
     kl: KLEstimate = "analytic",
+    pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> Bound:
     """O_rev: E_c [log p(y | z)] - KL(c(z | y) || p(z)), the mode-seeking objective of IPA-R (eq:reverse-obj).
 
     Needs no x: y must be pixels. likelihood_weight may be annealed; it changes `loss`, not the reported nats.
+    pixel_score: in place of the model's own log p(x | z).
     """
     known, pixels = observation.known, observation.pixels
     if known is None or pixels is None:
@@ -176,9 +176,33 @@ def reverse(
     vae.check(pixels, name="observation.pixels", values=False)
     if check_values:
         observation.check_values()
-    score = _kl_score(kl, lambda step: step.prior())
-    descent = vae.descend(model.posterior(observation), batch=len(observation), noise=noise, score=score)
-    return _bound(vae, descent, pixels, known[:, 0], likelihood_weight=likelihood_weight)
+    bound = evidence(
+        vae, model.posterior(observation), pixels, known[:, 0], noise=noise, kl=kl, pixel_score=pixel_score
+    )
+    return replace(bound, likelihood_weight=likelihood_weight)
+
+
+def evidence(
+    vae: VDVAE,
+    source: Source,
+    pixels: Tensor,
+    scored: Tensor,
+    *,
+    noise: NoiseSource,
+    kl: KLEstimate = "analytic",
+    pixel_score: PixelScore | None = None,
+    prior_temperature: float | Tensor = 1.0,
+) -> Bound:
+    """E [log p(pixels | z)] - KL(source || p(z)), z from any source: below log p of the scored pixels whatever it is.
+
+    pixels: [B, C, H, W] in [-1, 1], of which those where `scored`, [B, H, W] bool, is True are looked at.
+    pixel_score: in place of the model's own log p(x | z).
+    prior_temperature: factor on the prior's standard deviations, for a bound on log p(pixels; t). One number, one per
+    latent group, [L], or for each image too, [B, L]; a tensor is not looked at. z comes from the source as ever.
+    """
+    score = _kl_score(kl, _prior_at(prior_temperature))
+    descent = vae.descend(source, batch=len(pixels), noise=noise, score=score)
+    return _bound(vae, descent, pixels, scored, pixel_score=pixel_score)
 
 
 @torch.no_grad()
@@ -247,6 +271,24 @@ def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> Score:
     return analytic if estimate == "analytic" else sampled
 
 
+def _prior_at(temperature: float | Tensor) -> Callable[[Step], Gaussian]:
+    """p(z_l | z_<l; t): the prior with its standard deviations times t_l (eq:hierarchical-prior)."""
+    if not isinstance(temperature, Tensor):
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"the prior's temperature is {temperature!r}, expected a number above 0")
+        if temperature == 1:
+            return lambda step: step.prior()
+        temperature = torch.tensor(temperature, dtype=torch.float64)
+    by_group = temperature.log()
+
+    def scaled(step: Step) -> Gaussian:
+        prior = step.prior()
+        log_t = by_group[..., step.group] if by_group.ndim else by_group
+        return Gaussian(prior.mean, prior.log_std + log_t.to(prior.log_std).reshape(-1, 1, 1, 1))
+
+    return scaled
+
+
 def _total(values: Tensor) -> Tensor:
     return values.flatten(1).sum(dim=1)
 
@@ -280,7 +322,6 @@ def _bound(
     scored: Tensor,
     *,
     likelihood: bool = True,
-    likelihood_weight: float | Tensor = 1.0,
     pixel_score: PixelScore | None = None,
 ) -> Bound:
     return Bound(
@@ -288,7 +329,6 @@ def _bound(
         kl_nats=descent.scores,
         image_dims=vae.config.image_dims,
         scored_dims=_scored_dims(vae, scored),
-        likelihood_weight=likelihood_weight,
     )
 
 

@@ -4,7 +4,10 @@ The AUROC is the chance that a positive scores higher than a negative, ties coun
 Its intervals come from resampling those on whom it was measured, all of a patient's images together.
 """
 
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +16,8 @@ from condvae.checks import check_whole
 
 Counts = NDArray[np.int32]
 Values = NDArray[np.float64]
+Cell: TypeAlias = dict[str, float | None]
+"""A number of a report with its interval: mean, low, high; None for what is none."""
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
@@ -76,6 +81,33 @@ def interval(resamples: ArrayLike, *, level: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resampled:
+    """Numbers, one for each column of a table, and what they are in each resample."""
+
+    values: Values
+    """[columns]."""
+    resamples: Values
+    """[n, columns]."""
+
+    def __sub__(self, other: "Resampled") -> "Resampled":
+        return Resampled(values=self.values - other.values, resamples=self.resamples - other.resamples)
+
+    @classmethod
+    def mean(cls, some: Iterable["Resampled"]) -> "Resampled":
+        several = list(some)
+        values, resamples = ([getattr(one, name) for one in several] for name in ("values", "resamples"))
+        return cls(values=np.mean(values, axis=0), resamples=np.mean(resamples, axis=0))
+
+    def cells(self) -> list[Cell]:
+        """For JSON: each number with its interval, None for what is none."""
+        return [_cell(float(value), column) for value, column in zip(self.values, self.resamples.T, strict=True)]
+
+    def over(self, columns: slice) -> Cell:
+        """The mean over some columns, with its interval."""
+        return _cell(float(self.values[columns].mean()), self.resamples[:, columns].mean(axis=1))
+
+
 def _auroc(scores: Values, labels: NDArray[np.bool_], counts: Counts) -> Values:
     """[n] for counts [N, n]: sum over positives of how many negatives are below, and half of those that are level."""
     positives, negatives = np.flatnonzero(labels), np.flatnonzero(~labels)
@@ -93,6 +125,15 @@ def _auroc(scores: Values, labels: NDArray[np.bool_], counts: Counts) -> Values:
     found = np.full(len(pairs), np.nan)
     np.divide(twice_won, 2 * pairs, out=found, where=pairs > 0)
     return found
+
+
+def _cell(value: float, resamples: Values) -> Cell:
+    low, high = interval(resamples)
+    return {"mean": _plain(value), "low": _plain(low), "high": _plain(high)}
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Values, NDArray[np.bool_]]:

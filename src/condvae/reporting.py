@@ -1,15 +1,17 @@
 """What reports are made of: JSON that people can read too, tables in Markdown, figures that are whole or not there."""
 
+import csv
+import io
 import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from condvae.registry import Say
-from condvae.workshare import write_text
+from condvae.workshare import check_folder, make_folder, read_json, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +40,24 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
     return [line(head), "|" + "---|" * len(head), *map(line, body)]
 
 
+def as_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Empty where there is no number."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def cell_text(cell: Mapping[str, float | None], *, signed: bool = False) -> str:
+    """A number with its interval, for a table; signed: a difference."""
+    form = "+.3f" if signed else ".3f"
+    if cell["mean"] is None:
+        return "-"
+    between = "" if cell["low"] is None else f" [{cell['low']:{form}}, {cell['high']:{form}}]"
+    return f"{cell['mean']:{form}}{between}"
+
+
 def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: Path) -> list[Path]:
     """Draw figures into files of these names; one that is None is of an earlier report, which this one would belie."""
     try:
@@ -64,6 +84,22 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
             temporary.unlink(missing_ok=True)
         written.append(folder / name)
     return written
+
+
+def claim_folder(folder: Path, *, report: Sequence[str], format: str, what: str) -> None:
+    """Make a folder for an experiment, whose parts lie in runs/; a ValueError if it holds what is not of such a one."""
+    check_folder(
+        folder,
+        folders=("runs",),
+        report=report,
+        what=what,
+        ours=lambda path: read_json(path, format=format) is not None,
+    )
+    # A kill may have left a report without its results.json, but not without the parts.
+    told, kept = (folder / "results.json").exists(), (folder / "runs").exists()
+    if not told and not kept and any((folder / name).exists() for name in report):
+        raise ValueError(f"{folder} holds results of something else: give another --out")
+    make_folder(folder)
 
 
 def write_report(

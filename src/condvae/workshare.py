@@ -59,6 +59,22 @@ class Shard(NamedTuple):
         return cls.parse(text)
 
 
+class Block(NamedTuple):
+    """Some of the images, which are measured together; the result is one file."""
+
+    first: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.first:06}-{self.stop:06}"
+
+
+def blocks(images: int, size: int) -> Iterator[Block]:
+    """All images in blocks of that size."""
+    for first in range(0, images, size):
+        yield Block(first, min(first + size, images))
+
+
 class Shelf:
     """A folder of results that depend on the same things, each under the name of its unit of work."""
 

@@ -153,6 +153,6 @@ def test_a_hole_beside_the_middle_is_noted() -> None:
 def test_a_hole_of_no_pixels_is_noted() -> None:
     nothing = np.zeros((8, 8), dtype=bool)
     (note,) = seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes
-    assert "has nothing hidden: all completions are the image itself" in note
+    assert "has nothing hidden: nothing is left to complete" in note
     nothing[0, 0] = True
     assert seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes == ()

@@ -13,6 +13,7 @@ import condvae
 from condvae.cli.comparing import Compare
 from condvae.cli.completing import Complete
 from condvae.cli.designing import Design
+from condvae.cli.detecting import OOD
 from condvae.cli.drawing import Reconstruct, Sample
 from condvae.cli.evaluating import Evaluate
 from condvae.cli.fetching import Fetch
@@ -68,7 +69,8 @@ def _explained(error: BaseException, verb: str) -> tuple[str | None, int]:
         return str(error), 2
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
         batch = "--batch or --micro-batch"
-        less = {"pretrain": batch, "train": batch, "evaluate": "--k", "design": "--batch or -n"}.get(verb, "-n")
+        asked = {"pretrain": batch, "train": batch, "evaluate": "--k", "design": "--batch or -n", "ood": "--block"}
+        less = asked.get(verb, "-n")
         return f"there is not enough memory: give a smaller {less}, or smaller or fewer images", 2
     from condvae.train import Diverged, Stopped
 
@@ -92,6 +94,7 @@ def _verbs(arguments: list[str]) -> Any:
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate", prefix_name=False)]
         | Annotated[Compare, tyro.conf.subcommand("compare", prefix_name=False)]
         | Annotated[Design, tyro.conf.subcommand("design", prefix_name=False)]
+        | Annotated[OOD, tyro.conf.subcommand("ood", prefix_name=False)]
         | Annotated[Fetch, tyro.conf.subcommand("fetch", prefix_name=False)]
         | Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
         | Annotated[Export, tyro.conf.subcommand("export", prefix_name=False)]

@@ -15,6 +15,7 @@ class Complete:
     """Complete images: several answers for each, a contact sheet, and a record from which the call can be repeated.
 
     Say what is hidden in one way: --known, --hole, --box, --half or --random; or make it transparent in the image.
+    What is in the strangest 1 % for the model gets a warning, where `condvae ood fit` has prepared it.
     """
 
     images: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
@@ -57,13 +58,15 @@ class Complete:
         if self.repeat is not None:
             self._check_alone()
             from condvae.completion.files import repeat
+            from condvae.ood.judging import warnings_of_completions
 
-            print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk)}")
+            print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk, inspect=warnings_of_completions)}")
             return
-        box = None if self.box is None else _box(self.box)
+        box = None if self.box is None else box_of(self.box)
         from condvae.completion.files import complete_files
         from condvae.completion.holes import Hole
         from condvae.completion.record import Settings
+        from condvae.ood.judging import warnings_of_completions
 
         sheet = complete_files(
             self.images,
@@ -80,6 +83,7 @@ class Complete:
             ),
             chunk=self.chunk,
             device=self.device,
+            inspect=warnings_of_completions,
         )
         print(f"wrote {sheet}")
 
@@ -90,7 +94,8 @@ class Complete:
                 raise ValueError(f"{option} given with --repeat, which takes everything from the record: leave out one")
 
 
-def _box(text: str) -> tuple[int, int, int, int]:
+def box_of(text: str) -> tuple[int, int, int, int]:
+    """x, y, width, height."""
     try:
         x, y, width, height = (int(number) for number in text.split(","))
     except ValueError:

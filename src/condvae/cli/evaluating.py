@@ -138,10 +138,8 @@ class Evaluate:
         from condvae.evaluation.methods import check_fit, subject_of
 
         path = weights.locate(self.model)
-        name = Path(self.model).name.removesuffix(".safetensors")
-        if name in ("", "model"):  # what every run folder calls its own
-            name = path.resolve().parent.name
-        model = subject_of(weights.load_conditional(path).to(device), name, record=weights.describe(path).record)
+        name, record = weights.title_of(self.model, path), weights.describe(path).record
+        model = subject_of(weights.load_conditional(path).to(device), name, record=record)
         check_fit(model, problems)
         return [model]
 

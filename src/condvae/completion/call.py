@@ -75,14 +75,12 @@ class PictureCompleter:
         if not isinstance(model, str | Path | ConditionalVAE):
             raise ValueError(f"the model is a {type(model).__name__}, expected a name, a path or a ConditionalVAE")
         if not isinstance(model, ConditionalVAE):
-            self.identity, model = _opened(model)
-            device = device or "cpu"
-            if device != "cpu":
-                model = copy.deepcopy(model)  # the one that was opened may serve other calls
-        if device is not None:
-            check_choice(device, "the device", DEVICES)
-            if device == "cuda" and not torch.cuda.is_available():
-                raise ValueError("the device is cuda, but no GPU that torch can use was found: use the CPU")
+            self.identity, opened = open_model(model, device or "cpu")
+            if not isinstance(opened, ConditionalVAE):
+                raise ValueError(f"{shown(model)} is an unconditional VAE: condition it first with condvae train")
+            model = opened
+        elif device is not None:
+            check_device(device)
             model = model.to(device)
         self.model: ConditionalVAE = model
         self.settings = settings.checked(model.artifact.config)
@@ -132,17 +130,26 @@ class PictureCompleter:
         )
 
 
-def _opened(name: str | Path) -> tuple[ModelId, ConditionalVAE]:
+def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, VDVAE | ConditionalVAE]:
+    """A model by name, and which one it is; calls in a row load it once."""
     path = weights.locate(name)
+    check_device(device)
     stat = path.stat()
     identity, model = _loaded(path.resolve(), stat.st_size, stat.st_mtime_ns)
-    if not isinstance(model, ConditionalVAE):
-        raise ValueError(f"{shown(name)} is an unconditional VAE: condition it first with condvae train")
     by_name = path != Path(name) and path.parent != Path(name)
+    if device != "cpu":
+        model = copy.deepcopy(model).to(device)  # the one that was opened may serve other calls
     return ModelId(name=str(name), file=FileId(path, identity), by_name=by_name), model
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(path: Path, size: int, changed: int) -> tuple[str, object]:
-    """A file's digest and its model: calls in a row load it once, unless it changes."""
+def _loaded(path: Path, size: int, changed: int) -> tuple[str, VDVAE | ConditionalVAE]:
+    """A file's digest and its model: loaded once, unless the file changes."""
     return file_sha256(path), weights.load(path)
+
+
+def check_device(device: str) -> None:
+    """A ValueError for a device that there is not."""
+    check_choice(device, "the device", DEVICES)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("the device is cuda, but no GPU that torch can use was found: use the CPU")

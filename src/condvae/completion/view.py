@@ -17,6 +17,7 @@ from condvae.data.decode import fit
 from condvae.observe import KnownPixels, Observation
 from condvae.partial import ConditionalVAE
 from condvae.pictures import to_pil
+from condvae.vdvae import VDVAEConfig
 
 _LANCZOS_REACH = 3  # of Pillow's filter, in pixels of the smaller of the two images
 
@@ -87,7 +88,7 @@ def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep
             )
         if not hidden.any():
             where = " in its middle square, which is all that the model sees" if outside else ""
-            notes.append(f"{picture.name} has nothing hidden{where}: all completions are the image itself")
+            notes.append(f"{picture.name} has nothing hidden{where}: nothing is left to complete")
     known, levels = _without_hidden(page, hidden, levels)
     observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
     return View(
@@ -99,6 +100,12 @@ def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep
         notes=tuple(notes),
         hole_file=hole_file,
     )
+
+
+def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[Levels, tuple[str, ...]]:
+    """[size, size, C]: all of a picture's middle square, on white where it is transparent; and what was done to it."""
+    levels = fit(picture.on_white(), channels=config.channels, size=config.image_size)
+    return levels, tuple(_notes(picture, config.image_size, on_white=True))
 
 
 def as_batch(levels: Levels) -> Batch:

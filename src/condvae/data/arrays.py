@@ -124,7 +124,8 @@ def _refitted(images: Pixels, channels: int, size: int, *, source: str, part: Pa
         return fit(Image.fromarray(np.ascontiguousarray(picture)), channels=channels, size=size)
 
     key = reading.key(stat_identity(part.paths), "array")
-    result = store((len(images), size, size, channels), one, key=key, name=source, reading=reading)
+    shape = (len(images), size, size, channels)
+    result = store(shape, one, key=key, name=source, reading=reading.for_side(images.shape[1]))
     if result.broken:
         raise ValueError(f"{source} cannot be resized: {next(iter(result.broken.values()))}")
     return result.images

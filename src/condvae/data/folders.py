@@ -23,9 +23,6 @@ FINDINGS = (
     "Hernia", "Infiltration", "Mass", "Nodule", "Pleural_Thickening", "Pneumonia", "Pneumothorax",
 )
 # fmt: on
-# Too many threads slow each other down: Pillow lets go of the interpreter's lock only while it decodes. With 16 cores,
-# JPEGs of 64 and 128 pixels were read fastest by one thread, of 256 by two (1.5 times), of 512 by four (2.4 times).
-_SIDE_PER_THREAD = 128
 _LOOKING_THREADS = 2  # reading heads is all Python, but disks may be slow
 _NO_FINDING = "No Finding"
 # Lists in dataset.json that say who is on an image.
@@ -218,9 +215,8 @@ def _decoded(files: Files, names: Sequence[str], reading: Reading) -> Stored:
             return decode(file, channels=channels, size=reading.size, pair=pairs)
 
     side = int(np.median([one.width * one.height for _, one in looks]) ** 0.5)
-    reading = replace(reading, workers=min(reading.workers, max(1, side // _SIDE_PER_THREAD)))
     shape = (len(names), size, 2 * size if pairs else size, channels)
-    return store(shape, one, key=key, name=str(files.path), reading=reading)
+    return store(shape, one, key=key, name=str(files.path), reading=reading.for_side(side))
 
 
 def _looks(files: Files, names: Sequence[str], reading: Reading) -> list[tuple[str, Look]]:

@@ -4,11 +4,11 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from torch import Tensor
 
-from condvae.baselines import Completer, HarmonicFill, NearestTrainingImages, RandomTrainingImage, TrainingMean
+from condvae.baselines import Completer, baselines_of
 from condvae.completers import ModelCompleter, complete_at
 from condvae.data import Dataset
 from condvae.evaluation.plan import images_at_once
@@ -20,9 +20,6 @@ from condvae.sample import Pixels
 from condvae.temperature import parse
 from condvae.train.seeds import Seeds
 from condvae.workshare import digest_of, digest_of_set, fingerprint, slug_of
-
-Baseline: TypeAlias = Literal["mean", "random", "nearest", "harmonic"]
-BASELINES: tuple[Baseline, ...] = ("mean", "random", "nearest", "harmonic")
 
 _PIXELS_AT_ONCE = 2**18
 """Of the completions that a model computes together on a GPU."""
@@ -141,28 +138,17 @@ def even_chunk(k: int, most: int) -> int:
 
 def baselines(names: Sequence[str], data: Dataset) -> list[Method]:
     """Fillers that know the training images, or nothing."""
-    if strangers := [name for name in names if name not in BASELINES]:
-        raise ValueError(f"unknown method {strangers[0]!r}: expected some of {', '.join(BASELINES)}")
-    names = list(dict.fromkeys(names))
-    if not names:
+    completers = baselines_of(names, data.train)
+    if not completers:
         return []
-    if not len(data.train):
-        raise ValueError("there are no training images, which fillers are made of: give data that has some")
-    mean = TrainingMean.fit(data.train)
-    completers: dict[str, Callable[[], Completer]] = {
-        "mean": lambda: mean,
-        "random": lambda: RandomTrainingImage(images=data.train),
-        "nearest": lambda: NearestTrainingImages(images=data.train),
-        "harmonic": lambda: HarmonicFill(fallback=mean.image, channels=data.train.channels),
-    }
     images = digest_of_set(data.train)
     return [
         Method(
-            completer=completers[name](),
+            completer=completer,
             identity=fingerprint({"baseline": name, "images": images}),
             notes={"made_of": {_TRAINING_IMAGES: images}},
         )
-        for name in names
+        for name, completer in completers.items()
     ]
 
 

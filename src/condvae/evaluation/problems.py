@@ -12,8 +12,7 @@ from torch import Tensor
 
 from condvae.data import Dataset, ImageSet
 from condvae.evaluation.plan import REFERENCES, Settings
-from condvae.metrics import HOLE_BINS, known_in_bin
-from condvae.metrics.holes import HOLES_REVISION
+from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
 from condvae.registry import Say, silent
 from condvae.train.evaluation import spread
 from condvae.train.seeds import Seeds

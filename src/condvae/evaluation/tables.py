@@ -1,10 +1,9 @@
 """The report as files: JSON for programs, CSV in long form, Markdown for people."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from condvae import reporting
 from condvae.evaluation.plan import COLUMNS, IMPORTANCE_SAMPLES, MIXTURE
 from condvae.evaluation.summary import ALL
 from condvae.reporting import table
@@ -61,11 +60,7 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | Non
 
 def as_csv(result: Mapping[str, Any]) -> str:
     """Long form; empty where there is no number."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(("method", "metric", "bin", "mean", "standard_error"))
-    writer.writerows(rows(result))
-    return file.getvalue()
+    return reporting.as_csv(("method", "metric", "bin", "mean", "standard_error"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from condvae.metrics.estimate import Estimate
     from condvae.metrics.folders import compare
     from condvae.metrics.frechet import Moments, fid, frechet_distance
-    from condvae.metrics.holes import HOLE_BINS, HoleBin, known_in_bin
     from condvae.metrics.inception import Inception
     from condvae.metrics.kernel_distance import kid
     from condvae.metrics.lpips import LPIPS
     from condvae.metrics.pixel_errors import pixel_mean, psnr, sample_mse, ssim
     from condvae.metrics.samples import FWV_SIGMAS, SampleDistances, faithfulness_weighted_variance, sample_distances
+    from condvae.observe.hole_bins import HOLE_BINS, HoleBin, known_in_bin
 
 _HOMES = {
     "kid": "condvae.metrics.kernel_distance",
@@ -24,12 +24,12 @@ _HOMES = {
     "fid": "condvae.metrics.frechet",
     "compare": "condvae.metrics.folders",
     "FWV_SIGMAS": "condvae.metrics.samples",
-    "HOLE_BINS": "condvae.metrics.holes",
+    "HOLE_BINS": "condvae.observe.hole_bins",
     "LPIPS": "condvae.metrics.lpips",
     "BitsPerDim": "condvae.metrics.bounds",
     "Calibration": "condvae.metrics.coverage",
     "Estimate": "condvae.metrics.estimate",
-    "HoleBin": "condvae.metrics.holes",
+    "HoleBin": "condvae.observe.hole_bins",
     "Inception": "condvae.metrics.inception",
     "InceptionDiscrimination": "condvae.metrics.discrimination",
     "Moments": "condvae.metrics.frechet",
@@ -40,7 +40,7 @@ _HOMES = {
     "faithfulness_weighted_variance": "condvae.metrics.samples",
     "forward_kl_nats_per_dim": "condvae.metrics.bounds",
     "frechet_distance": "condvae.metrics.frechet",
-    "known_in_bin": "condvae.metrics.holes",
+    "known_in_bin": "condvae.observe.hole_bins",
     "pixel_mean": "condvae.metrics.pixel_errors",
     "projection_ranks": "condvae.metrics.coverage",
     "psnr": "condvae.metrics.pixel_errors",

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from condvae import objectives
-from condvae.likelihood import GaussianPixels
 from condvae.noise import NoiseSource
 from condvae.observe import Observation
 from condvae.partial import ConditionalVAE
@@ -26,7 +25,7 @@ class BitsPerDim(NamedTuple):
 @torch.no_grad()
 def elbo_bits_per_dim(vae: VDVAE, x: Tensor, *, noise: NoiseSource) -> BitsPerDim:
     """One walk, z from q(z | x), for 8-bit images [B, C, H, W] in [-1, 1]."""
-    return _bits(vae, objectives.elbo(vae, x, noise=noise, pixel_score=_pixel_score(vae)).bits_per_dim)
+    return _bits(vae, objectives.elbo(vae, x, noise=noise, pixel_score=vae.pixel_log_probs).bits_per_dim)
 
 
 @torch.no_grad()
@@ -48,7 +47,7 @@ def unknown_bits_per_dim(
     """
     if samples == 1:
         return forward_kl_and_bits(model, x, observation, noise=noise)[1]
-    score = _pixel_score(model.artifact)
+    score = model.artifact.pixel_log_probs
     bound = objectives.importance_weighted(model, x, observation, samples=samples, noise=noise, pixel_score=score)
     return _hidden_bits(model.artifact, bound)
 
@@ -58,7 +57,7 @@ def forward_kl_and_bits(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource
 ) -> tuple[Tensor, BitsPerDim]:
     """`forward_kl_nats_per_dim` and `unknown_bits_per_dim` of one walk."""
-    bound = objectives.forward(model, x, observation, noise=noise, pixel_score=_pixel_score(model.artifact))
+    bound = objectives.forward(model, x, observation, noise=noise, pixel_score=model.artifact.pixel_log_probs)
     return _kl(bound), _hidden_bits(model.artifact, bound)
 
 
@@ -66,24 +65,10 @@ def _kl(bound: objectives.Bound) -> Tensor:
     return bound.kl_nats.double().sum(dim=1) / bound.image_dims
 
 
-def _pixel_score(vae: VDVAE) -> objectives.PixelScore:
-    """[1 or 2, B, H, W]: what one walk says under the model's likelihood, and of 8-bit grey levels."""
-    likelihood = vae.likelihood
-
-    def score(state: Tensor, x: Tensor) -> Tensor:
-        if not isinstance(likelihood, GaussianPixels):
-            return vae.pixel_log_prob(state, x)[None]
-        parameters = vae.decoder.pixel_parameters(state)
-        return torch.stack((likelihood.log_prob(parameters, x), likelihood.log_mass(parameters, x)))
-
-    return score
-
-
 def _hidden_bits(vae: VDVAE, bound: objectives.LogProbability) -> BitsPerDim:
     return _bits(vae, torch.where(bound.scored_dims > 0, bound.bits_per_scored_dim, math.nan))
 
 
 def _bits(vae: VDVAE, bits: Tensor) -> BitsPerDim:
-    """[1 or 2, B] by what `_pixel_score` has told apart."""
-    in_levels = isinstance(vae.likelihood, GaussianPixels) or vae.likelihood.bits == 8
-    return BitsPerDim(bits[0].double(), bits[-1].double() if in_levels else None)
+    """[1 or 2, B] as `pixel_log_probs` tells them apart."""
+    return BitsPerDim(bits[0].double(), bits[-1].double() if vae.likelihood.bits == 8 else None)

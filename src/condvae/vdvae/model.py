@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from condvae.gaussian import Gaussian
+from condvae.likelihood import GaussianPixels
 from condvae.noise import NoiseSource, as_noise
 from condvae.pixels import check_images, to_levels
 from condvae.vdvae.aside import Aside
@@ -32,7 +33,7 @@ class Step(NamedTuple):
 
 
 Score: TypeAlias = Callable[[Step], Tensor]
-"""A number for each image, [B]."""
+"""A number for each image, [B]; or K of them, [B, K]."""
 
 
 class Descent(NamedTuple):
@@ -43,7 +44,7 @@ class Descent(NamedTuple):
     latents: list[Tensor]
     """z_1, ..., z_L."""
     scores: Tensor
-    """[B, L]: the score of every step; [B, 0] if none was asked for."""
+    """[B, L]: the score of every step, [B, L, K] if it is K numbers; [B, 0] if none was asked for."""
 
 
 class VDVAE(nn.Module):
@@ -136,6 +137,13 @@ class VDVAE(nn.Module):
     def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
         """log p(pixel | z) of each pixel in nats, [B, H, W], for a descent's state and images in [-1, 1]."""
         return self.likelihood.log_prob(self.decoder.pixel_parameters(state), x)
+
+    def pixel_log_probs(self, state: Tensor, x: Tensor) -> Tensor:
+        """[1 or 2, B, H, W]: `pixel_log_prob`; and last, where that is no log-probability, the one of grey levels."""
+        if not isinstance(self.likelihood, GaussianPixels):
+            return self.pixel_log_prob(state, x)[None]
+        parameters = self.decoder.pixel_parameters(state)
+        return torch.stack((self.likelihood.log_prob(parameters, x), self.likelihood.log_mass(parameters, x)))
 
     def per_group(self, temperature: float | Sequence[float] | Tensor) -> Sequence[float | Tensor]:
         """One temperature for each group of latents."""

@@ -6,7 +6,7 @@ from condvae.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.weights.artifact_file import Header, describe, load, load_conditional, save
-    from condvae.weights.embedded import DEFAULT_MODEL, embedded_names, locate
+    from condvae.weights.embedded import DEFAULT_MODEL, embedded_names, locate, title_of
     from condvae.weights.pretrained import from_pretrained, save_pretrained
     from condvae.weights.public import Layers, import_public
 
@@ -23,6 +23,7 @@ _HOMES = {
     "locate": "condvae.weights.embedded",
     "save": "condvae.weights.artifact_file",
     "save_pretrained": "condvae.weights.pretrained",
+    "title_of": "condvae.weights.embedded",
 }
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "locate",
     "save",
     "save_pretrained",
+    "title_of",
 ]
 
 __getattr__ = finder(__name__, _HOMES)

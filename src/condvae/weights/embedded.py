@@ -8,12 +8,12 @@ from condvae.weights.hub import MODEL_FILE, fetch, hub_model
 DEFAULT_MODEL = "faces64"
 """What every verb uses where no model is named."""
 MODELS = Path(__file__).parent / "models"
-"""NAME.safetensors of every embedded model."""
+"""NAME.safetensors of every embedded model, and NAME.ood.safetensors where it has a fit of `condvae ood`."""
 
 
 def embedded_names() -> list[str]:
     """The models that come with the package."""
-    return sorted(path.stem for path in MODELS.glob("*.safetensors"))
+    return sorted(path.stem for path in MODELS.glob("*.safetensors") if not path.stem.endswith(".ood"))
 
 
 def locate(name: str | Path) -> Path:
@@ -37,6 +37,12 @@ def locate(name: str | Path) -> Path:
             )
         return fetch(model)
     raise ValueError(_unknown(text))
+
+
+def title_of(name: str, path: Path) -> str:
+    """What reports call the model of a name that was located at a path."""
+    title = Path(name).name.removesuffix(".safetensors")
+    return path.resolve().parent.name if title in ("", "model") else title  # what every run folder calls its own
 
 
 def _unknown(text: str) -> str:

@@ -10,9 +10,9 @@ from experiment_runs import SMALL, PatchClassifier, small_data
 from condvae.design.avp_cnn.calibration import expected_calibration_error
 from condvae.design.experiment.plan import Settings
 from condvae.design.experiment.scans import Job, Scanned
-from condvae.design.experiment.summary import Scores, summarise
+from condvae.design.experiment.summary import summarise
 from condvae.design.experiment.tasks import Task
-from condvae.ranking import bootstrap, interval, resampled_mean
+from condvae.ranking import Resampled, bootstrap, interval, resampled_mean
 from condvae.workshare import Shelf
 
 
@@ -33,8 +33,8 @@ def test_intervals_are_over_patients_and_not_over_images(whole: dict[str, Any]) 
 
 
 def test_the_mean_of_tasks_is_a_mean(whole: dict[str, Any]) -> None:
-    some = [Scores(values=np.array([x]), resamples=np.array([[x], [x**2]])) for x in (1.0, 2.0, 6.0)]
-    mean = Scores.mean(some)
+    some = [Resampled(values=np.array([x]), resamples=np.array([[x], [x**2]])) for x in (1.0, 2.0, 6.0)]
+    mean = Resampled.mean(some)
     assert mean.values.tolist() == [3.0] and mean.resamples.tolist() == [[3.0], [41 / 3]]
     for policy in whole["policies"].values():
         for metric in ("auroc", "nll"):

@@ -1,7 +1,7 @@
 import pytest
 
 from condvae.design.experiment import Settings
-from condvae.design.experiment.plan import Block, Way, blocks
+from condvae.design.experiment.plan import Way
 
 
 def test_policies_by_name() -> None:
@@ -20,11 +20,6 @@ def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
     assert [settings.tries(settings.way(name)) for name in ("uncond-10", "uncond-99", "uncond-100")] == [4, 4, 1]
     many = Settings(repeats=4, n=100)
     assert many.tries(many.way("uncond")) == 1 and many.tries(many.way("non-greedy")) == 4
-
-
-def test_blocks_cover_everything_once() -> None:
-    assert list(blocks(10, 4)) == [(0, 4), (4, 8), (8, 10)]
-    assert str(Block(128, 256)) == "000128-000256"
 
 
 @pytest.mark.parametrize(

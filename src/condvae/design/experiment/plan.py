@@ -2,7 +2,6 @@
 # No torch here: the command line reads its defaults from this file.
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -122,19 +121,3 @@ class Settings:
         """How often a policy is tried."""
         few = way.kind == "uncond" and way.n < _MANY
         return self.repeats if few or way.kind in ("random", "non-greedy") else 1
-
-
-class Block(NamedTuple):
-    """Some of the images, which are scanned together; the result is one file."""
-
-    first: int
-    stop: int
-
-    def __str__(self) -> str:
-        return f"{self.first:06}-{self.stop:06}"
-
-
-def blocks(images: int, size: int) -> Iterator[Block]:
-    """All images in blocks of that size."""
-    for first in range(0, images, size):
-        yield Block(first, min(first + size, images))

@@ -17,8 +17,8 @@ from condvae.design.experiment.summary import summarise
 from condvae.design.experiment.tasks import Task
 from condvae.ranking import bootstrap
 from condvae.registry import Say
-from condvae.reporting import draw_again, write_report
-from condvae.workshare import check_folder, clear_away, make_folder, read_json
+from condvae.reporting import claim_folder, draw_again, write_report
+from condvae.workshare import clear_away, read_json
 
 FORMAT = "condvae design experiment"
 REPORT = ("results.json", "results.csv", "results.md", *figures.NAMES)
@@ -26,18 +26,7 @@ REPORT = ("results.json", "results.csv", "results.md", *figures.NAMES)
 
 def claim(folder: Path) -> None:
     """Make the folder, or raise a ValueError if it holds what is not such an experiment's."""
-    check_folder(
-        folder,
-        folders=("runs",),
-        report=REPORT,
-        what="an experiment of condvae design",
-        ours=lambda path: read_json(path, format=FORMAT) is not None,
-    )
-    # A kill may have left a report without its results.json, but not without the scans.
-    told, kept = (folder / "results.json").exists(), (folder / "runs").exists()
-    if not told and not kept and any((folder / name).exists() for name in REPORT):
-        raise ValueError(f"{folder} holds results of something else: give another --out")
-    make_folder(folder)
+    claim_folder(folder, report=REPORT, format=FORMAT, what="an experiment of condvae design")
 
 
 def assemble(

@@ -6,7 +6,6 @@ DIR/runs/POLICY-VARIABLE-FINGERPRINT/BLOCK.safetensors holds of b images, R trie
 so that any task can be judged by scans that were chosen for any other.
 """
 
-import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,18 +19,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from condvae.baselines import Completer, NearestTrainingImages
-from condvae.completers import ModelCompleter
+from condvae.baselines import Completer
+from condvae.completers import identity_of
 from condvae.data import Dataset
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier
-from condvae.design.experiment.plan import REVISION, Block, Settings, Way, blocks
+from condvae.design.experiment.plan import REVISION, Settings, Way
 from condvae.design.policies import FirstLooks, Greedy, NonGreedy, Policy, Random
 from condvae.design.scanning import full_image, scan
 from condvae.design.sources import Completions, TrainingImages
 from condvae.train.evaluation import spread
 from condvae.train.seeds import Seeds
-from condvae.workshare import Chore, Numbers, Shelf, Weighted, digest_of, digest_of_set, fingerprint, pixels_of, slug_of
+from condvae.workshare import (
+    Block,
+    Chore,
+    Numbers,
+    Shelf,
+    Weighted,
+    blocks,
+    digest_of,
+    digest_of_set,
+    fingerprint,
+    pixels_of,
+    slug_of,
+)
 
 PART = "condvae design scans"
 BLOCK = {"cuda": 128, "cpu": 8}
@@ -194,7 +205,7 @@ class Laboratory:
 
     @functools.cached_property
     def completer_identities(self) -> dict[str, str]:
-        return {name: identity_of_completer(completer) for name, completer in self.completers.items()}
+        return {name: identity_of(completer) for name, completer in self.completers.items()}
 
     def _made_of(self, way: Way, variable: int | None) -> dict[str, Any]:
         """All that the scans of a job depend on, but for the machine's rounding."""
@@ -236,15 +247,3 @@ def identity_of_classifier(classifier: Classifier) -> str:
         "precision": getattr(classifier, "precision", None),
     }
     return digest_of(classifier, config)
-
-
-def identity_of_completer(completer: Completer) -> str:
-    """A digest of all that decides its completions; one of other people's that has no `identity` goes by its name."""
-    if isinstance(completer, ModelCompleter):
-        model = completer.sampler.model
-        config = {"vae": model.artifact.config.to_dict(), "partial": dataclasses.asdict(model.partial_config)}
-        heat = list(completer.temperature)
-        return fingerprint({"model": digest_of(model, config), "temperature": heat, "pixels": completer.pixels})
-    if isinstance(completer, NearestTrainingImages):
-        return fingerprint({"nearest": digest_of_set(completer.images)})
-    return fingerprint({"completer": str(getattr(completer, "identity", completer.name))})

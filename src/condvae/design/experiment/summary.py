@@ -4,11 +4,9 @@ Every number is also computed in each resample of the patients, the same resampl
 differences between policies have intervals of their own, which know that the patients are the same.
 """
 
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,9 +17,8 @@ from condvae.design.avp_cnn.calibration import expected_calibration_error
 from condvae.design.experiment.plan import OURS, PAPER_TASKS
 from condvae.design.experiment.scans import Job, Scanned
 from condvae.design.experiment.tasks import Task
-from condvae.ranking import Counts, auroc, interval, resampled_auroc, resampled_mean
+from condvae.ranking import Cell, Counts, Resampled, auroc, resampled_auroc, resampled_mean
 
-Cell: TypeAlias = dict[str, float | None]
 Results: TypeAlias = Sequence[tuple[Job, Scanned]]
 Key: TypeAlias = tuple[str, str, str]
 """Policy, task that it chose for, task that is judged."""
@@ -30,33 +27,6 @@ METRICS = ("auroc", "nll")
 _BINS = 15
 _THREADS = 4
 """At most: each needs memory for its resamples, and more gain little."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Scores:
-    """Numbers, one for each column of a table, and what they are in each resample."""
-
-    values: NDArray[np.float64]
-    """[columns]."""
-    resamples: NDArray[np.float64]
-    """[n, columns]."""
-
-    def __sub__(self, other: "Scores") -> "Scores":
-        return Scores(values=self.values - other.values, resamples=self.resamples - other.resamples)
-
-    @classmethod
-    def mean(cls, some: Iterable["Scores"]) -> "Scores":
-        several = list(some)
-        values, resamples = ([getattr(one, name) for one in several] for name in ("values", "resamples"))
-        return cls(values=np.mean(values, axis=0), resamples=np.mean(resamples, axis=0))
-
-    def cells(self) -> list[Cell]:
-        """For JSON: each number with its interval, None for what is none."""
-        return [_cell(float(value), column) for value, column in zip(self.values, self.resamples.T, strict=True)]
-
-    def over(self, columns: slice) -> Cell:
-        """The mean over some columns, with its interval."""
-        return _cell(float(self.values[columns].mean()), self.resamples[:, columns].mean(axis=1))
 
 
 def columns_of(steps: int) -> list[str]:
@@ -80,10 +50,12 @@ def summarise(results: Results, tasks: Sequence[Task], counts: Counts, *, steps:
     found = _measured(results, tasks, counts, steps)
     policies = list(dict.fromkeys(job.way.name for job, _ in results))
     sets = sets_of(tasks)
-    rows: dict[str, dict[str, dict[str, Scores]]] = {}  # by policy, metric, and task or set of tasks
+    rows: dict[str, dict[str, dict[str, Resampled]]] = {}  # by policy, metric, and task or set of tasks
     for policy in policies:
         own = {name: {task.name: found[policy, task.name, task.name][name] for task in tasks} for name in METRICS}
-        means = {name: {title: Scores.mean(own[name][t] for t in some) for title, some in sets.items()} for name in own}
+        means = {
+            name: {title: Resampled.mean(own[name][t] for t in some) for title, some in sets.items()} for name in own
+        }
         rows[policy] = {name: {**means[name], **own[name]} for name in METRICS}
     return {
         "columns": columns_of(steps),
@@ -101,10 +73,10 @@ def summarise(results: Results, tasks: Sequence[Task], counts: Counts, *, steps:
     }
 
 
-def _measured(results: Results, tasks: Sequence[Task], counts: Counts, steps: int) -> dict[Key, dict[str, Scores]]:
+def _measured(results: Results, tasks: Sequence[Task], counts: Counts, steps: int) -> dict[Key, dict[str, Resampled]]:
     """What each policy's scans are worth for each task, also where they were chosen for another one."""
 
-    def one(asked: tuple[Key, Task, Scanned]) -> tuple[Key, dict[str, Scores]]:
+    def one(asked: tuple[Key, Task, Scanned]) -> tuple[Key, dict[str, Resampled]]:
         key, task, scanned = asked
         log_p = task.log_probabilities(scanned.log_p).double().numpy()  # [N, R, T + 1, 2]
         return key, {"auroc": _auroc(log_p, task, counts, steps), "nll": _nll(log_p, task, counts, steps)}
@@ -120,11 +92,11 @@ def _measured(results: Results, tasks: Sequence[Task], counts: Counts, steps: in
         return dict(pool.map(one, todo))
 
 
-def _auroc(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Scores:
+def _auroc(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Resampled:
     """The mean over tries of their AUROCs."""
     if task.trouble:
         columns = len(columns_of(steps))
-        return Scores(values=np.full(columns, np.nan), resamples=np.full((len(counts), columns), np.nan))
+        return Resampled(values=np.full(columns, np.nan), resamples=np.full((len(counts), columns), np.nan))
     # They rank as the probability does, and have no ties near 1. What is said of two images that look the same may
     # differ in the last digits, by where they stand in a batch: that ranks nobody.
     logits = (log_p[..., 1] - log_p[..., 0]).round(4)
@@ -138,7 +110,7 @@ def _auroc(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -
     return _in_columns(values, resamples, steps)
 
 
-def _nll(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Scores:
+def _nll(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Resampled:
     """-log g(v | y) of what is so, nats per image; no number where g has ruled out what is so."""
     losses = -np.where(task.labels[:, None, None], log_p[..., 1], log_p[..., 0]).mean(axis=1)  # [N, T + 1]
     losses[~np.isfinite(losses)] = np.nan
@@ -146,14 +118,14 @@ def _nll(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> 
     return _in_columns(losses.mean(axis=0), resamples, steps)
 
 
-def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], steps: int) -> Scores:
+def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], steps: int) -> Resampled:
     """Scans 0 to T, and the mean of later ones; of the whole image, the same after any number of scans."""
     if values.shape == (1,):
         values, resamples = np.repeat(values, steps + 1), np.repeat(resamples, steps + 1, axis=1)
     if len(columns_of(steps)) > steps + 1:
         values = np.append(values, values[2:].mean())
         resamples = np.concatenate([resamples, resamples[:, 2:].mean(axis=1, keepdims=True)], axis=1)
-    return Scores(values=values, resamples=resamples)
+    return Resampled(values=values, resamples=resamples)
 
 
 def _about(task: Task) -> dict[str, Any]:
@@ -161,7 +133,7 @@ def _about(task: Task) -> dict[str, Any]:
 
 
 def _policy(
-    mine: Results, rows: Mapping[str, Mapping[str, Scores]], tasks: Sequence[Task], locations: int
+    mine: Results, rows: Mapping[str, Mapping[str, Resampled]], tasks: Sequence[Task], locations: int
 ) -> dict[str, Any]:
     about: dict[str, Any] = {
         "tries": mine[0][1].log_p.shape[1],
@@ -201,7 +173,7 @@ def _where(scanned: Scanned, locations: int) -> list[int]:
     return torch.bincount(scanned.chosen.reshape(-1), minlength=locations).tolist()
 
 
-def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Scores]]]) -> dict[str, Any]:
+def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> dict[str, Any]:
     """How much better EIG with IPA is than each other policy: a difference, by metric and task."""
     if OURS not in rows:
         return {}
@@ -216,7 +188,7 @@ def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Scores]]]) -> dict
 
 
 def _cross_tasks(
-    policy: str, found: Mapping[Key, Mapping[str, Scores]], tasks: Sequence[Task], steps: int
+    policy: str, found: Mapping[Key, Mapping[str, Resampled]], tasks: Sequence[Task], steps: int
 ) -> dict[str, Any]:
     """AUROC of the row's task with scans chosen for the column's: after all of them, and the mean over 1 to T."""
     names = [task.name for task in tasks]
@@ -225,12 +197,3 @@ def _cross_tasks(
         return [[found[policy, asked, judged]["auroc"].over(columns) for asked in names] for judged in names]
 
     return {"tasks": names, "last": matrix(slice(steps, steps + 1)), "mean": matrix(slice(1, steps + 1))}
-
-
-def _cell(value: float, resamples: NDArray[np.float64]) -> Cell:
-    low, high = interval(resamples)
-    return {"mean": _plain(value), "low": _plain(low), "high": _plain(high)}
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

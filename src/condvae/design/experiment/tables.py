@@ -1,15 +1,16 @@
 """The report as files: JSON for programs, CSV in long form, Markdown for people."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
+from condvae import reporting
 from condvae.design.experiment.plan import FULL, OURS
-from condvae.reporting import table
+from condvae.reporting import cell_text, table
 
 Row: TypeAlias = tuple[str, str, str, str, float | None, float | None, float | None]
 
+_signed = partial(cell_text, signed=True)
 TITLES = {"auroc": "AUROC, more is better", "nll": "Negative log-likelihood, nats per image, less is better"}
 
 
@@ -45,11 +46,7 @@ def columns_last(result: Mapping[str, Any]) -> str:
 
 def as_csv(result: Mapping[str, Any]) -> str:
     """Long form; empty where there is no number."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(("policy", "metric", "task", "scans", "mean", "low", "high"))
-    writer.writerows(rows(result))
-    return file.getvalue()
+    return reporting.as_csv(("policy", "metric", "task", "scans", "mean", "low", "high"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
@@ -103,7 +100,7 @@ def _tries(result: Mapping[str, Any]) -> str:
 
 
 def _by_policy(result: Mapping[str, Any], metric: str, name: str, title: str) -> list[str]:
-    body = [[policy, *map(_cell, found[metric][name])] for policy, found in result["policies"].items()]
+    body = [[policy, *map(cell_text, found[metric][name])] for policy, found in result["policies"].items()]
     return [f"## {TITLES[metric]}: {title}", "", *table(["scans", *result["columns"]], body), ""]
 
 
@@ -120,7 +117,7 @@ def _cross_tasks(result: Mapping[str, Any]) -> list[str]:
     lines = []
     for policy, found in result["cross_tasks"].items():
         for which, scans in (("last", f"{columns_last(result)} scans"), ("mean", "each scan, mean")):
-            body = [[task, *map(_cell, line)] for task, line in zip(found["tasks"], found[which], strict=True)]
+            body = [[task, *map(cell_text, line)] for task, line in zip(found["tasks"], found[which], strict=True)]
             head = f"## AUROC of the row's task after {scans}, by {policy} for the column's task"
             lines += [head, "", *table(["", *found["tasks"]], body), ""]
     return lines
@@ -137,17 +134,3 @@ def _calibration(result: Mapping[str, Any]) -> list[str]:
         body.append([policy, *(f"{value:.4f}" for value in means)])
     head = ["scans", *result["columns"][: result["settings"]["steps"] + 1]]
     return ["## Expected calibration error of g, mean over tasks, less is better", "", *table(head, body), ""]
-
-
-def _cell(cell: Mapping[str, float | None]) -> str:
-    if cell["mean"] is None:
-        return "-"
-    between = "" if cell["low"] is None else f" [{cell['low']:.3f}, {cell['high']:.3f}]"
-    return f"{cell['mean']:.3f}{between}"
-
-
-def _signed(cell: Mapping[str, float | None]) -> str:
-    if cell["mean"] is None:
-        return "-"
-    between = "" if cell["low"] is None else f" [{cell['low']:+.3f}, {cell['high']:+.3f}]"
-    return f"{cell['mean']:+.3f}{between}"

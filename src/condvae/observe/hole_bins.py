@@ -1,4 +1,4 @@
-"""Where completions are measured: freeform holes of five sizes, the same for every method and on any device."""
+"""Freeform holes of five sizes, the same for every method and on any device: where completions are measured."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from condvae.checks import check_whole
-from condvae.observe import Freeform
+from condvae.observe.freeform import Freeform
 
 
 class HoleBin(NamedTuple):

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
-from condvae.metrics.holes import HOLES_REVISION
+from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, HoleBin, known_in_bin
 
 
 def test_the_five_bins_tile_all_shares() -> None:

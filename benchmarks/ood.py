@@ -1,0 +1,151 @@
+"""How long it takes to say how strange images are: temperature gradients of many, and one file on the command line.
+
+    python benchmarks/ood.py --device cuda --out ood.json
+    python benchmarks/ood.py --device cpu --images 40 --file picture.png --out ood.json
+
+The reference, in the same run: the same gradient by autograd, one image at a time, as the paper's appendix has it (a
+forward pass, and gradients with respect to temperatures). It is timed on a few images and scaled to all; the two must
+agree, or the benchmark fails.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.clock import seconds
+from condvae import objectives, weights
+from condvae.observe import Freeform
+from condvae.ood.inference import Inference
+from condvae.ood.measuring import measure
+from condvae.ood.scores import Gradient, score_of
+from condvae.pixels import from_uint8
+from condvae.sample import seeds_from
+from condvae.train.world import join
+
+WANTED_SECONDS = {"cuda": 60.0, "cpu": 3.0}
+"""For 5,000 images on a GPU; for one image on two cores, the start of Python included."""
+_TOLERANCE = 1e-3
+"""Between both ways, of the largest component: float32, and other batches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure."""
+
+    model: str = "cifar10"
+    score: str = "parts-4"
+    images: int = 5000
+    repeats: int = 3
+    reference_images: int = 10
+    """On which the reference is timed."""
+    file: Path | None = None
+    """A picture, to time `condvae ood score` on it with its right half hidden; needs a model with a fit."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    out: Path | None = None
+    """JSON file for all numbers."""
+
+
+def main(options: Options) -> None:
+    with join(options.device) as world:
+        device = world.device
+        gpu = device.type == "cuda"
+        inference = Inference.of(weights.load_conditional(options.model).to(device))
+        config = inference.vae.config
+        shape = (options.images, config.channels, config.image_size, config.image_size)
+        dice = torch.Generator().manual_seed(0)
+        images = torch.randint(256, shape, dtype=torch.uint8, generator=dice).to(device)
+        known = Freeform().draw(options.images, config.image_size, dice).to(device)
+        result: dict[str, Any] = {
+            "device": torch.cuda.get_device_name(device) if gpu else f"CPU, {torch.get_num_threads()} threads",
+            "cores": os.cpu_count(),
+            "torch": torch.__version__,
+            "model": options.model,
+            "image": list(shape[1:]),
+            "images": options.images,
+            **timed(inference, images, known, options, device),
+        }
+        if gpu:
+            result["peak_gb"] = round(torch.cuda.max_memory_allocated(device) / 1e9, 2)
+    if options.file is not None:
+        result["command"] = of_command(options.model, options.file, options.repeats)
+    result["wanted_seconds"] = WANTED_SECONDS[device.type]
+    print(json.dumps(result, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def timed(
+    inference: Inference, images: Tensor, known: Tensor, options: Options, device: torch.device
+) -> dict[str, Any]:
+    """Seconds for all images by the score that is asked for and by the plain gradient, which is what autograd gives."""
+    result: dict[str, Any] = {}
+    for score in dict.fromkeys((options.score, "gradient")):
+        work = score_of(score)
+        first, *took = [
+            seconds(lambda work=work: measure(work, inference, images, known, seed=0), device)  # type: ignore[misc]
+            for _ in range(options.repeats + 1)
+        ]
+        median = statistics.median(took)
+        result[score] = {
+            "first_seconds": round(first, 3),
+            "seconds": round(median, 3),
+            "images_per_second": round(len(images) / median, 1),
+        }
+    few = min(options.reference_images, len(images))
+    fast = torch.from_numpy(measure(Gradient(), inference, images[:few], known[:few], seed=0))
+    by_autograd(inference, images[:1], known[:1], 0)  # whatever is prepared on first use
+    slow: list[Tensor] = []
+    took_all = seconds(
+        lambda: slow.extend(by_autograd(inference, images[i : i + 1], known[i : i + 1], i) for i in range(few)), device
+    )
+    worst = float(((torch.cat(slow) - fast).abs() / fast.abs().amax(dim=1, keepdim=True)).max())
+    if worst > _TOLERANCE:
+        raise ValueError(f"both ways differ by {worst:.2g} of the largest component, more than {_TOLERANCE:g}")
+    per_second = few / took_all
+    result["reference"] = {"images": few, "images_per_second": round(per_second, 2), "largest_difference": worst}
+    result["gradient_times_the_reference"] = round(result["gradient"]["images_per_second"] / per_second, 1)
+    return result
+
+
+def by_autograd(inference: Inference, image: Tensor, known: Tensor, place: int) -> Tensor:
+    """[1, L] on the CPU: the gradient of the bound on log p(y; t)."""
+    observation = inference.observe(from_uint8(image), known)
+    assert observation.pixels is not None and observation.known is not None
+    t = torch.ones(1, inference.groups, device=image.device, requires_grad=True)
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        bound = objectives.evidence(
+            inference.vae,
+            inference.source(observation),
+            observation.pixels,
+            observation.known[:, 0],
+            noise=seeds_from(0, 1, observations=[place]),
+            prior_temperature=t,
+        )
+        (gradient,) = torch.autograd.grad(bound.nats.sum(), t)
+    return gradient.double().cpu()
+
+
+def of_command(model: str, file: Path, repeats: int) -> dict[str, float]:
+    """Wall-clock seconds of `condvae ood score`, from nothing to the answer."""
+    command = [sys.executable, "-m", "condvae", "ood", "score", str(file), "--model", model, "--half", "right"]
+    took = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        took.append(time.perf_counter() - begin)
+    return {"first_seconds": round(took[0], 2), "seconds": round(statistics.median(took[1:]), 2)}
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))

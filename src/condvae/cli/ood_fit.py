@@ -1,0 +1,117 @@
+"""The sub-verb that prepares a model for judging images: ood fit."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from condvae.cli.splits import open_as_trained
+from condvae.weights.embedded import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from condvae.ood import Fit, Score
+    from condvae.ood.inference import Kind
+    from condvae.partial import ConditionalVAE
+    from condvae.vdvae import VDVAE
+
+_FEWEST = 99
+"""Held-out observations, below which the lowest percentile that there is is above 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OODFit:
+    """Learn what is ordinary to a model, from its training images: a small file beside it, NAME.ood.safetensors.
+
+    A score is fitted to training images, observed as in training, and taken on held-out ones, with which `condvae ood
+    score` compares. Of a conditional model both: for partly hidden images and for whole ones. With the file beside the
+    model, `condvae complete` warns of images in the strangest 1 %.
+    """
+
+    data: Annotated[str | None, tyro.conf.arg(metavar="DATA")] = None
+    """What the model was trained on: a folder, a zip, a standard layout, or cifar10 once fetched."""
+    model: Annotated[str, tyro.conf.arg(metavar="NAME|FILE")] = DEFAULT_MODEL
+    """A model by name, file, run folder, or owner/name on the hub."""
+    score: Annotated[str, tyro.conf.arg(metavar="NAME")] = "parts-4"
+    """gradient: the temperature gradient, as in the paper. parts: its two terms apart. channels: with a temperature for
+    each channel of the latents, in a larger file. likelihood: the bound of log p. NAME-K is a mean over K draws of the
+    latents. docs/ood.md has others."""
+    images: Annotated[int, tyro.conf.arg(metavar="N")] = 5000
+    """Training images that are fitted, evenly over all."""
+    held_out: Annotated[int, tyro.conf.arg(metavar="N")] = 5000
+    """Held-out observations to compare with: of validation images, several of each with different holes if need be."""
+    validation: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Training images to hold out; as many as in the model's training if not given, so that it has not seen them."""
+    split_seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Decides which; that of the model's training if not given."""
+    seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """Decides holes and latents."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
+    """Another place for the file, which condvae ood score --fit takes."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; auto: on a GPU where there is one."""
+
+    def run(self) -> None:
+        if self.data is None:
+            raise ValueError("no data was given: --data takes the images that the model was trained on")
+        if self.out is not None and self.out.suffix != ".safetensors":
+            raise ValueError(f"the file {self.out} was asked for, expected a name that ends in .safetensors")
+        import torch
+
+        from condvae import weights
+        from condvae.completion.call import check_device
+        from condvae.ood import Inference, fit_path, fit_score, save_fits, score_of
+        from condvae.registry import check_writable
+
+        score = score_of(self.score)
+        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+        check_device(device)
+        path = weights.locate(self.model)
+        out = fit_path(path) if self.out is None else self.out
+        check_writable(out.parent)
+        model, header = weights.load(path).to(device), weights.describe(path)
+        data = open_as_trained(self.data, header, validation=self.validation, split_seed=self.split_seed)
+        _say(data.summary())
+        fits = []
+        for kind in _kinds(score, model):
+            what = "partly hidden images, as in training" if kind == "partial" else "whole images"
+            _say(f"fitting {score.name} to {what} ...")
+            fits.append(
+                fit_score(
+                    score,
+                    Inference.of(model, kind),
+                    data,
+                    images=self.images,
+                    held_out=self.held_out,
+                    seed=self.seed,
+                    say=_say,
+                )
+            )
+            _say(_told(fits[-1]))
+        save_fits(out, fits)
+        print(f"wrote {out}, {out.stat().st_size / 2**10:.0f} KiB")
+
+
+def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[Kind]":
+    """What a model can judge by this score: what is known of images, and whole ones."""
+    from condvae.partial import ConditionalVAE
+
+    possible: list[Kind] = ["partial", "whole"] if isinstance(model, ConditionalVAE) else ["whole"]
+    if not (kinds := [kind for kind in possible if score.kind in (None, kind)]):
+        raise ValueError(f"{score.name} is a score of partly hidden images, which an unconditional VAE does not take")
+    return kinds
+
+
+def _told(fit: "Fit") -> str:
+    record = fit.record
+    fitted = f"fitted to {record['images']:,}, " if fit.density else ""
+    text = f"{fitted}to be compared with {record['held_out']:,} held-out ones"
+    if record["held_out"] > record["held_out_images"]:
+        text += f" of {record['held_out_images']:,} images"
+    if record["held_out"] < _FEWEST:
+        text += f": with fewer than {_FEWEST} nothing can be in the strangest 1 %"
+    return text
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # minutes on a CPU

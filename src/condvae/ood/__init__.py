@@ -1,0 +1,73 @@
+"""Out-of-distribution detection: how strange a partly seen image is to a model."""
+
+from typing import TYPE_CHECKING
+
+from condvae.lazy import finder
+
+if TYPE_CHECKING:
+    from condvae.ood.completed import Completed
+    from condvae.ood.density import GaussianDensity
+    from condvae.ood.fit_file import fit_path, fits_beside, load_fits, save_fits
+    from condvae.ood.fitting import Fit, fit_score, training_features
+    from condvae.ood.gradient import TemperatureGradient, temperature_gradient
+    from condvae.ood.inference import Inference
+    from condvae.ood.judging import Strangeness, strangeness
+    from condvae.ood.measuring import known_share, measure, measure_observation
+    from condvae.ood.scores import DEFAULT_SCORE, Score, score_of
+    from condvae.ood.sets import Foreign, OODSet, open_foreign, own
+
+_HOMES = {
+    "Completed": "condvae.ood.completed",
+    "DEFAULT_SCORE": "condvae.ood.scores",
+    "Fit": "condvae.ood.fitting",
+    "Foreign": "condvae.ood.sets",
+    "GaussianDensity": "condvae.ood.density",
+    "Inference": "condvae.ood.inference",
+    "OODSet": "condvae.ood.sets",
+    "Score": "condvae.ood.scores",
+    "Strangeness": "condvae.ood.judging",
+    "TemperatureGradient": "condvae.ood.gradient",
+    "fit_path": "condvae.ood.fit_file",
+    "fit_score": "condvae.ood.fitting",
+    "fits_beside": "condvae.ood.fit_file",
+    "known_share": "condvae.ood.measuring",
+    "load_fits": "condvae.ood.fit_file",
+    "measure": "condvae.ood.measuring",
+    "measure_observation": "condvae.ood.measuring",
+    "open_foreign": "condvae.ood.sets",
+    "own": "condvae.ood.sets",
+    "save_fits": "condvae.ood.fit_file",
+    "score_of": "condvae.ood.scores",
+    "strangeness": "condvae.ood.judging",
+    "temperature_gradient": "condvae.ood.gradient",
+    "training_features": "condvae.ood.fitting",
+}
+
+__all__ = [
+    "DEFAULT_SCORE",
+    "Completed",
+    "Fit",
+    "Foreign",
+    "GaussianDensity",
+    "Inference",
+    "OODSet",
+    "Score",
+    "Strangeness",
+    "TemperatureGradient",
+    "fit_path",
+    "fit_score",
+    "fits_beside",
+    "known_share",
+    "load_fits",
+    "measure",
+    "measure_observation",
+    "open_foreign",
+    "own",
+    "save_fits",
+    "score_of",
+    "strangeness",
+    "temperature_gradient",
+    "training_features",
+]
+
+__getattr__ = finder(__name__, _HOMES)

@@ -1,0 +1,81 @@
+"""Completing first: the paper's baseline fills the hole and asks how ordinary the full image is to the artifact."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from condvae.baselines import Completer
+from condvae.completers import complete_at, identity_of
+from condvae.observe import Observation
+from condvae.ood.bound import known_pixels
+from condvae.ood.inference import Inference, Kind
+from condvae.ood.scores import Score, score_of
+from condvae.partial import ConditionalVAE
+from condvae.pixels import from_uint8, to_uint8
+from condvae.sample import sample_conditional, seeds_from
+
+ITSELF = "ipa"
+"""The model that is asked completes, too."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Completed:
+    """A score of whole images, of one completion of what is known.
+
+    Its density is that of `inner` on whole training images, by q(z | x): to it a completion is an image like any other.
+    """
+
+    inner: Score
+    completer: Completer | None = None
+    """None: the model that is asked, at temperature 1, with the mean of its pixels."""
+    by: str = ITSELF
+    """What the completer is called in the score's name."""
+    kind: ClassVar[Kind | None] = "partial"
+
+    @property
+    def name(self) -> str:
+        return f"completed-{self.by}" + ("" if self.inner.name == "gradient" else f"-{self.inner.name}")
+
+    @property
+    def fitted(self) -> bool:
+        return self.inner.fitted
+
+    @property
+    def identity(self) -> str:
+        """Of the completer, beside the model that is asked."""
+        return ITSELF if self.completer is None else identity_of(self.completer)
+
+    def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
+        """The inner score's, [B, F]."""
+        whole = Inference.of(inference.vae, "whole")
+        levels = self.complete(inference, observation, seeds)
+        return self.inner.features(whole, whole.observe(from_uint8(levels)), seeds)
+
+    @torch.no_grad()
+    def complete(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
+        """[B, C, H, W] uint8: one completion of each."""
+        known_pixels(observation)
+        if self.completer is not None:
+            # Places are of 32 bits. Whoever is asked draws by them, if at all where nothing is known.
+            places = [seed % 2**32 for seed in seeds]
+            return complete_at(self.completer, observation, 1, seed=0, places=places)[:, 0]
+        assert isinstance(inference.model, ConditionalVAE)  # its kind says so
+        # Seeds of their own: z of the completion must have nothing in common with the z that explains it.
+        noise = [seeds_from(seed, 1).seeds[0] for seed in seeds]
+        made = sample_conditional(inference.model, observation, noise=noise, pixels="mean")
+        return to_uint8(observation.paste(made.images))
+
+
+def completed_of(text: str, completers: Mapping[str, Completer]) -> Completed:
+    """Of "nearest", or "nearest-parts-4" for another inner score than the gradient: the completer of that name."""
+    by, _, inner = (text or ITSELF).partition("-")
+    if by != ITSELF and by not in completers:
+        known = ", ".join((ITSELF, *completers))
+        raise ValueError(
+            f"the score completed-{text} needs a completer called {by!r}, there are {known}: give it with its training "
+            "images, as baselines_of(['nearest'], data.train) does"
+        )
+    return Completed(inner=score_of(inner or "gradient"), completer=completers.get(by), by=by)

@@ -1,0 +1,109 @@
+"""Fits beside their model: NAME.ood.safetensors beside NAME.safetensors. Reading executes no code."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from condvae.ood.density import GaussianDensity
+from condvae.ood.fitting import Fit
+from condvae.ood.inference import Inference, Kind
+from condvae.partial import ConditionalVAE
+from condvae.vdvae import VDVAE
+from condvae.weights import sealed_file
+
+KIND = "condvae ood fit"
+_ENDING = ".ood.safetensors"
+
+
+def fit_path(model: str | Path) -> Path:
+    """Where the fits of a model's file belong."""
+    path = Path(model)
+    return path.with_name(path.name.removesuffix(".safetensors") + _ENDING)
+
+
+def fits_beside(model: str | Path) -> Path | None:
+    """The file of fits beside a model's file, if there is one."""
+    path = fit_path(model)
+    return path if path.is_file() else None
+
+
+def save_fits(path: str | Path, fits: Iterable[Fit]) -> None:
+    """Write fits of one model, at most one of each kind: whole under the file's name, or not at all."""
+    fits = list(fits)
+    if not fits or len({fit.kind for fit in fits}) < len(fits):
+        raise ValueError(
+            f"fits of {[fit.kind for fit in fits]} were to be saved, expected one or two, of different kinds"
+        )
+    described: dict[str, dict[str, Any]] = {}
+    tensors: dict[str, Tensor] = {}
+    for fit in fits:
+        described[fit.kind] = {"score": fit.score, "record": dict(fit.record)}
+        arrays = {"held_scores": fit.held_scores, "held_shares": fit.held_shares}
+        if fit.density is not None:
+            described[fit.kind]["shrinkage"] = fit.density.shrinkage
+            arrays |= {"mean": fit.density.mean, "covariance": fit.density.covariance}
+        for name, array in arrays.items():
+            tensors[f"{fit.kind}.{name}"] = torch.from_numpy(np.array(array, dtype=np.float64))
+    sealed_file.write(Path(path), kind=KIND, description=described, tensors=tensors)
+
+
+def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[Kind, Fit]:
+    """The fits in a file by their kinds; a ValueError unless they are of this model."""
+    path = Path(path)
+    plain, tensors = sealed_file.read(path, kind=KIND)
+    try:
+        kinds: tuple[Kind, ...] = ("partial", "whole")
+        fits = {kind: _fit(kind, plain[kind], tensors) for kind in kinds if kind in plain}
+        if not fits:
+            raise ValueError("it holds no fit")
+        for fit in fits.values():
+            _check(fit)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} does not hold fits that this version of condvae knows: {error}") from error
+    for kind, fit in fits.items():
+        if kind == "partial" and not isinstance(model, ConditionalVAE):
+            raise ValueError(
+                f"{path} was fitted to a conditional model, but this one is not: run condvae ood fit for it"
+            )
+        if fit.record["model"] != Inference.of(model, kind).identity:
+            raise ValueError(
+                f"{path} was fitted to another model, or before this one was trained on: run condvae ood fit"
+            )
+    return fits
+
+
+def _fit(kind: Kind, plain: dict[str, Any], tensors: dict[str, Tensor]) -> Fit:
+    def array(name: str) -> Any:
+        return tensors[f"{kind}.{name}"].numpy().copy()  # the file may change while its fits are used
+
+    shrinkage = plain.get("shrinkage")
+    density = None
+    if shrinkage is not None:
+        density = GaussianDensity(mean=array("mean"), covariance=array("covariance"), shrinkage=float(shrinkage))
+    return Fit(
+        score=str(plain["score"]),
+        kind=kind,
+        density=density,
+        held_scores=array("held_scores"),
+        held_shares=array("held_shares"),
+        record=dict(plain["record"]),
+    )
+
+
+def _check(fit: Fit) -> None:
+    """Raise a ValueError unless shapes and numbers are as they must be."""
+    if fit.held_scores.ndim != 1 or not len(fit.held_scores) or fit.held_shares.shape != fit.held_scores.shape:
+        raise ValueError(f"held-out scores are {fit.held_scores.shape} and shares {fit.held_shares.shape}")
+    arrays = [fit.held_scores, fit.held_shares]
+    if fit.density is not None:
+        features = len(fit.density.mean)
+        if fit.density.mean.ndim != 1 or fit.density.covariance.shape != (features, features):
+            raise ValueError(f"the mean is {fit.density.mean.shape}, the covariance {fit.density.covariance.shape}")
+        arrays += [fit.density.mean, fit.density.covariance]
+    if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in arrays):
+        raise ValueError("some numbers are not finite, or not float64")
+    str(fit.record["model"])

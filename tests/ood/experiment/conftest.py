@@ -1,0 +1,28 @@
+"""One small experiment in one sitting, which others are held to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ood_runs import small_experiment
+
+from condvae.ood.experiment import figures
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiment") / "whole"
+
+
+@pytest.fixture(scope="session")
+def whole(folder: Path) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "draw", lambda result, out: [])
+        result = small_experiment(folder)
+    assert result is not None
+    return result
+
+
+@pytest.fixture(autouse=True)
+def quick(undrawn: None) -> None:
+    """No figures where nobody asks for them."""

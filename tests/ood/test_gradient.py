@@ -1,0 +1,205 @@
+"""The temperature gradient against three other ways to the same numbers: autograd, finite differences, closed forms."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+import torch
+from models import generator, images, small_vae, some_known
+from ood_models import observing
+from torch import Tensor
+
+from condvae import objectives
+from condvae.batch import Batch
+from condvae.gaussian import Gaussian
+from condvae.noise import SeededNoise
+from condvae.observe import Edges, Observation
+from condvae.ood.gradient import TemperatureGradient, gradient_and_bound, temperature_gradient
+from condvae.ood.inference import Inference
+from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.vdvae.encoder import Prior
+from condvae.vdvae.model import Step
+
+KINDS = ("direct", "relative", "whole")
+SEEDS = [3, 8, 21]
+
+
+def asked(kind: str) -> tuple[Inference, Observation]:
+    """In float64: an IPA model, a relative one, or the artifact by itself, and three images."""
+    if kind == "whole":
+        inference = Inference.of(small_vae().double())
+        return inference, inference.observe(images(3))
+    form: Literal["direct", "relative"] = "direct" if kind == "direct" else "relative"
+    inference = Inference.of(observing(form).double())
+    return inference, inference.observe(images(3), some_known(3))
+
+
+def bound_at(inference: Inference, observation: Observation, t: Tensor) -> Tensor:
+    """[B]: the bound on log p(y; t), with the noise of SEEDS."""
+    assert observation.pixels is not None and observation.known is not None
+    return objectives.evidence(
+        inference.vae,
+        inference.source(observation),
+        observation.pixels,
+        observation.known[:, 0],
+        noise=SEEDS,
+        prior_temperature=t,
+    ).nats
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_the_derivative_that_autograd_finds(kind: str) -> None:
+    inference, observation = asked(kind)
+    t = torch.ones(3, inference.groups, dtype=torch.float64, requires_grad=True)
+    (expected,) = torch.autograd.grad(bound_at(inference, observation, t).sum(), t)
+    found = temperature_gradient(inference, observation, noise=SEEDS).total
+    assert found.shape == (3, inference.groups)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_it_is_with_a_temperature_for_each_channel(kind: str) -> None:
+    inference, observation = asked(kind)
+    channels = inference.vae.config.latent_channels
+    t = torch.ones(3, inference.groups, channels, dtype=torch.float64, requires_grad=True)
+
+    def minus_kl(step: Step) -> Tensor:
+        prior = step.prior()
+        wider = Gaussian(prior.mean, prior.log_std + t[:, step.group, :, None, None].log())
+        return -step.drawn_from.total_kl_to(wider)
+
+    descent = inference.vae.descend(inference.source(observation), batch=3, noise=SEEDS, score=minus_kl)
+    (expected,) = torch.autograd.grad(descent.scores.sum(), t)
+    found = temperature_gradient(inference, observation, noise=SEEDS).by_channel
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_it_is_the_limit_of_finite_differences(kind: str) -> None:
+    inference, observation = asked(kind)
+    found = temperature_gradient(inference, observation, noise=SEEDS).total
+    step = 1e-5
+    for group in range(inference.groups):
+        t = torch.ones(inference.groups, dtype=torch.float64)
+        higher, lower = t.clone(), t.clone()
+        higher[group] += step
+        lower[group] -= step
+        difference = bound_at(inference, observation, higher) - bound_at(inference, observation, lower)
+        torch.testing.assert_close(found[:, group], difference / (2 * step), rtol=1e-6, atol=1e-5)
+
+
+def test_its_terms_are_those_of_diagonal_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
+    # c stands 2 prior standard deviations off and is half as wide, everywhere: shift 4 and spread 1/4 - 1 per latent.
+    inference, observation = asked("whole")
+
+    def source(self: Inference, observation: Observation) -> object:
+        def beside(group: int, state: Tensor, prior: Prior) -> Gaussian:
+            mean, log_std = prior()
+            return Gaussian(mean + 2 * log_std.exp(), log_std - torch.log(torch.tensor(2.0, dtype=log_std.dtype)))
+
+        return beside
+
+    monkeypatch.setattr(Inference, "source", source)
+    gradient = temperature_gradient(inference, observation, noise=SEEDS)
+    config = inference.vae.config
+    latents = [config.latent_channels * stage.resolution**2 for stage in config.group_stages]
+    expected = torch.tensor(latents, dtype=torch.float64).expand(3, -1)
+    torch.testing.assert_close(gradient.shift, 4 * expected)
+    torch.testing.assert_close(gradient.spread, -0.75 * expected)
+    torch.testing.assert_close(gradient.total, 3.25 * expected)
+
+
+def test_a_prior_that_says_all_has_no_gradient() -> None:
+    # A relative partial encoder starts as the prior: t = 1 is where the bound is highest, whatever the image.
+    inference = Inference.of(observing("relative").double())
+    with torch.no_grad():
+        for head in inference.model.partial.heads:  # type: ignore[union-attr]
+            for parameter in head.c4.parameters():
+                parameter.zero_()
+    gradient = temperature_gradient(inference, inference.observe(images(2), some_known(2)), noise=[1, 2])
+    assert gradient.shift.abs().max() < 1e-12 and gradient.spread.abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_of_a_batch_have_nothing_in_common(kind: str) -> None:
+    inference, observation = asked(kind)
+    together = temperature_gradient(inference, observation, noise=SEEDS, walks=2)
+    for i, seed in enumerate(SEEDS):
+        alone = temperature_gradient(inference, observation[i : i + 1], noise=[seed], walks=2)
+        for one, all_of_them in zip(alone, together, strict=True):
+            torch.testing.assert_close(one[0], all_of_them[i], rtol=1e-10, atol=1e-10)
+    other = inference.observe(
+        torch.cat((images(2), torch.ones(1, 3, 8, 8))), None if kind == "whole" else some_known(3)
+    )
+    beside = temperature_gradient(inference, other, noise=SEEDS, walks=2)
+    torch.testing.assert_close(beside.total[:2], together.total[:2], rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(beside.total[2], together.total[2])
+
+
+def test_several_walks_are_a_mean_over_fresh_latents() -> None:
+    inference, observation = asked("direct")
+    four = temperature_gradient(inference, observation, noise=SEEDS, walks=4)
+
+    def walk(number: int) -> TemperatureGradient:
+        class Later:
+            def normal(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
+                return SeededNoise(SEEDS).normal(number * inference.groups + stream, shape, device)
+
+            uniform = normal
+
+        return temperature_gradient(inference, observation, noise=Later())
+
+    walks = [walk(number) for number in range(4)]
+    torch.testing.assert_close(four.total, torch.stack([one.total for one in walks]).mean(dim=0))
+    # The coarsest group has nothing before it that could be drawn otherwise.
+    torch.testing.assert_close(walks[0].total[:, 0], walks[1].total[:, 0])
+    assert not torch.allclose(walks[0].total[:, -1], walks[1].total[:, -1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_of_the_same_walk_is_that_of_the_objectives(kind: str) -> None:
+    inference, observation = asked(kind)
+    assert observation.pixels is not None
+    gradient, nats = gradient_and_bound(inference, observation, noise=SEEDS)
+    if kind == "whole":
+        expected = objectives.elbo(inference.vae, observation.pixels, noise=SEEDS)
+    else:
+        expected = objectives.reverse(inference.model, observation, noise=SEEDS)  # type: ignore[arg-type]
+    torch.testing.assert_close(nats, expected.nats.detach(), rtol=1e-12, atol=1e-9)
+    alone = temperature_gradient(inference, observation, noise=SEEDS)
+    assert torch.equal(gradient.total, alone.total)
+
+
+def test_hidden_pixels_are_not_looked_at() -> None:
+    inference = Inference.of(observing())
+    x, known = images(2), some_known(2)
+    spoilt = torch.where(known, x, torch.nan)
+    clean, other = (gradient_and_bound(inference, inference.observe(one, known), noise=[1, 2]) for one in (x, spoilt))
+    assert torch.equal(clean[0].total, other[0].total) and torch.equal(clean[1], other[1])
+
+
+def test_observations_need_not_be_pixels() -> None:
+    process = Edges()
+    model = ConditionalVAE(small_vae(), PartialConfig(channels=process.channels(3)), process=process)
+    inference = Inference.of(model)
+    observation = inference.draw(Batch(x=images(2)), generator())
+    assert temperature_gradient(inference, observation, noise=[1, 2]).total.isfinite().all()
+    with pytest.raises(ValueError, match="holds none"):
+        gradient_and_bound(inference, observation, noise=[1, 2])
+    with pytest.raises(ValueError, match="observes edges"):
+        inference.observe(images(2), some_known(2))
+
+
+def test_no_gradients_of_weights_are_left_behind() -> None:
+    inference = Inference.of(small_vae())
+    found = temperature_gradient(inference, inference.observe(images(2)), noise=[1, 2])
+    assert not found.total.requires_grad and found.total.dtype == torch.float64
+    assert all(parameter.grad is None for parameter in inference.vae.parameters())
+
+
+@pytest.mark.parametrize("walks", [0, 1.5])
+def test_nonsense_walks_are_refused(walks: float) -> None:
+    inference, observation = asked("direct")
+    with pytest.raises(ValueError, match="number of walks"):
+        temperature_gradient(inference, observation, noise=SEEDS, walks=walks)  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""One picture, one answer: that of the parts it is made of."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from completion.pictures_to_complete import levels, photo
+from models import small_conditional, small_vae
+from ood.fitted_models import fitted_model, put_fits
+
+import condvae.ood
+from condvae import save
+from condvae.completion.holes import Hole
+from condvae.completion.inputs import read_picture
+from condvae.observe import Edges
+from condvae.ood import Fit, Inference, fit_path, load_fits, measure, save_fits, score_of, strangeness
+from condvae.ood.inference import Kind
+from condvae.ood.judging import PictureScorer
+from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.weights import load
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fitted_model(tmp_path_factory.mktemp("models"))
+
+
+def by_hand(model: Path, kind: Kind, known: np.ndarray | None, seed: int = 0) -> tuple[float, float]:
+    """Score and percentile of the 8 x 8 picture of these tests."""
+    network = load(model)
+    fit: Fit = load_fits(fit_path(model), network)[kind]
+    x = torch.from_numpy(levels(8, 8)).permute(2, 0, 1)[None].contiguous()
+    flags = None if known is None else torch.from_numpy(known)[None, None]
+    features = measure(score_of(fit.score), Inference.of(network, kind), x, flags, seed=seed)
+    scores = fit.score_values(features)
+    return float(scores[0]), float(fit.percentile(scores, [1.0 if known is None else known.mean()])[0])
+
+
+def test_the_answer_is_that_of_score_fit_and_percentile(model: Path) -> None:
+    right = np.ones((8, 8), dtype=bool)
+    right[:, :4] = False
+    image = levels(8, 8)
+    transparent = np.dstack([image, np.where(right, 255, 0).astype(np.uint8)])
+    for found in (
+        strangeness(image, half="left", model=model),
+        strangeness(image, known=right, model=model),
+        strangeness(transparent, model=model),
+        strangeness(image, half="left", model=load(model), fit=fit_path(model)),
+    ):
+        assert (found.score, found.percentile) == by_hand(model, "partial", right)
+        assert (found.kind, found.known_share, found.score_name) == ("partial", 0.5, "parts")
+    whole = strangeness(image, model=model)
+    assert (whole.score, whole.percentile) == by_hand(model, "whole", None)
+    assert (whole.kind, whole.known_share, whole.notes) == ("whole", 1.0, ())
+    assert whole.score != found.score
+    other = strangeness(image, model=model, seed=5)
+    assert other.score == by_hand(model, "whole", None, seed=5)[0] != whole.score
+
+
+def test_what_is_hidden_has_no_say(model: Path) -> None:
+    image = levels(8, 8)
+    other = image.copy()
+    other[:, :4] = levels(8, 8, seed=9)[:, :4]
+    assert strangeness(other, half="left", model=model) == strangeness(image, half="left", model=model)
+    assert strangeness(other, half="right", model=model) != strangeness(image, half="right", model=model)
+
+
+def test_pictures_are_judged_as_if_alone(model: Path) -> None:
+    scorer = PictureScorer(model)
+    pictures = [read_picture(levels(8, 8, seed=i)) for i in range(5)]
+    sights = [scorer.look(picture, Hole(half="top" if i % 2 else None)) for i, picture in enumerate(pictures)]
+    assert [sight.kind for sight in sights] == ["whole", "partial", "whole", "partial", "whole"]
+    together = scorer(sights)
+    assert together == [scorer([sight])[0] for sight in sights]
+    assert len({found.score for found in together}) == 5
+    assert scorer([]) == []
+
+
+def test_strange_or_not(tmp_path: Path, model: Path) -> None:
+    assert not strangeness(levels(8, 8), model=model).strange
+    fit = put_fits(load(model), tmp_path / "strange.safetensors", strange=True)
+    found = strangeness(levels(8, 8), model=model, fit=fit)
+    assert found.strange and found.percentile == pytest.approx(100 / 121)
+
+
+def test_what_was_done_to_a_picture_is_noted(tmp_path: Path, model: Path) -> None:
+    path = photo(tmp_path / "x.png", 20, 26)
+    for hole in ({}, {"half": "left"}):
+        (note,) = strangeness(path, model=model, **hole).notes  # type: ignore[arg-type]
+        assert note.endswith("x.png is 26 x 20: its middle 20 x 20 is resized to 8 x 8")
+
+
+def test_a_model_of_edges_is_asked_about_edges(tmp_path: Path) -> None:
+    edges = ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges())
+    path = tmp_path / "edges.safetensors"
+    save(edges, path)
+    put_fits(edges, fit_path(path))
+    found = strangeness(levels(8, 8), model=path)
+    assert (found.kind, found.known_share) == ("partial", 0.0)
+    with pytest.raises(ValueError, match="observes edges and completes no holes: leave out half"):
+        strangeness(levels(8, 8), model=path, half="left")
+
+
+def test_a_vae_sees_whole_images_alone(tmp_path: Path) -> None:
+    vae = small_vae()
+    path = tmp_path / "vae.safetensors"
+    save(vae, path)
+    put_fits(vae, fit_path(path), score="likelihood")
+    found = strangeness(levels(8, 8), model=path)
+    assert (found.kind, found.score_name) == ("whole", "likelihood")
+    with pytest.raises(ValueError, match="unconditional VAE and sees whole images alone: leave out box"):
+        strangeness(levels(8, 8), model=path, box=(0, 0, 2, 2))
+
+
+def test_without_a_fit_it_says_how_to_make_one(tmp_path: Path, model: Path) -> None:
+    path = tmp_path / "bare.safetensors"
+    save(load(model), path)
+    with pytest.raises(ValueError, match=r"bare.safetensors has no fit.*condvae ood fit --data DATA --model "):
+        strangeness(levels(8, 8), model=path)
+    with pytest.raises(ValueError, match="in memory, and nothing lies beside it: give the file of its fit"):
+        strangeness(levels(8, 8), model=small_conditional())
+    with pytest.raises(ValueError, match="the model is a int, expected a name"):
+        strangeness(levels(8, 8), model=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the seed is -1"):
+        strangeness(levels(8, 8), model=model, seed=-1)
+    fits = load_fits(fit_path(model), load(model))
+    for kind, hole, what in (("partial", {}, "whole images"), ("whole", {"half": "left"}, "of which some is hidden")):
+        save_fits(fit_path(path), [fits[kind]])  # type: ignore[index]
+        with pytest.raises(ValueError, match=f"bare.ood.safetensors is not fitted to .*{what}: run condvae ood fit"):
+            strangeness(levels(8, 8), model=path, **hole)  # type: ignore[arg-type]
+
+
+def test_the_name_is_the_function_whatever_was_imported() -> None:
+    assert condvae.ood.strangeness is strangeness
+    script = (
+        "import sys, condvae.ood; assert 'torch' not in sys.modules\n"
+        "import condvae.ood.judging; from condvae.ood import strangeness\n"
+        "sys.exit(not callable(strangeness) or not callable(condvae.ood.strangeness))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

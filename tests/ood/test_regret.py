@@ -1,0 +1,88 @@
+"""The likelihood regret: what is left to gain for one image."""
+
+import pytest
+import torch
+from models import images, small_conditional, small_vae, some_known
+
+from condvae import objectives
+from condvae.ood.inference import Inference
+from condvae.ood.measuring import measure
+from condvae.ood.regret import Regret
+from condvae.ood.scores import score_of
+from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.pixels import to_uint8
+
+SEEDS = [3, 4, 5]
+
+
+def conditional(form: str = "direct") -> Inference:
+    return Inference.of(small_conditional(form=form).double())
+
+
+@pytest.mark.parametrize("form", ["direct", "relative"])
+def test_the_bound_grows_from_what_the_encoder_says(form: str) -> None:
+    inference = conditional(form)
+    observation = inference.observe(images(3).double(), some_known(3))
+    bounds = Regret(steps=8).bounds(inference, observation, SEEDS)
+    with torch.no_grad():
+        assert isinstance(inference.model, ConditionalVAE)
+        first = objectives.reverse(inference.model, observation, noise=SEEDS).nats
+    assert bounds.shape == (9, 3) and torch.allclose(bounds[0], first, atol=1e-9)
+    assert (bounds[1:] > bounds[0]).all()
+    found = Regret(steps=8).features(inference, observation, SEEDS)
+    assert found.shape == (3, 1) and torch.equal(found[:, 0], bounds[0] - bounds.amax(dim=0))
+    # What a few steps have gained, more of them do not lose.
+    assert (Regret(steps=3).features(inference, observation, SEEDS) >= found).all()
+
+
+def test_whole_images_by_q() -> None:
+    inference = Inference.of(small_vae().double())
+    observation = inference.observe(images(3).double())
+    assert (Regret(steps=2).features(inference, observation, SEEDS) < 0).all()
+
+
+def test_there_is_nothing_to_gain_over_the_best() -> None:
+    """Where nothing is known the prior is the best source of z, and here c is the prior."""
+    model = ConditionalVAE(small_vae(), PartialConfig(channels=4, form="relative")).double()
+    inference = Inference.of(model)
+    observation = inference.observe(images(3).double(), torch.zeros(3, 1, 8, 8, dtype=torch.bool))
+    assert torch.allclose(
+        Regret(steps=3).features(inference, observation, SEEDS), torch.zeros(3, 1).double(), atol=1e-12
+    )
+
+
+@torch.no_grad()
+def test_weights_neither_move_nor_get_gradients() -> None:
+    inference = conditional()
+    before = {name: weight.clone() for name, weight in inference.model.named_parameters()}
+    observation = inference.observe(images(3).double(), some_known(3))
+    found = Regret(steps=2).features(inference, observation, SEEDS)
+    assert not found.requires_grad and (found < 0).all()  # although gradients are off out here
+    for name, weight in inference.model.named_parameters():
+        assert weight.grad is None and torch.equal(weight, before[name])
+
+
+def test_no_image_depends_on_another_or_on_what_is_hidden() -> None:
+    inference, known = conditional(), some_known(3)
+    x = images(3).double()
+    together = Regret(steps=4).features(inference, inference.observe(x, known), SEEDS)
+    for i in range(3):
+        one = inference.observe(torch.where(known, x, -x)[i : i + 1], known[i : i + 1])
+        assert torch.allclose(
+            Regret(steps=4).features(inference, one, SEEDS[i : i + 1]), together[i : i + 1], rtol=1e-8
+        )
+
+
+def test_it_takes_steps() -> None:
+    with pytest.raises(ValueError, match="the steps of a likelihood regret is 0"):
+        Regret(steps=0)
+    assert Regret(steps=7).name == "regret-7"
+
+
+def test_many_images_side_by_side() -> None:
+    """Threads that measure have gradients of their own, and no bit depends on the company."""
+    inference = Inference.of(small_conditional())
+    levels, known = to_uint8(images(5)), some_known(5)
+    together = measure(score_of("regret-2"), inference, levels, known, seed=1)
+    alone = measure(score_of("regret-2"), inference, levels[3:4], known[3:4], seed=1, places=[3])
+    assert together.shape == (5, 1) and (together < 0).all() and alone[0, 0] == together[3, 0]

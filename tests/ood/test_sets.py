@@ -1,0 +1,137 @@
+"""Strange images: what they are made of, and that each is made by itself."""
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from condvae.ood.sets import PAPER_SETS, TRANSFORMS, Foreign, open_foreign, own
+
+
+def levels(n: int, *, size: int = 16, channels: int = 3) -> Tensor:
+    """uint8 [n, channels, size, size], all different."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(256, (n, channels, size, size), generator=generator, dtype=torch.uint8)
+
+
+def ramp(size: int) -> Tensor:
+    """[2, 1, size, size]: grey levels that rise by 4 from column to column, and from row to row."""
+    row = (4 * torch.arange(size)).to(torch.uint8).expand(size, size)
+    return torch.stack((row, row.T))[:, None]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_image_is_made_by_itself(name: str, channels: int) -> None:
+    one, test = own(name), levels(6, channels=channels)
+    made = one.images(test, seed=5)
+    assert made.shape == test.shape and made.dtype == torch.uint8 and made.is_contiguous()
+    assert torch.equal(one.images(test[:4], seed=5), made[:4])
+    other = test.clone()
+    other[2] = 255 - other[2]
+    changed = (one.images(other, seed=5) != made).flatten(1).any(dim=1)
+    assert changed.tolist() == [one.paired and i == 2 for i in range(6)]
+    if not one.paired:
+        assert not torch.equal(one.images(test, seed=6), made)
+
+
+def test_noise_takes_all_levels_equally_often() -> None:
+    counts = torch.bincount(own("noise").images(levels(64, size=32), seed=1).flatten().int(), minlength=256)
+    expected = 64 * 3 * 32**2 / 256
+    assert ((counts - expected).abs() < 6 * expected**0.5).all()
+
+
+def test_constant_images_have_one_colour_each() -> None:
+    made = own("constant").images(levels(200, size=4), seed=1)
+    assert torch.equal(made, made[:, :, :1, :1].expand_as(made))
+    colours = made[:, :, 0, 0].double()
+    assert (colours.mean(dim=0) - 127.5).abs().max() < 25 and colours.std(dim=0).min() > 60
+    assert (made[:, 0] != made[:, 1]).any()  # channels are drawn apart
+
+
+def test_flip_is_upside_down_and_rotate_a_quarter() -> None:
+    test = levels(3)
+    flipped, turned = own("flip").images(test, seed=0), own("rotate").images(test, seed=0)
+    assert torch.equal(flipped[:, :, 0], test[:, :, -1]) and torch.equal(own("flip").images(flipped, seed=0), test)
+    assert torch.equal(turned[:, :, 0], test[:, :, :, -1])  # counter-clockwise: the last column is the first row
+    for _ in range(3):
+        turned = own("rotate").images(turned, seed=0)
+    assert torch.equal(turned, test)
+
+
+def test_crop_shows_the_middle_larger() -> None:
+    across, down = own("crop").images(ramp(32), seed=0)[:, 0].double()
+    assert torch.equal(across, down.T)
+    # 2/3 of the slope, about the same middle; away from the borders bicubic interpolation is exact on a ramp.
+    expected = 4 * ((torch.arange(32) - 15.5) / 1.5 + 15.5)
+    assert (across - expected).abs().max() <= 0.51
+
+
+def test_translate_starts_in_a_corner() -> None:
+    size, test = 20, ramp(20)[:1].expand(64, -1, -1, -1)
+    made = own("translate").images(test, seed=0)[:, 0].double()
+    column = torch.arange(size)
+    positions = (column + 0.5) * 0.9 - 0.5  # 18 of 20 columns, enlarged
+    inside = slice(2, -2)  # where interpolation does not meet the border
+    left, right = (4 * (positions + first) for first in (0, 2))
+    starts_left = (made[:, 5] - left)[:, inside].abs().amax(dim=1) <= 0.51
+    starts_right = (made[:, 5] - right)[:, inside].abs().amax(dim=1) <= 0.51
+    assert (starts_left ^ starts_right).all()
+    assert 16 < int(starts_left.sum()) < 48
+    both = torch.stack((test[0, 0], test[0, 0].T))[None].expand(64, -1, -1, -1)  # across, and down
+    made = own("translate").images(torch.cat((both, both[:, :1]), dim=1), seed=0).double()
+    corners = {tuple((one[:2, 10, 10] > 41).tolist()) for one in made}
+    assert len(corners) == 4
+
+
+def test_names() -> None:
+    assert set(PAPER_SETS) < set(TRANSFORMS)
+    with pytest.raises(ValueError, match=r"unknown set 'twirl', expected some of noise, constant, .* or NAME=PATH"):
+        own("twirl")
+    with pytest.raises(ValueError, match=r"torch.float32 \[2, 3, 4, 4\], expected uint8"):
+        own("noise").images(torch.zeros(2, 3, 4, 4), seed=0)
+
+
+def idx(array: np.ndarray) -> bytes:
+    return gzip.compress(bytes([0, 0, 8, 3]) + struct.pack(">3I", *array.shape) + array.tobytes())
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    """30 training and 10 test images of 28 x 28, grey, as MNIST and its like have them; test image i is all 10 i."""
+    for word, n in (("train", 30), ("t10k", 10)):
+        flat = np.broadcast_to((np.arange(n) * (10 if word == "t10k" else 1))[:, None, None], (n, 28, 28))
+        (tmp_path / f"{word}-images-idx3-ubyte.gz").write_bytes(idx(flat.astype(np.uint8)))
+    return tmp_path
+
+
+def test_other_data_at_the_size_and_with_the_channels_of_ours(digits: Path) -> None:
+    one = open_foreign(f"digits={digits}", size=32, channels=3)
+    assert (one.name, one.paired) == ("digits", False)
+    made = one.images(levels(5, size=32))
+    assert made.shape == (5, 3, 32, 32) and made.dtype == torch.uint8
+    assert made[:, 2, 3, 4].tolist() == [0, 20, 40, 60, 80]  # evenly over its test images
+
+
+def test_other_data_with_few_test_images(digits: Path) -> None:
+    one = open_foreign(f"digits={digits}", size=32, channels=3)
+    assert one.images(levels(25, size=32))[:10, 0, 0, 0].tolist() == [10 * i for i in range(10)]
+    assert len(one.images(levels(25, size=32))) == 25
+    every = one.images(levels(90, size=32))
+    assert len(every) == 40 and sorted(every[10:, 0, 0, 0].tolist()) == list(range(30))
+
+
+def test_other_data_that_does_not_fit(digits: Path) -> None:
+    for text in ("digits", "=there", "digits="):
+        with pytest.raises(ValueError, match="expected NAME=PATH"):
+            open_foreign(text, size=32, channels=3)
+    with pytest.raises(ValueError, match=r"noise is the name of a set .*: give .* another name"):
+        open_foreign(f"noise={digits}", size=32, channels=3)
+    grey = open_foreign(f"digits={digits}", size=32, channels=1)
+    assert isinstance(grey, Foreign)
+    with pytest.raises(ValueError, match=r"images of digits are \(1, 32, 32\), test images are \(3, 32, 32\)"):
+        grey.images(levels(2, size=32))

@@ -1,0 +1,125 @@
+"""`condvae complete` warns of what is strange to its model, and lets nothing keep it from completing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from completion.pictures_to_complete import levels, photo
+from models import small_vae
+from ood.fitted_models import fitted_model, put_fits
+
+from condvae import save
+from condvae.cli import main
+from condvae.observe import Edges
+from condvae.ood import fit_path, load_fits, save_fits, strangeness
+from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.weights import load
+
+WARNING = "is in the strangest 1 % for"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return fitted_model(tmp_path, strange=True)
+
+
+def completed(capsys: pytest.CaptureFixture[str], out: Path, *words: str | Path) -> tuple[list[str], dict[str, bytes]]:
+    """What is said, and what is written."""
+    capsys.readouterr()
+    main(["complete", *map(str, words), "-o", str(out)])
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out.splitlines(), {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def test_a_strange_image_has_a_warning_and_the_same_completions(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = photo(tmp_path / "x.png", 8, 8)
+    words: list[str | Path] = [path, "--half", "left", "-n", "2", "--model", model]
+    lines, files = completed(capsys, tmp_path / "out", *words)
+    assert lines == [
+        f"warning: {path} {WARNING} {model} (percentile 0.8 among held-out training images): its completions may be "
+        "poor",
+        f"wrote {tmp_path / 'out' / 'sheet.png'}",
+    ]
+    # A record that is repeated is warned of too.
+    again, repeated = completed(capsys, tmp_path / "again", "--repeat", tmp_path / "out")
+    assert again[0].startswith(f"warning: {path} {WARNING} ") and len(again) == 2
+    fit_path(model).unlink()
+    silent, without = completed(capsys, tmp_path / "silent", *words)
+    assert len(silent) == 1
+    pictures = [name for name in files if name.endswith(".png")]
+    assert [files[name] for name in pictures] == [without[name] for name in pictures]
+    assert [files[name] for name in pictures] == [repeated[name] for name in pictures]
+
+
+def test_the_warning_is_about_what_ood_score_finds(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = photo(tmp_path / "x.png", 8, 8)
+    image, network = levels(8, 8), load(model)
+    found = strangeness(image, model=model, random=True, seed=4)
+    fits = load_fits(fit_path(model), network)
+    for shift, warned in ((-1e-9, False), (1e-9, True)):  # held-out images a little stranger, or less strange
+        held = np.full(120, found.score + shift)
+        save_fits(fit_path(model), [replace(fit, held_scores=held) for fit in fits.values()])
+        words: list[str | Path] = [path, "--random", "--seed", "4", "-n", "1", "--model", model]
+        lines, _ = completed(capsys, tmp_path / "out", *words)
+        assert (WARNING in lines[0]) == warned
+
+
+def test_ordinary_images_have_none(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_fits(load(model), fit_path(model), strange=False)
+    words: list[str | Path] = [photo(tmp_path / "x.png", 8, 8), "--half", "left", "-n", "1", "--model", model]
+    assert len(completed(capsys, tmp_path / "out", *words)[0]) == 1
+
+
+def test_many_warnings_are_counted(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [photo(tmp_path / f"{i}.png", 8, 8, seed=i) for i in range(7)]
+    lines, _ = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
+    assert sum(WARNING in line for line in lines) == 5
+    assert "the same warning goes for 2 more" in lines
+
+
+def test_a_bad_fit_is_said_and_keeps_nobody_from_completing(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words: list[str | Path] = [photo(tmp_path / "x.png", 8, 8), "--half", "left", "-n", "1", "--model", model]
+    fit = fit_path(model)
+    good = fit.read_bytes()
+    partial, whole = load_fits(fit, load(model)).values()
+    vae = small_vae(seed=7)
+
+    def damaged() -> None:
+        fit.write_bytes(good[: len(good) // 2])
+
+    def foreign() -> None:
+        put_fits(vae, fit)
+
+    def half() -> None:
+        save_fits(fit, [whole])
+
+    def renamed() -> None:
+        save_fits(fit, [replace(partial, score="nonsense")])
+
+    for spoil, reason in (
+        (damaged, "is not a whole .safetensors file"),
+        (foreign, "was fitted to another model"),
+        (half, "is not fitted to images of which some is hidden"),
+        (renamed, "unknown score 'nonsense'"),
+    ):
+        spoil()
+        lines, files = completed(capsys, tmp_path / "out", *words)
+        assert lines[0].startswith("no warnings of strange images: ") and reason in lines[0], spoil
+        assert len(lines) == 2 and "sheet.png" in files
+
+
+def test_an_edge_model_warns_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges = ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges())
+    path = tmp_path / "edges.safetensors"
+    save(edges, path)
+    put_fits(edges, fit_path(path), strange=True)
+    lines, _ = completed(capsys, tmp_path / "out", photo(tmp_path / "x.png", 8, 8), "-n", "1", "--model", path)
+    assert WARNING in lines[0]

@@ -1,0 +1,73 @@
+"""The bound under a prior that is wider or narrower, group by group."""
+
+import pytest
+import torch
+from models import generator, images, small_conditional, some_known
+from torch import Tensor
+
+from condvae import objectives
+from condvae.gaussian import Gaussian
+from condvae.objectives import Bound, KLEstimate
+from condvae.vdvae.model import Step
+
+MODEL = small_conditional()
+OBSERVATION = MODEL.observe(images(3), some_known(3))
+GROUPS = len(MODEL.artifact.config.group_stages)
+
+
+@torch.no_grad()
+def bound(temperature: float | Tensor, kl: KLEstimate = "analytic") -> Bound:
+    assert OBSERVATION.pixels is not None and OBSERVATION.known is not None
+    return objectives.evidence(
+        MODEL.artifact,
+        MODEL.posterior(OBSERVATION),
+        OBSERVATION.pixels,
+        OBSERVATION.known[:, 0],
+        noise=generator(1),
+        kl=kl,
+        prior_temperature=temperature,
+    )
+
+
+def test_at_one_it_is_the_bound_that_training_raises() -> None:
+    plain = objectives.reverse(MODEL, OBSERVATION, noise=generator(1))
+    for temperature in (1, 1.0, torch.ones(()), torch.ones(GROUPS), torch.ones(3, GROUPS)):
+        assert torch.equal(bound(temperature).nats, plain.nats)
+
+
+@pytest.mark.parametrize("kl", ["analytic", "sampled"])
+def test_the_prior_has_its_spread_times_the_temperature(kl: KLEstimate) -> None:
+    temperature = torch.linspace(0.5, 2, GROUPS)
+
+    def score(step: Step) -> Tensor:
+        prior, c = step.prior(), step.drawn_from
+        scaled = Gaussian(prior.mean, (temperature[step.group] * prior.log_std.exp()).log())
+        if kl == "analytic":
+            return c.total_kl_to(scaled)
+        return (c.log_prob(step.z) - scaled.log_prob(step.z)).flatten(1).sum(dim=1)
+
+    with torch.no_grad():
+        source = MODEL.posterior(OBSERVATION)
+        expected = MODEL.artifact.descend(source, batch=3, noise=generator(1), score=score)
+    found = bound(temperature, kl)
+    torch.testing.assert_close(found.kl_nats, expected.scores, rtol=1e-4, atol=1e-3)
+    # z does not know of it, and neither do the pixels.
+    assert torch.equal(found.log_likelihood_nats, bound(1.0, kl).log_likelihood_nats)  # type: ignore[arg-type]
+
+
+def test_temperatures_of_groups_and_of_images() -> None:
+    by_image = torch.tensor([[0.7], [1.0], [1.6]]).expand(3, GROUPS)
+    found = bound(by_image).nats
+    for i, temperature in enumerate((0.7, 1.0, 1.6)):
+        torch.testing.assert_close(found[i], bound(temperature).nats[i])
+        torch.testing.assert_close(found[i], bound(torch.full((GROUPS,), temperature)).nats[i])
+    one_group = torch.ones(GROUPS)
+    one_group[1] = 1.5
+    changed = bound(one_group).kl_nats != bound(1.0).kl_nats
+    assert changed[:, 1].all() and not changed[:, :1].any() and not changed[:, 2:].any()
+
+
+@pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf")])
+def test_spreads_that_are_none_are_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match=r"prior's temperature is .*, expected a number above 0"):
+        bound(temperature)
