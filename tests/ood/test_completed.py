@@ -13,6 +13,7 @@ from condvae.ood.completed import Completed
 from condvae.ood.inference import Inference
 from condvae.ood.scores import score_of
 from condvae.pixels import from_uint8, to_uint8
+from condvae.sample import sample_conditional
 
 SEEDS = [3, 4, 5]
 
@@ -62,6 +63,15 @@ def test_the_model_completes_itself() -> None:
     one = score.complete(inference, inference.observe(x, known)[1:2], SEEDS[1:2])
     assert (one.int() - made[1:2].int()).abs().max() <= 1
     assert not torch.equal(made, score.complete(inference, inference.observe(x, known), [6, 7, 8]))
+
+
+def test_a_completion_has_nothing_in_common_with_the_latents_that_explain_it() -> None:
+    inference = Inference.of(small_conditional())
+    observation = inference.observe(images(3), some_known(3))
+    made = Completed(inner=score_of("gradient")).complete(inference, observation, SEEDS)
+    # The inner score draws z with SEEDS, so these completions would be known to it.
+    same = sample_conditional(inference.model, observation, noise=SEEDS, pixels="mean")  # type: ignore[arg-type]
+    assert (made != to_uint8(observation.paste(same.images))).flatten(1).any(dim=1).all()
 
 
 def test_names() -> None:

@@ -65,6 +65,15 @@ def test_it_shrinks_much_where_little_is_known_and_little_where_much_is() -> Non
     assert GaussianDensity.fit(independent).shrinkage > 0.7
 
 
+def test_however_many_agree_correlations_are_shrunk_a_little() -> None:
+    # Nearly one feature: by the samples alone next to nothing would have to be shrunk.
+    dice = np.random.default_rng(0)
+    one = dice.normal(size=20_000)
+    density = GaussianDensity.fit(np.stack((one, one + 1e-4 * dice.normal(size=len(one))), axis=1))
+    assert density.shrinkage == 1e-3
+    assert density.covariance[0, 1] / np.prod(density.std) == pytest.approx(0.999, abs=1e-6)
+
+
 @pytest.mark.parametrize("n", [2, 5])
 def test_fewer_samples_than_features_have_a_density(n: int) -> None:
     values = samples(n, 30)

@@ -108,10 +108,25 @@ def test_a_folder_in_blocks_and_its_pictures_of_what_is_hidden(
         hidden[: i % 7] = 255
         Image.fromarray(hidden).save(holes / f"{i:02}.png")
     lines = printed(capsys, folder, "--hole", holes, "--model", model)
-    shares = [f"{100 - 12.5 * (i % 7):.0f} % known" for i in range(18)]
-    notes = [line for line in lines if line.endswith("has nothing hidden: nothing is left to complete")]
-    assert len(notes) == 3
-    assert [line.split(", ")[-1] for line in lines[:-1] if line not in notes] == shares
+    shares = [f"{100 - 12.5 * (i % 7):.0f} % known" if i % 7 else "whole image" for i in range(18)]
+    assert [line.split(", ")[-1] for line in lines[:-1]] == shares
+
+
+def test_of_what_is_not_seen_nothing_is_said(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, unknown = photo(tmp_path / "x.png", 8, 8), tmp_path / "unknown.png"
+    Image.new("L", (8, 8), 0).save(unknown)
+    said = refused(capsys, tmp_path, "score", picture, "--known", unknown, "--model", model)
+    assert "nothing of" in said and "is known" in said
+
+
+def test_a_fit_replaces_nothing_but_a_fit(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "own.safetensors"
+    own.write_bytes(model.read_bytes())
+    (tmp_path / "folder.safetensors").mkdir()
+    for out, said in ((own, "is there already, and not a fit"), (tmp_path / "folder.safetensors", "is a folder")):
+        asked = ("fit", "--data", tmp_path, "--model", own, "--images", "3", "--device", "cpu", "--out", out)
+        assert said in refused(capsys, tmp_path, *asked)
+        assert own.read_bytes() == model.read_bytes()
 
 
 def test_bad_input_is_one_sentence_and_nothing_is_written(
@@ -144,6 +159,10 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         (["fit", "--model", model], "no data was given"),
         (["fit", "--model", model, "--data", tmp_path / "none"], "does not exist"),
         (["fit", "--model", model, "--data", "x", "--score", "nonsense"], "unknown score 'nonsense'"),
+        (["fit", "--model", model, "--data", "x", "--score", "completed-ipa"], "is for condvae ood experiment"),
+        (["fit", "--model", model, "--data", "x", "--score", "completed-nearest"], "there are ipa: condvae ood experi"),
+        (["fit", "--model", "cifar10", "--data", "x"], "comes with condvae, and its own fit lies beside it"),
+        (["fit", "--model", "cifar10", "--data", "x"], "give --out FILE, and use it with condvae ood score --fit FILE"),
         (["fit", "--model", model, "--data", "x", "--out", tmp_path / "fit.txt"], "ends in .safetensors"),
         (["fit", "--model", model, "--data", "x", "--out", good / "f.safetensors"], "cannot be written to"),
     ]
@@ -162,13 +181,17 @@ def test_fits_are_made_by_the_split_of_the_training(
     first, *lines = capsys.readouterr().out.splitlines()
     assert " 7 validation " in first
     assert lines[0] == "fitting gradient to partly hidden images, as in training ..."
-    assert "to be compared with 130 held-out ones of 7 images" in lines[1]
+    assert "to be compared with 130 held-out ones of 7 images: fewer than 99 different ones say little" in lines[1]
     assert "with 7 held-out ones: with fewer than 99 nothing can be in the strangest 1 %" in lines[3]
     assert lines[-1].startswith("wrote run/model.ood.safetensors, ")
     assert strangeness(levels(8, 8), model="run").score_name == "gradient"
     assert not strangeness(levels(8, 8), model="run").strange
     main([*words, "--held-out", "9", "--validation", "4", "--split-seed", "4", "--out", "other.safetensors"])
     assert " 4 validation " in capsys.readouterr().out
+    main([*words, "--images", "40", "--validation", "0"])
+    assert "training images that are not fitted stand in" in capsys.readouterr().out
+    told = printed(capsys, photo(tmp_path / "x.png", 8, 8), "--model", "run")
+    assert len(told) == 2 and told[0].startswith("these are training images that were not fitted: ")
 
 
 def test_a_vae_is_fitted_to_whole_images(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,16 +1,22 @@
 """Fits: the density of training features, who is held out, and percentiles that mean what they say."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
 import numpy as np
 import pytest
+import torch
 from models import small_vae
 from numpy.typing import NDArray
 from ood_models import observing, plain_data
+from torch import Tensor
 
-from condvae.observe import Freeform
+from condvae.observe import Freeform, Observation
 from condvae.ood.density import GaussianDensity
 from condvae.ood.fitting import Fit, fit_score, training_features
-from condvae.ood.inference import Inference
-from condvae.ood.measuring import measure
+from condvae.ood.inference import Inference, Kind
+from condvae.ood.measuring import known_share, measure
 from condvae.ood.scores import Gradient, GradientParts, LikelihoodBound
 
 
@@ -58,6 +64,29 @@ def test_holes_are_those_of_training() -> None:
     assert fit.held_shares.min() >= 0.4 and fit.held_shares.max() <= 0.6 and len(np.unique(fit.held_shares)) > 5
     # Images that come back are behind another hole.
     assert not np.array_equal(fit.held_shares[:20], fit.held_shares[20:40])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """What an observation was drawn with: how much is known of it, or the seed of its latents."""
+
+    name: Literal["share", "seed"]
+    fitted: ClassVar[bool] = False
+    kind: ClassVar[Kind | None] = None
+
+    def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
+        if self.name == "share":
+            return torch.from_numpy(known_share(observation))[:, None]
+        return torch.tensor([[seed >> 16] for seed in seeds], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", ["share", "seed"])
+def test_held_out_images_have_draws_of_their_own(name: Literal["share", "seed"]) -> None:
+    inference, data = Inference.of(observing()), plain_data()
+    data = replace(data, validation=data.train)  # the same images, so that all that differs was drawn
+    fitted = training_features(Drawn(name=name), inference, data, images=60)[:, 0]
+    held = fit_score(Drawn(name=name), inference, data, images=60, held_out=60).held_scores
+    assert len(np.unique(held)) > 20 and np.mean(held == fitted) < 0.2
 
 
 def test_whole_images_are_not_repeated() -> None:
@@ -119,6 +148,14 @@ def test_percentiles_compare_the_nearest_known_shares() -> None:
     assert fit.percentile([1e9], [0.3]) == pytest.approx(100)
     # Half-way both thousands are as near as each other, and count alike.
     assert fit.percentile([999.0], [0.35]) == pytest.approx(100 * 1001 / 2001)
+
+
+@pytest.mark.parametrize(("count", "compared"), [(50, 50), (300, 200), (2000, 400), (10_000, 1000)])
+def test_a_fifth_is_compared_between_200_and_1000(count: int, compared: int) -> None:
+    # No two shares are alike, and those that are nearer have lower scores.
+    fit = fit_of(np.arange(float(count)), np.arange(count) / count)
+    assert fit.percentile([-1.0], [0.0]) == pytest.approx(100 / (1 + compared), rel=1e-12)
+    assert fit.percentile([compared - 1.5], [0.0]) == pytest.approx(100 * compared / (1 + compared), rel=1e-12)
 
 
 def test_few_held_out_scores_never_call_anything_strange() -> None:

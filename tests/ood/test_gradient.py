@@ -198,6 +198,19 @@ def test_no_gradients_of_weights_are_left_behind() -> None:
     assert all(parameter.grad is None for parameter in inference.vae.parameters())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("value", "said"), [(float("nan"), "NaN"), (3.0, r"\[-1, 1\]")])
+def test_what_is_no_pixel_is_refused(kind: str, value: float, said: str) -> None:
+    inference, observation = asked(kind)
+    assert observation.pixels is not None and observation.known is not None
+    x = observation.pixels.clone()
+    x[tuple(observation.known.expand_as(x).nonzero()[0])] = value  # of one pixel that is known
+    spoilt = inference.observe(x, observation.known)
+    for ask in (temperature_gradient, gradient_and_bound):
+        with pytest.raises(ValueError, match=said):
+            ask(inference, spoilt, noise=SEEDS)
+
+
 @pytest.mark.parametrize("walks", [0, 1.5])
 def test_nonsense_walks_are_refused(walks: float) -> None:
     inference, observation = asked("direct")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,16 @@ def test_strange_or_not(tmp_path: Path, model: Path) -> None:
     fit = put_fits(load(model), tmp_path / "strange.safetensors", strange=True)
     found = strangeness(levels(8, 8), model=model, fit=fit)
     assert found.strange and found.percentile == pytest.approx(100 / 121)
+
+
+def test_the_strangest_of_a_hundred_is_strange(tmp_path: Path, model: Path) -> None:
+    fits = load_fits(fit_path(model), load(model)).values()
+    path = tmp_path / "hundred.safetensors"
+    for held, strange in ((98, False), (99, True)):  # and the picture itself
+        higher, shares = np.full(held, 1e9), np.ones(held)
+        save_fits(path, [replace(fit, held_scores=higher, held_shares=shares) for fit in fits])
+        found = strangeness(levels(8, 8), model=model, fit=path)
+        assert found.strange is strange and (found.percentile == 1) is strange
 
 
 def test_what_was_done_to_a_picture_is_noted(tmp_path: Path, model: Path) -> None:

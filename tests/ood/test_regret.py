@@ -1,5 +1,7 @@
 """The likelihood regret: what is left to gain for one image."""
 
+import math
+
 import pytest
 import torch
 from models import images, small_conditional, small_vae, some_known
@@ -48,6 +50,37 @@ def test_there_is_nothing_to_gain_over_the_best() -> None:
     observation = inference.observe(images(3).double(), torch.zeros(3, 1, 8, 8, dtype=torch.bool))
     assert torch.allclose(
         Regret(steps=3).features(inference, observation, SEEDS), torch.zeros(3, 1).double(), atol=1e-12
+    )
+
+
+def test_steps_that_only_lose_have_gained_nothing() -> None:
+    inference = conditional()
+    observation = inference.observe(images(3).double(), some_known(3))
+    score = Regret(steps=2, rate=0.5)  # far too fast
+    assert (score.bounds(inference, observation, SEEDS).diff(dim=0)[0] < -100).all()
+    assert torch.equal(score.features(inference, observation, SEEDS), torch.zeros(3, 1).double())
+
+
+def test_spreads_move_too() -> None:
+    """Nothing is known, and c is the prior but for its std: what can be gained is in closed form."""
+    model = ConditionalVAE(small_vae(), PartialConfig(channels=4, form="relative")).double()
+    wider, rate = 0.5, 0.03
+    with torch.no_grad():
+        for head in model.partial.heads:
+            bias = head.get_parameter("c4.bias")
+            bias[len(bias) // 2 :] = wider  # after the means, the logarithms of std
+    inference = Inference.of(model)
+    observation = inference.observe(images(3).double(), torch.zeros(3, 1, 8, 8, dtype=torch.bool))
+    config = model.artifact.config
+    latents = config.latent_channels * sum(stage.resolution**2 for stage in config.group_stages)
+
+    def minus_kl(log_ratio: float) -> float:
+        return latents * (log_ratio - math.expm1(2 * log_ratio) / 2)
+
+    # Adam's first step is as long as its rate.
+    expected = torch.tensor([[minus_kl(wider)], [minus_kl(wider - rate)]]).double().expand(2, 3)
+    torch.testing.assert_close(
+        Regret(steps=1, rate=rate).bounds(inference, observation, SEEDS), expected, rtol=1e-5, atol=0
     )
 
 

@@ -2,14 +2,18 @@
 
 import gzip
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from ood_models import plain_data
 from torch import Tensor
 
+from condvae.noise import SeededNoise
 from condvae.ood.sets import PAPER_SETS, TRANSFORMS, Foreign, open_foreign, own
+from condvae.sample import seeds_from
 
 
 def levels(n: int, *, size: int = 16, channels: int = 3) -> Tensor:
@@ -37,6 +41,18 @@ def test_every_image_is_made_by_itself(name: str, channels: int) -> None:
     assert changed.tolist() == [one.paired and i == 2 for i in range(6)]
     if not one.paired:
         assert not torch.equal(one.images(test, seed=6), made)
+
+
+def test_what_sets_are_made_of_is_drawn_for_them_alone() -> None:
+    used = list(seeds_from(5, 1, observations=range(6)).seeds)  # those by which `measure` would score them
+
+    def keep(test: Tensor, noise: SeededNoise) -> Tensor:
+        used.extend(noise.seeds)
+        return test
+
+    for one in TRANSFORMS.values():
+        replace(one, make=keep).images(levels(6), seed=5)
+    assert len(set(used)) == len(used) == 6 * (1 + len(TRANSFORMS))
 
 
 def test_noise_takes_all_levels_equally_often() -> None:
@@ -123,6 +139,19 @@ def test_other_data_with_few_test_images(digits: Path) -> None:
     assert len(one.images(levels(25, size=32))) == 25
     every = one.images(levels(90, size=32))
     assert len(every) == 40 and sorted(every[10:, 0, 0, 0].tolist()) == list(range(30))
+
+
+def test_other_data_comes_first_from_test_then_from_validation_then_from_training() -> None:
+    data = plain_data(train=4, validation=3, test=2)
+    test, validation, train = (one.take(np.arange(len(one))).images for one in (data.test, data.validation, data.train))
+    foreign = Foreign(name="slopes", data=data)
+    for count, expected in (
+        (1, test[:1]),
+        (4, torch.cat((test, validation[[0, 1]]))),  # evenly over three: the first two
+        (7, torch.cat((test, validation, train[[0, 2]]))),
+        (20, torch.cat((test, validation, train))),
+    ):
+        assert torch.equal(foreign.images(levels(count, size=8)), expected)
 
 
 def test_other_data_that_does_not_fit(digits: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from completion.pictures_to_complete import levels, photo
 from models import small_vae
 from ood.fitted_models import fitted_model, put_fits
+from PIL import Image
 
 from condvae import save
 from condvae.cli import main
@@ -123,3 +124,39 @@ def test_an_edge_model_warns_too(tmp_path: Path, capsys: pytest.CaptureFixture[s
     put_fits(edges, fit_path(path), strange=True)
     lines, _ = completed(capsys, tmp_path / "out", photo(tmp_path / "x.png", 8, 8), "-n", "1", "--model", path)
     assert WARNING in lines[0]
+
+
+def test_what_cannot_be_judged_is_said_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges = ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges())
+    path = tmp_path / "edges.safetensors"
+    save(edges, path)
+    put_fits(edges, fit_path(path))
+    # A sound fit of a score that there is not for edges: only the first picture shows it.
+    fits = load_fits(fit_path(path), edges)
+    save_fits(fit_path(path), [replace(fits["partial"], score="likelihood", density=None)])
+    picture = photo(tmp_path / "x.png", 8, 8)
+    lines, files = completed(capsys, tmp_path / "out", picture, "-n", "1", "--model", path)
+    assert len(lines) == 2 and "sheet.png" in files
+    assert lines[0].startswith(f"whether {picture} is strange to {path} cannot be said: ") and "holds none" in lines[0]
+
+
+def test_memory_that_judging_lacks_is_said_twice_at_most_and_is_no_warning(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **named: object) -> None:
+        raise RuntimeError("CUDA out of memory\nTried to allocate")
+
+    monkeypatch.setattr("condvae.ood.judging.measure_observation", fail)
+    paths = [photo(tmp_path / f"{i}.png", 8, 8, seed=i) for i in range(7)]
+    lines, files = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
+    said = [line for line in lines if " of 7: " not in line]
+    assert said[0] == f"whether {paths[0]} is strange to {model} cannot be said: CUDA out of memory Tried to allocate"
+    assert said[1].startswith(f"nor of {paths[1]};")
+    assert len(said) == 3 and "sheet.png" in files
+
+
+def test_of_what_is_not_seen_there_is_none(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, unknown = photo(tmp_path / "x.png", 8, 8), tmp_path / "unknown.png"
+    Image.new("L", (8, 8), 0).save(unknown)
+    lines, _ = completed(capsys, tmp_path / "out", path, "--known", unknown, "-n", "1", "--model", model)
+    assert not any(WARNING in line for line in lines)

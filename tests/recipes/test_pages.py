@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from recipes import design_results, results
+from recipes import design_results, ood_results, results
 from recipes.pages import Page, compact, draw, markdown, read, rounded, short
 
-PAGES = [results.page_at(), design_results.page_at()]
+PAGES = [results.page_at(), design_results.page_at(), ood_results.page_at()]
 
 
 def one_table(raw: Mapping[str, Any]) -> dict[str, str]:

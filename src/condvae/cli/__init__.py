@@ -21,6 +21,9 @@ from condvae.cli.files import Export, Import, Info
 from condvae.cli.training import Pretrain, Train
 from condvae.train.presets import options_for
 
+_LISTS = ("--against", "--baselines", "--completions", "--metrics", "--policies", "--scores", "--sets", "--tasks")
+"""Options with several values."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb; bad input is one sentence on stderr and exit code 2."""
@@ -30,6 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"condvae {condvae.__version__}")
         return
     try:
+        _check_once(arguments)
         verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
         verb.run()
     except SystemExit:
@@ -40,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     except BaseException as error:
         if signals or isinstance(error, KeyboardInterrupt):
             _leave("interrupted", 128 + (signals or [signal.SIGINT])[0])
-        sentence, code = _explained(error, arguments[0])
+        sentence, code = _explained(error, arguments)
         if sentence is None:
             raise
         _leave(sentence, code)
@@ -63,15 +67,17 @@ def _heeded() -> list[int]:
     return came
 
 
-def _explained(error: BaseException, verb: str) -> tuple[str | None, int]:
+def _explained(error: BaseException, arguments: list[str]) -> tuple[str | None, int]:
     """A sentence for the user and an exit code; no sentence for what should not have happened."""
     if isinstance(error, ValueError | OSError):
         return str(error), 2
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
         batch = "--batch or --micro-batch"
-        asked = {"pretrain": batch, "train": batch, "evaluate": "--k", "design": "--batch or -n", "ood": "--block"}
-        less = asked.get(verb, "-n")
-        return f"there is not enough memory: give a smaller {less}, or smaller or fewer images", 2
+        asked = {"pretrain": batch, "train": batch, "evaluate": "--k", "design": "--batch or -n"}
+        less = f"a smaller {asked.get(arguments[0], '-n')}, or "
+        if arguments[0] == "ood":  # its other two choose by themselves what is computed together
+            less = "a smaller --block, or " if arguments[1:2] == ["experiment"] else ""
+        return f"there is not enough memory: give {less}smaller or fewer images", 2
     from condvae.train import Diverged, Stopped
 
     codes: dict[type[BaseException], int] = {Diverged: 1, Stopped: 130}
@@ -100,6 +106,14 @@ def _verbs(arguments: list[str]) -> Any:
         | Annotated[Export, tyro.conf.subcommand("export", prefix_name=False)]
         | Annotated[Info, tyro.conf.subcommand("info", prefix_name=False)]
     )
+
+
+def _check_once(arguments: list[str]) -> None:
+    """Raise a ValueError for a list that was given twice: its first values would be lost without a word."""
+    options = [word.partition("=")[0] for word in arguments]
+    for option in _LISTS:
+        if options.count(option) > 1:
+            raise ValueError(f"{option} was given twice: give it once, with all values one after the other")
 
 
 def _preset_in(arguments: list[str]) -> str | None:

@@ -53,7 +53,7 @@ class OODExperiment:
     fit_images: Annotated[int, tyro.conf.arg(metavar="N")] = 5000
     """Training images that densities are fitted to."""
     regret_images: Annotated[int, tyro.conf.arg(metavar="N")] = 500
-    """Of the images, so many for regret, which takes dozens of walks for each."""
+    """Of the images, so many for regret, which takes a gradient for each of its steps, five if no S is given."""
     resamples: Annotated[int, tyro.conf.arg(metavar="N")] = 300
     """Of the images, for intervals."""
     seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
@@ -141,7 +141,8 @@ class OODExperiment:
 
         found: dict[str, Dataset] = {}
         for text in self.against:
-            check_apart(text.partition("=")[2], self.out)
+            if path := text.partition("=")[2].strip():
+                check_apart(path, self.out)
             one = open_foreign(text, size=size, channels=channels)
             if one.name in found:
                 raise ValueError(f"two sets are called {one.name}: give each --against a name of its own")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from condvae.vdvae import VDVAE
 
 _FEWEST = 99
-"""Held-out observations, below which the lowest percentile that there is is above 1."""
+"""Held-out observations, below which the lowest percentile that there is is above 1; and images, for the like."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class OODFit:
     seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
     """Decides holes and latents."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
-    """Another place for the file, which condvae ood score --fit takes."""
+    """Another place for the file, which condvae ood score --fit takes; needed for models of the package or the hub."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute; auto: on a GPU where there is one."""
 
@@ -61,13 +61,18 @@ class OODFit:
         from condvae import weights
         from condvae.completion.call import check_device
         from condvae.ood import Inference, fit_path, fit_score, save_fits, score_of
+        from condvae.ood.fitting import check_fittable
         from condvae.registry import check_writable
 
         score = score_of(self.score)
+        check_fittable(score)
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
         check_device(device)
         path = weights.locate(self.model)
+        if self.out is None:
+            _check_own(self.model, path)
         out = fit_path(path) if self.out is None else self.out
+        _check_free(out)
         check_writable(out.parent)
         model, header = weights.load(path).to(device), weights.describe(path)
         data = open_as_trained(self.data, header, validation=self.validation, split_seed=self.split_seed)
@@ -92,6 +97,35 @@ class OODFit:
         print(f"wrote {out}, {out.stat().st_size / 2**10:.0f} KiB")
 
 
+def _check_own(model: str, path: Path) -> None:
+    """Raise a ValueError unless the place beside a model is the user's: neither the installation nor a cache is."""
+    from condvae.weights.embedded import MODELS
+
+    if path.resolve().parent == MODELS.resolve():
+        where = "comes with condvae, and its own fit lies beside it in the installation"
+    elif not Path(model).exists():
+        where = "is a model of the hub, of which only a cache is here"
+    else:
+        return
+    raise ValueError(f"{model} {where}: give --out FILE, and use it with condvae ood score --fit FILE")
+
+
+def _check_free(out: Path) -> None:
+    """Raise a ValueError where something lies that is no fit: a model, say, which a new one of is not soon made."""
+    from condvae.ood.fit_file import KIND
+    from condvae.weights import sealed_file
+
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder, where the file should be: give another --out")
+    if not out.exists():
+        return
+    try:
+        sealed_file.read(out, kind=KIND)
+    except ValueError as error:
+        raise ValueError(f"{out} is there already, and not a fit that can be replaced: give another --out") from error
+    _say(f"{out} will be replaced")
+
+
 def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[Kind]":
     """What a model can judge by this score: what is known of images, and whole ones."""
     from condvae.partial import ConditionalVAE
@@ -110,6 +144,8 @@ def _told(fit: "Fit") -> str:
         text += f" of {record['held_out_images']:,} images"
     if record["held_out"] < _FEWEST:
         text += f": with fewer than {_FEWEST} nothing can be in the strangest 1 %"
+    elif record["held_out_images"] < _FEWEST:
+        text += f": fewer than {_FEWEST} different ones say little of what is in the strangest 1 %"
     return text
 
 

@@ -15,8 +15,8 @@ class OODScore:
     """Say how strange images are to a model: a line for each.
 
     The percentile says how many in a hundred held-out training images, with about as much known, are as strange or
-    stranger: 1 or less is the strangest 1 %, where one in a hundred ordinary images is too. Say what is hidden as for
-    condvae complete; where nothing is said, and nothing is transparent, the whole image is judged.
+    stranger: 1 or less is the strangest 1 %, where about one in a hundred ordinary images is too. Say what is hidden
+    as for condvae complete; where nothing is said, and nothing is transparent, the whole image is judged.
     """
 
     images: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from condvae.baselines import Completer
+from condvae.baselines import BASELINES, Completer
 from condvae.completers import complete_at, identity_of
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels
@@ -75,7 +75,7 @@ def completed_of(text: str, completers: Mapping[str, Completer]) -> Completed:
     if by != ITSELF and by not in completers:
         known = ", ".join((ITSELF, *completers))
         raise ValueError(
-            f"the score completed-{text} needs a completer called {by!r}, there are {known}: give it with its training "
-            "images, as baselines_of(['nearest'], data.train) does"
+            f"the score completed-{text} needs a completer called {by!r}, there are {known}: condvae ood experiment "
+            f"makes {', '.join(BASELINES)} of training images, and score_of takes any by their names"
         )
     return Completed(inner=score_of(inner or "gradient"), completer=completers.get(by), by=by)

@@ -13,7 +13,7 @@ from condvae.completion.holes import Hole
 from condvae.completion.inputs import FileId, shown
 from condvae.completion.record import file_sha256, versions
 from condvae.completion.selection import Notes, passed_over, wanted_files
-from condvae.ood.fitting import STRANGE
+from condvae.ood.fitting import STRANGE, UNFITTED
 from condvae.ood.judging import PictureScorer, Sight, Strangeness
 from condvae.registry import Say, check_writable
 from condvae.reporting import as_csv, as_json
@@ -54,6 +54,8 @@ def score_files(
         if one.named:
             one.look(scorer.look)
     say("percentile: how many in a hundred held-out training images, with about as much known, are as strange or more")
+    if any(fit.record.get("held_out_from") == UNFITTED for fit in scorer.fits.values()):
+        say(f"these are {UNFITTED}: the model may know them better than new ones, which then look too strange")
     notes, bad, done = Notes(), list[str](), list[Scored]()
     together = _TOGETHER[device]
     with tqdm(total=len(wanted), unit="image", leave=False, disable=len(wanted) == 1 or not sys.stderr.isatty()) as bar:
@@ -93,7 +95,8 @@ def _line(path: Path, found: Strangeness, scorer: PictureScorer) -> str:
     if found.kind == "whole":
         seen = "whole image"
     else:
-        seen = f"{100 * found.known_share:.0f} % known" if found.known_share else "as the model observes it"
+        pixels = scorer.inferences[found.kind].completes
+        seen = f"{100 * found.known_share:.0f} % known" if pixels else "as the model observes it"
     word = ": STRANGE" if found.strange else ""
     return f"{shown(path)}: percentile {found.percentile:.1f}, {what} {found.score:,.1f}, {seen}{word}"
 

@@ -14,6 +14,7 @@ from condvae import observe
 from condvae.checks import check_whole
 from condvae.data import Dataset, ImageSet
 from condvae.observe import Observation
+from condvae.ood.completed import Completed
 from condvae.ood.density import GaussianDensity, Values
 from condvae.ood.inference import Inference, Kind
 from condvae.ood.measuring import check_kind, known_share, measure_observation
@@ -34,6 +35,8 @@ _BLOCK = 100
 """Images whose observations are drawn with one generator: a constant, so that nothing hangs on devices or memory."""
 _MEASURED = 5 * _BLOCK
 """Images measured together."""
+VALIDATION, UNFITTED = "validation images", "training images that were not fitted"
+"""Where held-out images are from, in a fit's record."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,9 +63,11 @@ class Fit:
         """[B], above 0, at most 100: how many in a hundred ordinary observations are as strange, or stranger.
 
         100 (1 + the number of held-out scores that are no higher) / (1 + their number): where a fresh ordinary image
-        is among them is a matter of chance, so it comes out at p or below in at most p of a hundred cases. Compared
-        are the fifth of held-out observations of nearest known share (200 to 1,000), and all as near as the last of
-        them: how much is seen of an image changes its score more than what it shows.
+        is among them is a matter of chance, so it comes out at p or below in about p of a hundred cases, or fewer.
+        Compared are the fifth of held-out observations of nearest known share (200 to 1,000), and all as near as the
+        last of them: how much is seen of an image changes its score more than what it shows. About, for two reasons:
+        they have nearly as much known, not as much; and several may be of one image, behind different holes, which
+        are not as many chances as different images.
         """
         scores, shares = (np.asarray(values, dtype=np.float64) for values in (scores, shares))
         if scores.ndim != 1 or shares.shape != scores.shape:
@@ -96,6 +101,7 @@ def fit_score(
     Held out are validation images, each as often as needed with another draw of what is seen of it; where there are
     none, training images that the fit has left.
     """
+    check_fittable(score)
     check_kind(score, inference)
     check_whole(images, "the number of images to fit", least=2)
     check_whole(held_out, "the number of held-out observations", least=1)
@@ -130,6 +136,15 @@ def fit_score(
     )
 
 
+def check_fittable(score: Score) -> None:
+    """Raise a ValueError for a score of completed images: here its density would be of completions."""
+    if isinstance(score, Completed):
+        raise ValueError(
+            f"the score {score.name} is for condvae ood experiment, which fits it to whole images: fit another, such "
+            f"as {score.inner.name}"
+        )
+
+
 def training_features(
     score: Score,
     inference: Inference,
@@ -149,10 +164,10 @@ def training_features(
 def _held_out(data: Dataset, chosen: Positions, count: int, kind: Kind, say: Say) -> tuple[ImageSet, Positions, str]:
     """Images that the fit does not see, which of them are observed, and where they are from."""
     if len(data.validation):
-        held, origin = data.validation, "validation images"
+        held, origin = data.validation, VALIDATION
     else:
         held = data.train.subset(np.setdiff1d(np.arange(len(data.train)), chosen))
-        origin = "training images that were not fitted"
+        origin = UNFITTED
         if not len(held):
             raise ValueError(
                 f"there are no validation images, and all {len(chosen):,} training images are fitted: hold some out "

@@ -42,7 +42,7 @@ class Strangeness:
 
     @property
     def strange(self) -> bool:
-        """Whether it is in the strangest 1 %, where one in a hundred ordinary pictures is too."""
+        """Whether it is in the strangest 1 %, where about one in a hundred ordinary pictures is too."""
         return self.percentile <= STRANGE
 
 
@@ -127,13 +127,13 @@ class PictureScorer:
                 "or condition it first with condvae train"
             )
         if isinstance(self.model, VDVAE) or self._is_whole(self.model, picture, hole):
-            self.fit_for("whole")
-            inference = self.inferences["whole"]
-            levels, notes = whole_levels(picture, inference.vae.config)
-            observation = inference.observe(as_batch(levels).x)
-            return Sight(kind="whole", observation=observation, notes=notes, file=picture.file)
+            return self._whole(picture)
         self.fit_for("partial")
         seen = view(self.model, picture, hole, seed=self.seed, keep_size=False)
+        if seen.observation.known is not None and seen.known.all():
+            return self._whole(picture)
+        if seen.observation.known is not None and not seen.known.any():
+            raise ValueError(f"nothing of {picture.name} is known, so nothing can be said of it: hide less")
         return Sight(
             kind="partial",
             observation=seen.observation,
@@ -141,6 +141,13 @@ class PictureScorer:
             file=picture.file,
             hole_file=seen.hole_file,
         )
+
+    def _whole(self, picture: Picture) -> Sight:
+        self.fit_for("whole")
+        inference = self.inferences["whole"]
+        levels, notes = whole_levels(picture, inference.vae.config)
+        observation = inference.observe(as_batch(levels).x)
+        return Sight(kind="whole", observation=observation, notes=notes, file=picture.file)
 
     def fit_for(self, kind: Kind) -> Fit:
         """The fit of a kind; a ValueError if there is none."""
@@ -188,21 +195,34 @@ def warnings_of_completions(completer: PictureCompleter, say: Say) -> Inspector 
     try:
         scorer = PictureScorer(completer.model, fit=beside, seed=completer.settings.seed)
         scorer.fit_for("partial")
-    except ValueError as error:  # completions do not need it
-        say(f"no warnings of strange images: {error}")
+    except (ValueError, RuntimeError) as error:  # completions do not need it
+        say(f"no warnings of strange images: {_one_line(error)}")
         return None
+    failures = 0
 
     def inspect(made: Completion) -> str | None:
+        nonlocal failures
+        if made.view.observation.known is not None and not made.known.any():
+            return None  # nothing of it is seen: there is nothing to be strange
         picture = "the image" if made.file is None else shown(made.file.path)
         try:
             found = scorer([Sight(kind="partial", observation=made.view.observation)])[0]
-        except ValueError as error:
-            return f"whether {picture} is strange to {name} cannot be said: {error}"
+        except (ValueError, RuntimeError) as error:  # RuntimeError: memory, which completing may have enough of
+            failures += 1
+            if failures == 1:  # said here: it is no warning, and not to be counted among them
+                say(f"whether {picture} is strange to {name} cannot be said: {_one_line(error)}")
+            elif failures == 2:
+                say(f"nor of {picture}; of more that is not repeated")
+            return None
         if not found.strange:
             return None
         return (
-            f"warning: {picture} is in the strangest 1 % for {name} (percentile {found.percentile:.1f} among held-out "
-            "training images): its completions may be poor"
+            f"warning: {picture} is in the strangest {STRANGE:g} % for {name} (percentile {found.percentile:.1f} among "
+            "held-out training images): its completions may be poor"
         )
 
     return inspect
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).splitlines())

@@ -15,6 +15,7 @@ from condvae.data import Dataset, open_data
 from condvae.noise import SeededNoise
 from condvae.sample import seeds_from
 from condvae.train.evaluation import spread
+from condvae.train.seeds import Seeds
 
 
 class OODSet(Protocol):
@@ -41,7 +42,10 @@ class MadeSet:
 
     def images(self, test: Tensor, *, seed: int) -> Tensor:
         _check_levels(test)
-        return self.make(test, seeds_from(seed, 1, observations=range(len(test)))).contiguous()
+        # A row of seeds for each set: what an image is made of shares no number with other sets, nor with the latents
+        # by which it is scored.
+        own_seed = Seeds(seed, f"ood set {self.name}")(0)
+        return self.make(test, seeds_from(own_seed, 1, observations=range(len(test)))).contiguous()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,6 +78,8 @@ def open_foreign(text: str, *, size: int, channels: int) -> Foreign:
     name, equals, path = text.partition("=")
     if not (equals and name.strip() and path.strip()):
         raise ValueError(f"the data set {text!r} cannot be read, expected NAME=PATH, such as svhn=folder/svhn")
+    if not name.isprintable():
+        raise ValueError(f"a set is called {name!r}: give it a name of one line")
     if name in TRANSFORMS:
         raise ValueError(f"{name} is the name of a set that is made of test images: give {path} another name")
     return Foreign(name=name, data=open_data(path, size=size, channels=channels))

@@ -19,6 +19,12 @@ def test_ours_is_compared_with_others_and_models_with_each_other() -> None:
     across = [f"a {score} - b {score}" for score in ("gradient", "parts-4", "likelihood")]
     assert sorted(pairs) == sorted([text.format(model) for model in "ab" for text in within] + across)
     assert pairs_of([]) == []
+    # Variants of ours are held against the gradient, not against each other.
+    variants = [Method("a", score) for score in ("gradient-4", "parts", "channels", "complexity")]
+    assert [f"{one.score} - {other.score}" for one, other in pairs_of(variants)] == [
+        *("gradient-4 - complexity", "parts - gradient-4", "parts - complexity"),
+        *("channels - gradient-4", "channels - complexity"),
+    ]
 
 
 def test_refusals() -> None:

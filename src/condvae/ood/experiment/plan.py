@@ -10,7 +10,7 @@ from condvae.checks import check_whole
 REVISION = 1
 """Of the measuring itself. Raise it whenever features come out otherwise: what older code has done is done anew."""
 
-SCORES = ("gradient", "gradient-4", "parts-4", "channels", "likelihood", "ratio", "complexity")
+SCORES = ("gradient", "gradient-4", "parts-4", "channels", "likelihood", "likelihood-4", "ratio", "complexity")
 BASELINES = ("completed-ipa", "completed-nearest")
 """Completed first, by the model itself or by the nearest training images, then scored as whole images."""
 SETS = ("noise", "constant", "flip", "rotate", "crop", "translate")
@@ -18,7 +18,7 @@ SETS = ("noise", "constant", "flip", "rotate", "crop", "translate")
 WHOLE, MEAN = "whole", "mean"
 """Columns beside the bins of hidden shares: nothing is hidden, through q; and the mean over bins."""
 
-OURS = ("parts", "gradient")
+OURS = ("parts", "channels", "gradient")
 """Scores by the temperature gradient, which others are held against."""
 
 _MOST_RESAMPLES = 100_000
@@ -34,8 +34,13 @@ class Method(NamedTuple):
         return f"{self.model} {self.score}"
 
     @property
+    def title(self) -> str:
+        """The score's name without numbers."""
+        return self.score.partition("-")[0]
+
+    @property
     def ours(self) -> bool:
-        return self.score.partition("-")[0] in OURS
+        return self.title in OURS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +56,7 @@ class Settings:
     fit_images: int = 5000
     """Training images that densities are fitted to."""
     regret_images: int = 500
-    """Of the images, so many for likelihood regrets, each of which takes dozens of walks."""
+    """Of the images, so many for likelihood regrets: each takes several steps with gradients, one after the other."""
     seed: int = 0
     resamples: int = 300
     """Of the images, for intervals."""
@@ -80,18 +85,14 @@ def _check_once(names: Sequence[str], what: str) -> None:
 
 
 def pairs_of(methods: Sequence[Method]) -> list[tuple[Method, Method]]:
-    """Which are compared: with the same model, ours with each that is not, and parts with the gradient itself; with the
-    same score, the first model with the others.
+    """Which are compared: with the same model, ours with each that is not, and its variants with the gradient itself;
+    with the same score, the first model with the others.
     """
     first = methods[0].model if methods else ""
     return [
         (one, other)
         for one in methods
         for other in methods
-        if (
-            one.model == other.model
-            and one.ours
-            and (not other.ours or (one.score.startswith("parts") and other.score.startswith("gradient")))
-        )
+        if (one.model == other.model and one.ours and (not other.ours or one.title != other.title == "gradient"))
         or (one.model == first != other.model and one.score == other.score)
     ]

@@ -1,0 +1,350 @@
+r"""Fill the tables of docs/ood.md from the raw numbers beside it; the words between them are written by hand.
+
+    condvae train --data cifar10 --artifact cifar10 --preset cifar10-small --objective reverse --form direct \
+        --validation 1000 --evaluate-on 1000 --evaluate-every 10000 --checkpoint-every 10000 --log-every 500 \
+        --sheet-every 0 --out ipa-r --minutes 3.5
+    cp ipa-r/model.safetensors ipa-r.safetensors
+    condvae ood experiment cifar10 --data cifar10 --out out/cifar10 \
+        --against mnist=mnist fashion=fashion tiny=tiny64-a.zip faces=lfw64.zip \
+        --scores gradient gradient-4 parts-4 channels likelihood ratio complexity regret \
+        --baselines completed-ipa completed-nearest
+    condvae ood experiment cifar10 ipa-r=ipa-r.safetensors --data cifar10 --out out/ipa_r \
+        --against mnist=mnist fashion=fashion tiny=tiny64-a.zip faces=lfw64.zip \
+        --scores gradient gradient-4 parts-4 channels likelihood --baselines
+    condvae ood experiment faces64 --data lfw64.zip --out out/faces64 --images 250 --fit-images 3000 \
+        --against cifar10=cifar10 mnist=mnist --scores gradient gradient-4 parts-4 likelihood --baselines
+    condvae evaluate cifar10 --data cifar10 --metrics lpips pixels bounds --images 500 --deep-images 500 \
+        --out out/completions --against
+    condvae evaluate ipa-r.safetensors --data cifar10 --metrics lpips pixels bounds --images 500 --deep-images 500 \
+        --out out/completions --against
+    python benchmarks/ood.py --device cuda --out out/speed_h200.json
+    python benchmarks/ood.py --device cpu --images 40 --file picture.png --out out/speed_cpu.json
+    python benchmarks/ood.py --device cpu --images 8 --file picture.png --model faces64 --out out/speed_cpu_faces64.json
+    python recipes/ood_results.py --cifar10 out/cifar10/results.json --ipa-r out/ipa_r/results.json \
+        --faces64 out/faces64/results.json --completions out/completions/results.json \
+        --speed-h200 out/speed_h200.json --speed-cpu out/speed_cpu.json \
+        --speed-cpu-faces64 out/speed_cpu_faces64.json --figures
+
+Without options the page is filled from the numbers that lie there already.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from PIL import Image
+
+from condvae.ood.experiment.plan import MEAN
+from condvae.ood.experiment.report import EXAMPLES, redraw
+from condvae.ood.experiment.summary import ALL, PAPERS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.design_results import difference
+from recipes.pages import Page, draw, markdown, read, rounded, short
+
+PAGE = Path(__file__).parents[1] / "docs" / "ood.md"
+DIGITS = 7
+"""Significant ones that are kept of an experiment's numbers."""
+IPA, IPA_R, FACES = "cifar10", "ipa-r", "faces64"
+"""What the models are called in the experiments."""
+
+METHODS = {
+    f"{IPA} gradient": "IPA, gradient",
+    f"{IPA_R} gradient": "IPA-R, gradient",
+    f"{IPA} completed-ipa": "completed by IPA, gradient",
+    f"{IPA} completed-nearest": "completed by nearest, gradient",
+    f"{IPA} likelihood": "IPA, likelihood",
+    f"{IPA} gradient-4": "IPA, gradient-4",
+    f"{IPA} parts-4": "IPA, parts-4",
+    f"{IPA} channels": "IPA, channels",
+    f"{IPA} complexity": "IPA, complexity",
+    f"{IPA} ratio-1": "IPA, ratio-1",
+    f"{IPA} regret-5": "IPA, regret-5",
+}
+"""The rows for CIFAR-10, and what they are called on the page."""
+BY_BIN = {
+    "bins-gradient": f"{IPA} gradient",
+    "bins-ipa-r": f"{IPA_R} gradient",
+    "bins-completed": f"{IPA} completed-ipa",
+    "bins-likelihood": f"{IPA} likelihood",
+    "bins-parts-4": f"{IPA} parts-4",
+}
+"""Tables by hidden share."""
+FIGURE = (*list(METHODS)[:5], f"{IPA} parts-4", f"{IPA} channels", f"{IPA} complexity")
+"""In the figure; more hide each other."""
+PAIRS = (
+    ("gradient", IPA, "likelihood"),
+    ("gradient", IPA, "completed-ipa"),
+    ("gradient", IPA, "completed-nearest"),
+    ("gradient", IPA_R, "gradient"),
+    ("gradient", IPA, "complexity"),
+    ("parts-4", IPA, "gradient"),
+    ("parts-4", IPA, "gradient-4"),
+    ("parts-4", IPA, "complexity"),
+)
+"""IPA's score, and the model and score that it is held against."""
+LATE = ("gradient", IPA, "completed-ipa")
+"""The pair that is shown by hidden share too."""
+
+_SETS = ("noise", "constant", "flip", "rotate", "crop")
+PAPER_CIFAR10 = {
+    "the paper: IPA": (0.995, 0.949, 0.552, 0.594),
+    "the paper: IPA-R": (0.987, 0.921, 0.635, 0.619),
+    "the paper: completed by CoModGAN": (0.993, 0.909, 0.543, 0.536),
+}
+PAPER_FFHQ = {
+    "the paper, FFHQ-256: IPA": (1.0, 1.0, 0.809, 0.808, 0.912),
+    "the paper, FFHQ-256: IPA-R": (1.0, 1.0, 0.770, 0.775, 0.902),
+    "the paper, FFHQ-256: completed by CoModGAN": (1.0, 0.98, 0.769, 0.771, 0.823),
+}
+"""Averages over hidden shares in its figure fig:ood-results, of the sets above."""
+COMPLETIONS = {"lpips_gt@1": 4, "lpips_gt": 4, "lpips_diversity": 4, "best_mse": 5, "psnr_of_mean": 2}
+BOUNDS = {"forward_kl_nats_per_dim": 4, "unknown_bits_per_dim": 3}
+"""Metrics that are shown, with their digits: of completions, and of models."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Take in new numbers, and fill the tables."""
+
+    cifar10: Path | None = None
+    """results.json of `condvae ood experiment cifar10`, with all scores and baselines."""
+    ipa_r: Path | None = None
+    """The same of cifar10 and an IPA-R model that is called ipa-r, on the same images."""
+    faces64: Path | None = None
+    """results.json of `condvae ood experiment faces64`."""
+    completions: Path | None = None
+    """results.json of `condvae evaluate`, of cifar10 and ipa-r."""
+    speed_h200: Path | None = None
+    speed_cpu: Path | None = None
+    speed_cpu_faces64: Path | None = None
+    """JSON of benchmarks/ood.py."""
+    page: Path = PAGE
+    figures: bool = False
+    """Draw the figures again as well, which needs matplotlib."""
+
+
+def main(options: Options) -> None:
+    page = page_at(options.page)
+    names = ("cifar10", "ipa_r", "faces64", "completions", "speed_h200", "speed_cpu", "speed_cpu_faces64")
+    new = read({name: getattr(options, name) for name in names})
+    if "cifar10" in new and "ipa_r" in new:
+        check_alike(new["cifar10"], new["ipa_r"])
+    for name, thin in {"cifar10": of_ipa, "ipa_r": of_ipa_r, "faces64": of_faces, "completions": thinned}.items():
+        if name in new:
+            new[name] = rounded(thin(new[name]), DIGITS)
+    page.update(new)
+    if options.figures:
+        with tempfile.TemporaryDirectory() as scratch:
+            numbers = Path(scratch) / "numbers.json"
+            numbers.write_text(json.dumps(for_figure(page.raw())))
+            draw(numbers, redraw, page.folder)
+        if options.cifar10 is not None:  # a picture of the images themselves: only where they are
+            with Image.open(options.cifar10.with_name(EXAMPLES)) as sheet:
+                sheet.convert("RGB").save(page.folder / "sets.webp", quality=60, method=6)
+
+
+def page_at(path: Path = PAGE) -> Page:
+    return Page(path=path, tables=all_tables)
+
+
+def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless both are of the same images and say the same of what they share."""
+    if one["made_of"] != other["made_of"]:
+        raise ValueError("the experiments with and without ipa-r are of different images: give two of the same")
+    shared = one["methods"].keys() & other["methods"].keys()
+    if off := sorted(name for name in shared if one["methods"][name] != other["methods"][name]):
+        raise ValueError(f"the experiments with and without ipa-r disagree about {', '.join(off)}: run one again")
+
+
+def of_ipa(result: Mapping[str, Any]) -> dict[str, Any]:
+    return some_of(result, IPA, [pair(*names) for names in PAIRS if names[1] == IPA])
+
+
+def of_ipa_r(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not in the other experiment, of the methods that are shown."""
+    kept = some_of(result, IPA_R, [pair(*names) for names in PAIRS if names[1] == IPA_R])
+    return {**kept, "methods": {name: found for name, found in kept["methods"].items() if name in METHODS}}
+
+
+def of_faces(result: Mapping[str, Any]) -> dict[str, Any]:
+    return some_of(result, FACES, [f"{FACES} gradient - {FACES} likelihood", f"{FACES} parts-4 - {FACES} gradient"])
+
+
+def some_of(result: Mapping[str, Any], model: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """Methods of one model, and differences that are shown: all sets' means, and some by hidden share."""
+    at = index(result, MEAN)
+    differences = {
+        name: {
+            of: cells if name == pair(*LATE) and of in result["means"] else [cells[at]]
+            for of, cells in result["differences"][name].items()
+        }
+        for name in pairs
+    }
+    methods = {name: found for name, found in result["methods"].items() if found["model"] == model}
+    return {**result, "methods": methods, "differences": differences}
+
+
+def thinned(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an evaluation: the metrics that are shown, and what models were trained with."""
+
+    def of_model(found: Mapping[str, Any]) -> dict[str, Any]:
+        record = {key: found["record"][key] for key in ("steps", "images_seen", "minutes")}
+        record |= {key: found["record"]["options"][key] for key in ("objective", "form")}
+        return {"record": record, "metrics": {name: found["metrics"][name] for name in BOUNDS}}
+
+    return {
+        **{key: value for key, value in result.items() if key not in ("models", "methods")},
+        "models": {name: of_model(found) for name, found in result["models"].items()},
+        "methods": {
+            found["model"]: {"metrics": {name: found["metrics"][name] for name in COMPLETIONS}}
+            for found in result["methods"].values()
+        },
+    }
+
+
+def pair(score: str, model: str, other: str) -> str:
+    """What the experiment calls a difference."""
+    return f"{IPA} {score} - {model} {other}"
+
+
+def together(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Both experiments on CIFAR-10 as one, methods in the order of the page."""
+    ipa, ipa_r = raw["cifar10"], raw["ipa_r"]
+    methods = {**ipa["methods"], **ipa_r["methods"]}
+    return {
+        **ipa,
+        "methods": {name: methods[name] for name in METHODS},
+        "differences": {**ipa["differences"], **ipa_r["differences"]},
+    }
+
+
+def for_figure(raw: Mapping[str, Any]) -> dict[str, Any]:
+    result = together(raw)
+    return {**result, "methods": {name: result["methods"][name] for name in FIGURE}, "differences": {}}
+
+
+def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
+    result = together(raw)
+    scores = {f"{FACES} {name}": f"faces64: {name}" for name in ("gradient", "gradient-4", "parts-4", "likelihood")}
+    speeds = [raw[name] for name in ("speed_h200", "speed_cpu", "speed_cpu_faces64")]
+    return {
+        "auroc": by_set(result, METHODS, PAPER_CIFAR10),
+        "differences": of_differences(result),
+        "late-differences": of_late_differences(result),
+        **{name: of_bins(result, method) for name, method in BY_BIN.items()},
+        "faces64": by_set(raw["faces64"], scores, PAPER_FFHQ),
+        "completions": of_completions(raw["completions"]),
+        "speed": of_speed(speeds),
+    }
+
+
+def by_set(result: Mapping[str, Any], methods: Mapping[str, str], paper: Mapping[str, Sequence[float]]) -> str:
+    """Means over hidden shares: ours, and below them the paper's, where it has them."""
+    at, names = index(result, MEAN), [*result["sets"], *result["means"]]
+    rows = [
+        [title, *(short(result["methods"][method]["auroc"][name][at]["mean"], 3) for name in names)]
+        for method, title in methods.items()
+    ]
+    for title, told in paper.items():
+        known = dict(zip(_SETS, told, strict=False)) | {PAPERS: sum(told[:4]) / 4}
+        rows.append([title, *(short(known[name], 3) if name in known else "" for name in names)])
+    return markdown(["", *names], rows)
+
+
+def of_bins(result: Mapping[str, Any], method: str) -> str:
+    """A row for each set, a column for each hidden share."""
+    found = result["methods"][method]["auroc"]
+    shares = [one for one in result["columns"] if found[ALL][index(result, one)]["mean"] is not None]
+    rows = [
+        [name, *(short(found[name][index(result, share)]["mean"], 3) for share in shares)]
+        for name in [*result["sets"], *result["means"]]
+    ]
+    return markdown(["hidden", *shares], rows)
+
+
+def index(result: Mapping[str, Any], column: str) -> int:
+    columns: list[str] = result["columns"]
+    return columns.index(column)
+
+
+def of_differences(result: Mapping[str, Any]) -> str:
+    """Of means over hidden shares: a row for each set, a column for each pair."""
+    pairs = [pair(*names) for names in PAIRS]
+
+    def cell(name: str, of: str) -> Mapping[str, float]:
+        """Of the one column that was kept, or of all."""
+        cells: list[Mapping[str, float]] = result["differences"][name][of]
+        return cells[0 if len(cells) == 1 else index(result, MEAN)]
+
+    rows = [[of, *(difference(cell(name, of)) for name in pairs)] for of in [*result["means"], *result["sets"]]]
+    heads = [f"{score} - {'' if model == IPA else 'IPA-R '}{other}" for score, model, other in PAIRS]
+    return markdown(["", *heads], rows)
+
+
+def of_late_differences(result: Mapping[str, Any]) -> str:
+    """By hidden share, of the means of sets."""
+    shares = result["columns"][: index(result, MEAN)]
+    found = result["differences"][pair(*LATE)]
+    rows = [[of, *(difference(found[of][index(result, share)]) for share in shares)] for of in result["means"]]
+    return markdown(["gradient - completed-ipa, hidden", *shares], rows)
+
+
+def of_completions(result: Mapping[str, Any]) -> str:
+    """IPA beside IPA-R, over all holes, with standard errors over images."""
+    titles = {
+        "lpips_gt@1": "LPIPS to the truth of one completion",
+        "lpips_gt": f"LPIPS-GT, the best of {result['settings']['k']}",
+        "lpips_diversity": "diversity, LPIPS between completions",
+        "best_mse": f"squared error, the best of {result['settings']['k']}",
+        "psnr_of_mean": "PSNR of the mean completion, dB",
+        "forward_kl_nats_per_dim": "KL(q(z\\|x) \\|\\| c(z\\|y)), nats per dimension",
+        "unknown_bits_per_dim": "bits per hidden dimension (a bound)",
+    }
+    rows = []
+    for of, metrics in (("methods", COMPLETIONS), ("models", BOUNDS)):
+        for metric, digits in metrics.items():
+            cells = [result[of][model]["metrics"][metric]["mixture"] for model in (IPA, IPA_R)]
+            rows.append(
+                [titles[metric], *(f"{short(c['mean'], digits)} ± {short(c['standard_error'], digits)}" for c in cells)]
+            )
+    return markdown(["", "IPA", "IPA-R"], rows)
+
+
+def of_speed(measured: Sequence[Mapping[str, Any]]) -> str:
+    """A column for each machine and model."""
+
+    def command(found: Mapping[str, Any]) -> str:
+        if "command" not in found:
+            return ""
+        return f"**{found['command']['seconds']:.1f} s**, wanted under {found['wanted_seconds']:.0f} s"
+
+    def of_5000(found: Mapping[str, Any]) -> str:
+        seconds = found["parts-4"]["seconds"]
+        return f"**{seconds:.2f} s**, wanted under {found['wanted_seconds']:.0f} s" if found["images"] == 5000 else ""
+
+    shown: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+        "parts-4, images/s": lambda found: f"{found['parts-4']['images_per_second']:,.1f}",
+        "gradient, images/s": lambda found: f"{found['gradient']['images_per_second']:,.1f}",
+        "reference, images/s": lambda found: f"{found['reference']['images_per_second']:,.1f}",
+        "gradient, times the reference": lambda found: f"{found['gradient_times_the_reference']:,.1f}",
+        "5,000 images, parts-4": of_5000,
+        "parts-4, the first call": lambda found: f"{found['parts-4']['first_seconds']:.1f} s for {found['images']:,}",
+        "`condvae ood score` of one file, from start to end": command,
+        "memory": lambda found: f"{found['peak_gb']:.1f} GB" if "peak_gb" in found else "",
+    }
+    rows = [[title, *map(write, measured)] for title, write in shown.items()]
+    return markdown(["", *(f"{found['model']}, {found['device']}" for found in measured)], rows)
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options, description=__doc__))
+    except (ValueError, OSError) as error:
+        print(f"ood_results: {error}", file=sys.stderr)
+        sys.exit(2)
