@@ -2,7 +2,6 @@
 Also a script: `python experiment_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
 """
 
-import copy
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,13 +12,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from models import small_conditional
+from sittings import one_process, without_clock
 from torch import Tensor, nn
 
 from condvae.data import Dataset, ImageSet
 from condvae.design.experiment import Settings, experiment, figures
 from condvae.registry import silent
-from condvae.train.world import join
-from condvae.workshare import Shard
 
 FINDINGS = ("Edema", "Effusion", "Infiltration", "Atelectasis")
 CORNERS = ((0, 0), (0, 6), (6, 0), (6, 6))
@@ -91,22 +89,9 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All that was measured, without what a clock put into it."""
-    assert result is not None
-    found = copy.deepcopy(result)
-    for policy in found["policies"].values():
-        del policy["seconds"]
-    return found
-
-
-def main(arguments: Sequence[str]) -> None:
-    """One process of the whole."""
-    out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None
-    torch.set_num_threads(1)
-    figures.draw = lambda result, folder: []
-    with join("cpu") as world:
-        small_experiment(out, world=world, shard=shard, say=lambda line: print(line, flush=True))
+    """All that was measured."""
+    return without_clock(result, "policies")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    one_process(small_experiment, figures, sys.argv[1:])

@@ -2,24 +2,21 @@
 Also a script: `python ood_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
 """
 
-import copy
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from ood_models import observing, plain_data
+from sittings import one_process, without_clock
 
 from condvae.data import Dataset
 from condvae.ood.experiment import Settings, experiment, figures
 from condvae.partial import ConditionalVAE
 from condvae.registry import silent
-from condvae.train.world import join
-from condvae.workshare import Shard
 
-TESTS, OTHERS = 6, 4
+TESTS, OTHERS = 4, 3
 SMALL = Settings(
     scores=("gradient", "parts-2", "likelihood-2"),
     baselines=("completed-ipa", "completed-nearest"),
@@ -60,22 +57,9 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All that was measured, without what a clock put into it."""
-    assert result is not None
-    found = copy.deepcopy(result)
-    for reading in found["readings"].values():
-        del reading["seconds"]
-    return found
-
-
-def main(arguments: Sequence[str]) -> None:
-    """One process of the whole."""
-    out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None
-    torch.set_num_threads(1)
-    figures.draw = lambda result, folder: []
-    with join("cpu") as world:
-        small_experiment(out, world=world, shard=shard, say=lambda line: print(line, flush=True))
+    """All that was measured."""
+    return without_clock(result, "readings")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    one_process(small_experiment, figures, sys.argv[1:])

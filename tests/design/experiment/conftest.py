@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from experiment_runs import small_experiment
+from sittings import in_one_sitting
 
 from condvae.design.experiment import figures
 
@@ -16,11 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def whole(folder: Path) -> dict[str, Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "draw", lambda result, out: [])
-        result = small_experiment(folder)
-    assert result is not None
-    return result
+    return in_one_sitting(small_experiment, figures, folder)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,43 @@
+"""Experiments in several sittings and processes, for tests of whichever experiment it is."""
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from condvae.train.world import join
+from condvae.workshare import Shard
+
+Run = Callable[..., dict[str, Any] | None]
+"""A small experiment into a folder, with options of its own."""
+
+
+def without_clock(result: dict[str, Any] | None, section: str) -> dict[str, Any]:
+    """All that was measured, without what a clock put into the entries of a section."""
+    assert result is not None
+    found = copy.deepcopy(result)
+    for entry in found[section].values():
+        del entry["seconds"]
+    return found
+
+
+def in_one_sitting(run: Run, figures: ModuleType, folder: Path) -> dict[str, Any]:
+    """The report of the whole, without figures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "draw", lambda result, out: [])
+        result = run(folder)
+    assert result is not None
+    return result
+
+
+def one_process(run: Run, figures: Any, arguments: Sequence[str]) -> None:
+    """`OUT [I/N]`: one process of the whole, alone or under torchrun."""
+    out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None
+    torch.set_num_threads(1)
+    figures.draw = lambda result, folder: []
+    with join("cpu") as world:
+        run(out, world=world, shard=shard, say=lambda line: print(line, flush=True))
