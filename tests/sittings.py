@@ -41,3 +41,17 @@ def one_process(run: Run, figures: Any, arguments: Sequence[str]) -> None:
     figures.draw = lambda result, folder: []
     with join("cpu") as world:
         run(out, world=world, shard=shard, say=lambda line: print(line, flush=True))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The numbers of every part, without what its head says of the time that they took."""
+    found = {}
+    for path in folder.rglob("*.safetensors"):
+        data = path.read_bytes()
+        found[str(path.relative_to(folder))] = data[8 + int.from_bytes(data[:8], "little") :]
+    return found
+
+
+def times(folder: Path) -> dict[Path, int]:
+    """When every part was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}

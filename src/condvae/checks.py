@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_MOST_RESAMPLES = 100_000
+
 
 def check_whole(value: object, name: str, *, least: int = 0) -> None:
     """Raise a ValueError unless value is a whole number from `least`."""
@@ -37,3 +39,10 @@ def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
     if missing := sorted(required - set(plain)):
         raise ValueError(f"missing key in {where}: {', '.join(missing)}")
     return cls(**plain)
+
+
+def check_resamples(value: int) -> None:
+    """Raise a ValueError unless so many resamples can be drawn and kept."""
+    check_whole(value, "the number of resamples", least=1)
+    if value > _MOST_RESAMPLES:
+        raise ValueError(f"{value:,} resamples are too many for any memory: give at most {_MOST_RESAMPLES:,}")

@@ -6,20 +6,12 @@ from typing import Any
 
 import pytest
 from experiment_runs import numbers, small_experiment
+from sittings import contents, times
 from training import kill_and_repeat, run
 
 from condvae.workshare import Shard
 
 SCRIPT = Path(__file__).parents[2] / "experiment_runs.py"
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Tensors of all scans, bit for bit, without the seconds they took."""
-    found = {}
-    for path in folder.rglob("*.safetensors"):
-        data = path.read_bytes()
-        found[str(path.relative_to(folder))] = data[8 + int.from_bytes(data[:8], "little") :]
-    return found
 
 
 def test_killed_and_taken_up_again(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
@@ -38,9 +30,9 @@ def test_shards_that_know_nothing_of_each_other(tmp_path: Path, folder: Path, wh
     for number in (3, 1, 2):
         assert small_experiment(tmp_path, shard=Shard(number, 3)) is None
     assert not (tmp_path / "results.json").exists()
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    before = times(tmp_path)
     joined = small_experiment(tmp_path)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == before
+    assert times(tmp_path) == before
     assert numbers(joined) == numbers(whole)
     assert contents(tmp_path) == contents(folder)
 

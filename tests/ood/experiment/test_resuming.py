@@ -6,24 +6,12 @@ from typing import Any
 
 import pytest
 from ood_runs import SMALL, numbers, small_experiment, small_models
+from sittings import contents, times
 from training import kill_and_repeat, run
 
 from condvae.workshare import Shard
 
 SCRIPT = Path(__file__).parents[2] / "ood_runs.py"
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Tensors of all parts, bit for bit, without the seconds they took."""
-    found = {}
-    for path in folder.rglob("*.safetensors"):
-        data = path.read_bytes()
-        found[str(path.relative_to(folder))] = data[8 + int.from_bytes(data[:8], "little") :]
-    return found
-
-
-def times(folder: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
 
 
 def test_killed_and_taken_up_again(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from condvae.checks import check_whole
+from condvae.checks import check_resamples, check_whole
 
 if TYPE_CHECKING:
     from condvae.design.policies import Estimator
@@ -26,7 +26,6 @@ IPA, NEAREST = "ipa", "nearest"
 _MANY = 100
 """Training images of one draw, from which on another draw would change little."""
 
-_MOST_RESAMPLES = 100_000
 
 Kind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
 
@@ -80,13 +79,9 @@ class Settings:
             ("the number of points along a side", self.points, 2),
             ("the number of repeats", self.repeats, 1),
             ("the seed", self.seed, 0),
-            ("the number of resamples", self.resamples, 1),
         ):
             check_whole(value, name, least=least)
-        if self.resamples > _MOST_RESAMPLES:
-            raise ValueError(
-                f"{self.resamples:,} resamples are too many for any memory: give at most {_MOST_RESAMPLES:,}"
-            )
+        check_resamples(self.resamples)
         if self.images is not None:
             check_whole(self.images, "the number of images", least=1)
         if not 0 < self.side <= 1:

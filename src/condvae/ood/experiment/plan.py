@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from condvae.checks import check_whole
+from condvae.checks import check_resamples, check_whole
 
 REVISION = 1
 """Of the measuring itself. Raise it whenever features come out otherwise: what older code has done is done anew."""
@@ -20,8 +20,6 @@ WHOLE, MEAN = "whole", "mean"
 
 OURS = ("parts", "channels", "gradient")
 """Scores by the temperature gradient, which others are held against."""
-
-_MOST_RESAMPLES = 100_000
 
 
 class Method(NamedTuple):
@@ -67,13 +65,9 @@ class Settings:
             ("the number of images to fit", self.fit_images, 2),
             ("the number of images for regrets", self.regret_images, 1),
             ("the seed", self.seed, 0),
-            ("the number of resamples", self.resamples, 1),
         ):
             check_whole(value, name, least=least)
-        if self.resamples > _MOST_RESAMPLES:
-            raise ValueError(
-                f"{self.resamples:,} resamples are too many for any memory: give at most {_MOST_RESAMPLES:,}"
-            )
+        check_resamples(self.resamples)
         if not (self.scores or self.baselines):
             raise ValueError(f"no scores were given, expected some of {', '.join((*SCORES, 'regret', *BASELINES))}")
         _check_once(self.sets, "set")
