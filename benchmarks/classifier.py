@@ -26,7 +26,7 @@ from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.layers import Norm
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.design.candidates import Candidates
-from condvae.train.world import join
+from condvae.runtime.ranks import join
 
 
 @dataclass(frozen=True, kw_only=True)

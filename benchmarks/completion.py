@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tyro
 
-FACE = Path(__file__).parents[1] / "tests" / "data" / "faces64" / "Eva_Amurri_0001.jpg"
+FACE = Path(__file__).parents[1] / "tests" / "fixtures" / "faces64" / "Eva_Amurri_0001.jpg"
 PARTS = """
 import json, sys, time
 seconds, last = {}, time.perf_counter()

@@ -23,15 +23,17 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.clock import seconds
 from condvae import weights
-from condvae.completers import ModelCompleter, complete_at, observe
+from condvae.completers.asking import complete_at
+from condvae.completers.model import ModelCompleter
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.design import Candidates, Completions, Greedy, foresee
 from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
-from condvae.design.experiment.run import sampler_chunk
-from condvae.partial import ConditionalVAE, PartialConfig
-from condvae.pixels import from_uint8, to_uint8
-from condvae.sample import sample_conditional, seeds_from
-from condvae.train.world import join
+from condvae.experiments.design.run import sampler_chunk
+from condvae.observe.observation import observe_levels
+from condvae.runtime.pixels import from_uint8, to_uint8
+from condvae.runtime.ranks import join
+from condvae.sampling.plain import sample_conditional, seeds_from
 from condvae.vdvae import VDVAE, preset
 
 WANTED_MS = {"cuda": 100, "cpu": 8000}
@@ -99,7 +101,7 @@ def measure(model: ConditionalVAE, classifier: AVPCNN, options: Options, device:
         source=Completions(completer=completer),
         n=options.n,
     )
-    one = observe(images[:1], known[:1])
+    one = observe_levels(images[:1], known[:1])
     completions = complete_at(completer, one, options.n, seed=0, places=[0])
 
     def ms(work: Callable[[], object], repeats: int = options.repeats) -> dict[str, float]:
@@ -117,7 +119,7 @@ def measure(model: ConditionalVAE, classifier: AVPCNN, options: Options, device:
     result["reference"] = reference
     result["times_the_reference"] = round(reference["step_ms"] / step["median"], 1)
     if options.block:
-        many, places = observe(images, known), range(len(images))
+        many, places = observe_levels(images, known), range(len(images))
         took = ms(lambda: policy.choose(many, 1, seed=0, places=places), repeats=2)["median"]
         result["block"] = {
             "images": len(images),

@@ -17,7 +17,7 @@ import torch
 import tyro
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from observe.plain_freeform import candidate
+from helpers.plain_freeform import candidate
 
 from condvae.observe import Freeform
 

@@ -20,15 +20,15 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.clock import seconds
 from condvae import weights
+from condvae.conditional import ConditionalVAE
 from condvae.data import ImageSet, open_data
+from condvae.data.order import spread
 from condvae.metrics import HOLE_BINS, LPIPS, Inception, known_in_bin, sample_distances
 from condvae.metrics.frechet import Moments, frechet_distance
-from condvae.partial import ConditionalVAE
-from condvae.pixels import from_uint8, to_uint8
-from condvae.sample import sample_conditional, seeds_from
-from condvae.sampler import Sampler
-from condvae.train.evaluation import spread
-from condvae.train.world import join
+from condvae.runtime.pixels import from_uint8, to_uint8
+from condvae.runtime.ranks import join
+from condvae.sampling.plain import sample_conditional, seeds_from
+from condvae.sampling.sampler import Sampler
 
 PRECISIONS: tuple[Literal["exact"], Literal["fast"]] = ("exact", "fast")
 

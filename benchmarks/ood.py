@@ -29,9 +29,9 @@ from condvae.observe import Freeform
 from condvae.ood.inference import Inference
 from condvae.ood.measuring import measure
 from condvae.ood.scores import Gradient, score_of
-from condvae.pixels import from_uint8
-from condvae.sample import seeds_from
-from condvae.train.world import join
+from condvae.runtime.pixels import from_uint8
+from condvae.runtime.ranks import join
+from condvae.sampling.plain import seeds_from
 
 WANTED_SECONDS = {"cuda": 60.0, "cpu": 3.0}
 """For 5,000 images on a GPU; for one image on two cores, the start of Python included."""

@@ -19,10 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from observe.plain_freeform import candidate
+from helpers.plain_freeform import candidate
 
+from condvae.conditional import ConditionalVAE
 from condvae.likelihood import LogisticMixture
-from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE, Stage, VDVAEConfig
 
 Objective: TypeAlias = Literal["elbo", "ipa", "ipa-r"]

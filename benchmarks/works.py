@@ -9,19 +9,19 @@ from torch import Tensor, nn
 
 from benchmarks import flops
 from benchmarks.reference import Objective, PlainTraining, plain_copy, plain_known
-from condvae.batch import Batch
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import Levels
 from condvae.likelihood import LogisticMixture
 from condvae.observe import Freeform, Observation
-from condvae.partial import ConditionalVAE, PartialConfig
-from condvae.pixels import from_uint8
-from condvae.sampler import Sampler
-from condvae.train.capture import Capture, why_not_fused
-from condvae.train.memory import recomputes
-from condvae.train.optimiser import Rule
-from condvae.train.step import MicroBatch, Precision, TrainingStep
-from condvae.train.task import Conditioning, Pretraining, Task
-from condvae.train.world import World
+from condvae.observe.batch import Batch
+from condvae.runtime.pixels import from_uint8
+from condvae.runtime.ranks import World
+from condvae.sampling.sampler import Sampler
+from condvae.training.capture import Capture, why_not_fused
+from condvae.training.memory import recomputes
+from condvae.training.optimiser import Rule
+from condvae.training.step import MicroBatch, Precision, TrainingStep
+from condvae.training.task import Conditioning, Pretraining, Task
 from condvae.vdvae import VDVAE, VDVAEConfig, preset
 from condvae.vdvae.blocks import Block, recompute_activations
 from condvae.vdvae.decoder import LatentBlock

@@ -33,7 +33,7 @@ HIDDEN = (
 class Options:
     """Complete faces."""
 
-    faces: Path = Path(__file__).parents[1] / "tests" / "data" / "faces64"
+    faces: Path = Path(__file__).parents[1] / "tests" / "fixtures" / "faces64"
     """Folder of photos; their middle square is taken."""
     model: str = DEFAULT_MODEL
     """A completion model, by name or file."""

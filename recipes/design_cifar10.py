@@ -17,9 +17,7 @@ import tyro
 from torch import Tensor
 
 from condvae import weights
-from condvae.album import Album
-from condvae.checks import check_whole
-from condvae.completers import ModelCompleter
+from condvae.completers.model import ModelCompleter
 from condvae.data import Dataset, open_data
 from condvae.design import Candidates, Completions, Greedy, Random, TrainingImages, full_image, scan
 from condvae.design.avp_cnn.classifier_file import load_classifier
@@ -29,8 +27,10 @@ from condvae.design.avp_cnn.training import train_classifier
 from condvae.design.panel import animation, frames, panel
 from condvae.design.patient import follow
 from condvae.design.question import Question
-from condvae.sampler import Sampler
-from condvae.temperature import parse
+from condvae.images.atomic_folder import Album
+from condvae.runtime.checks import check_whole
+from condvae.sampling.sampler import Sampler
+from condvae.sampling.temperature import parse
 
 _TOGETHER = 16
 """Pictures that are scanned together."""

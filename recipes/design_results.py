@@ -23,8 +23,8 @@ from typing import Any
 import tyro
 
 from condvae.design.avp_cnn.classifier_file import describe_classifier
-from condvae.design.experiment.plan import FULL, OURS, PAPER_TASKS
-from condvae.design.experiment.report import redraw
+from condvae.experiments.design.plan import FULL, OURS, PAPER_TASKS
+from condvae.experiments.design.report import redraw
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, rounded, short

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from condvae import weights
-from condvae.train import ConditionOptions, PretrainOptions, condition, options_for, pretrain
+from condvae.training import ConditionOptions, PretrainOptions, condition, options_for, pretrain
 
 
 @dataclass(frozen=True, kw_only=True)

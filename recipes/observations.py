@@ -1,6 +1,6 @@
 """What the observation processes show of an image: the picture in docs/training.md.
 
-python recipes/observations.py --data tests/data/faces32.zip --out docs/observations.png
+python recipes/observations.py --data tests/fixtures/faces32.zip --out docs/observations.png
 """
 
 import sys
@@ -11,11 +11,11 @@ import torch
 import tyro
 
 from condvae.data import open_data
+from condvae.data.order import spread
+from condvae.images.contact_sheet import contact_sheet
+from condvae.images.sheets import visible
 from condvae.observe import parse
-from condvae.pictures import contact_sheet
-from condvae.pixels import to_uint8
-from condvae.sheets import visible
-from condvae.train.evaluation import spread
+from condvae.runtime.pixels import to_uint8
 from condvae.vdvae import VDVAE, preset
 
 PROCESSES = (
@@ -35,7 +35,7 @@ PROCESSES = (
 class Options:
     """Draw."""
 
-    data: Path = Path(__file__).parents[1] / "tests" / "data" / "faces32.zip"
+    data: Path = Path(__file__).parents[1] / "tests" / "fixtures" / "faces32.zip"
     """Images, of which some of the test set are shown."""
     out: Path = Path("out/observations.png")
     rows: int = 5

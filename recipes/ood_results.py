@@ -39,9 +39,9 @@ from typing import Any
 import tyro
 from PIL import Image
 
-from condvae.ood.experiment.plan import MEAN
-from condvae.ood.experiment.report import EXAMPLES, redraw
-from condvae.ood.experiment.summary import ALL, PAPERS
+from condvae.experiments.ood.plan import MEAN
+from condvae.experiments.ood.report import EXAMPLES, redraw
+from condvae.experiments.ood.summary import ALL, PAPERS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.design_results import difference

@@ -17,14 +17,14 @@ import tyro
 from torch import Tensor
 
 from condvae import weights
-from condvae.batch import Batch
 from condvae.completion import completions
-from condvae.completion.draw import DEFAULT_TEMPERATURE
 from condvae.data import open_data
+from condvae.data.order import spread
+from condvae.images.sheets import conditional_sheet
 from condvae.metrics import HOLE_BINS, known_in_bin
-from condvae.sheets import conditional_sheet
-from condvae.temperature import parse
-from condvae.train.evaluation import spread
+from condvae.observe.batch import Batch
+from condvae.sampling.cpu_blocks import DEFAULT_TEMPERATURE
+from condvae.sampling.temperature import parse
 
 EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
 """Boxes x, y, width, height in 64ths of an image, as aligned faces have them."""

@@ -12,12 +12,12 @@ import tyro
 from torch import Tensor
 
 from condvae import objectives
-from condvae.batch import Batch
 from condvae.completion import completions
+from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
-from condvae.partial import ConditionalVAE
-from condvae.sheets import conditional_sheet
-from condvae.train import ConditionOptions, PretrainOptions, condition, options_for, pretrain
+from condvae.images.sheets import conditional_sheet
+from condvae.observe.batch import Batch
+from condvae.training import ConditionOptions, PretrainOptions, condition, options_for, pretrain
 from condvae.weights import load
 
 # Structure as varied as the model believes it to be; details calmer, since their prior has seen little training.
@@ -28,7 +28,7 @@ TEMPERATURE_AT = {1: 1.0, 4: 0.9, 8: 0.6}
 class Options:
     """Train and complete."""
 
-    images: Path = Path(__file__).parents[1] / "tests" / "data" / "faces32.zip"
+    images: Path = Path(__file__).parents[1] / "tests" / "fixtures" / "faces32.zip"
     """32 x 32 RGB images under train/ and test/."""
     out: Path = Path("out/train_in_a_minute")
     """Folder for the two runs, vae/ and partial/, and completions.png; a run that is there already is taken up."""

@@ -18,15 +18,15 @@ import torch
 import tyro
 
 from condvae import weights
+from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
-from condvae.evaluation.methods import Method, Subject, methods_of, subject_of
-from condvae.evaluation.plan import MIXTURE, Settings
-from condvae.evaluation.run import evaluate
+from condvae.experiments.evaluation.methods import Method, Subject, methods_of, subject_of
+from condvae.experiments.evaluation.plan import MIXTURE, Settings
+from condvae.experiments.evaluation.run import evaluate
 from condvae.metrics import LPIPS
-from condvae.metrics.viewers import Networks
-from condvae.partial import ConditionalVAE
-from condvae.train.checkpoint import Checkpoints
-from condvae.train.world import join
+from condvae.metrics.feature_networks import Networks
+from condvae.runtime.ranks import join
+from condvae.training.checkpoint import Checkpoints
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.fixtures import HELPERS
+from helpers.packages import only_index
 from hypothesis import settings
-from packages import only_index
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when a kernel's module is imported
+
+# Scripts that tests start in other processes find the helpers too.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HELPERS.parent), os.environ.get("PYTHONPATH"))))
 
 settings.register_profile("condvae", deadline=None, derandomize=True)
 settings.load_profile("condvae")
@@ -57,5 +61,5 @@ def drawn() -> None:
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests of reports need no figures, which take longer than most of what they show."""
     if "drawn" not in request.fixturenames:
-        for report in ("condvae.evaluation", "condvae.design.experiment", "condvae.ood.experiment"):
+        for report in ("condvae.experiments.evaluation", "condvae.experiments.design", "condvae.experiments.ood"):
             monkeypatch.setattr(f"{report}.figures.draw", lambda result, out: [])

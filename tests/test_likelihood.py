@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
 from condvae.likelihood import GaussianPixels, LogisticMixture
-from condvae.pixels import to_levels
+from condvae.runtime.pixels import to_levels
 
 
 def mixture_parameters(likelihood: LogisticMixture, seed: int, pixels: int = 1, spread: float = 1.0) -> Tensor:

@@ -3,12 +3,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from models import generator, images, randomise, small_conditional, small_vae, some_known
+from helpers.models import generator, images, randomise, small_conditional, small_vae, some_known
 
 from condvae import objectives
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Observation
-from condvae.partial import ConditionalVAE, PartialConfig
-from condvae.sample import sample_conditional
+from condvae.sampling.plain import sample_conditional
 from condvae.vdvae import VDVAE, preset
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from linear_gaussian import KNOWN, PIXELS, LinearConditional, LinearVAE, observe, sigma_points
+from helpers.linear_gaussian import KNOWN, PIXELS, LinearConditional, LinearVAE, observe, sigma_points
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models import generator, images, small_conditional, some_known
+from helpers.models import generator, images, small_conditional, some_known
 from torch import Tensor
 
 from condvae import objectives

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from condvae.lazy import finder
+from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.completion import Completion, complete
+    from condvae.conditional import ConditionalVAE, PartialConfig
     from condvae.observe import Observation
-    from condvae.partial import ConditionalVAE, PartialConfig
     from condvae.vdvae import VDVAE, VDVAEConfig, preset
     from condvae.weights import from_pretrained, import_public, load, save, save_pretrained
 
@@ -15,9 +15,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Completion": "condvae.completion",
-    "ConditionalVAE": "condvae.partial",
+    "ConditionalVAE": "condvae.conditional",
     "Observation": "condvae.observe",
-    "PartialConfig": "condvae.partial",
+    "PartialConfig": "condvae.conditional",
     "VDVAE": "condvae.vdvae",
     "VDVAEConfig": "condvae.vdvae",
     "complete": "condvae.completion",

@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from condvae.checks import check_choice, check_whole
 from condvae.gaussian import Gaussian, full_precision
 from condvae.noise import PIXEL_COMPONENT_STREAM, PIXEL_VALUE_STREAM, NoiseSource, as_noise
-from condvae.pixels import to_levels
+from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.pixels import to_levels
 
 _MIN_LOG_SCALE = -7.0
 _SMALL_MASS = 1e-5

@@ -17,11 +17,11 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from condvae.checks import check_choice, check_whole
+from condvae.conditional import ConditionalVAE
 from condvae.gaussian import Gaussian
 from condvae.noise import NoiseSource, as_noise
 from condvae.observe.observation import Observation
-from condvae.partial import ConditionalVAE
+from condvae.runtime.checks import check_choice, check_whole
 from condvae.vdvae.encoder import Posterior, Source
 from condvae.vdvae.model import VDVAE, Descent, Score, Step
 

@@ -1,13 +1,11 @@
 """The benchmark of the classifier runs wherever it is: plain and exact on a CPU, more on a GPU."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import classifier
 
 

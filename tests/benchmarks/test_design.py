@@ -1,12 +1,10 @@
 """The benchmark of a scan times both sides, with the real networks."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import design
 
 

@@ -1,17 +1,13 @@
 """Counted operations agree with those of the networks themselves, and with the figures of docs/performance.md."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-from models import generator, images, small_conditional, some_known
+from helpers.models import generator, images, small_conditional, some_known
 from torch.utils.flop_counter import FlopCounterMode
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import flops
 from condvae import objectives
-from condvae.sample import sample_conditional
+from condvae.sampling.plain import sample_conditional
 from condvae.vdvae import preset
 
 

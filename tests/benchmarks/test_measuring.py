@@ -1,22 +1,19 @@
 """The benchmark of measuring times both sides of everything, with the real networks."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from lpips_networks import real_file
+from helpers.fixtures import FIXTURES
+from helpers.lpips_networks import real_file
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measuring
 from condvae.metrics.networks import INCEPTION, LPIPS_ALEX
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_both_sides_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = measuring.Options(
-        data=ROOT / "tests" / "data" / "faces32.zip",
+        data=FIXTURES / "faces32.zip",
         images=2,
         k=3,
         features=2,

@@ -1,13 +1,11 @@
 """The benchmark of temperature gradients times both ways, which must agree."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import ood
 from condvae.ood.inference import Inference
 

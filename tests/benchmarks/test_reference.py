@@ -1,22 +1,19 @@
 """The reference that speed is compared with computes what condvae computes: loss, gradient, pixels."""
 
-import sys
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 import torch
-from models import generator, images, randomise, some_known
+from helpers.models import generator, images, randomise, some_known
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.reference import PlainTraining, plain_copy, plain_known, plain_log_prob, plain_sample
 from condvae import objectives
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.likelihood import LogisticMixture
 from condvae.noise import as_noise
-from condvae.partial import ConditionalVAE, PartialConfig
-from condvae.sample import sample_conditional
+from condvae.sampling.plain import sample_conditional
 from condvae.vdvae import VDVAE, VDVAEConfig, preset
 
 NETWORKS = {

@@ -2,16 +2,13 @@
 
 import json
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import speed, works
 from benchmarks.works import ON_CPU, ON_GPU, Target, Variant, Work
-from condvae.partial import ConditionalVAE
+from condvae.conditional import ConditionalVAE
 
 CPU = torch.device("cpu")
 

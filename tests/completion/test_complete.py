@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from completion.pictures_to_complete import levels, model_file, photo
-from models import small_conditional, small_vae
+from helpers.models import small_conditional, small_vae
+from helpers.pictures_to_complete import levels, model_file, photo
 from PIL import Image
 
 import condvae

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from completion.pictures_to_complete import levels, model_file, photo
+from helpers.pictures_to_complete import levels, model_file, photo
 from PIL import Image
 
 from condvae.cli import main
-from condvae.completion.holes import Hole
-from condvae.completion.inputs import read_picture
+from condvae.images.holes import Hole
+from condvae.images.reading import read_picture
 
 FILES = 10_500
 MOST_MEBIBYTES = 1500

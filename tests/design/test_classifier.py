@@ -1,5 +1,5 @@
 import pytest
-from factor_worlds import linear_classifier
+from helpers.factor_worlds import linear_classifier
 
 from condvae.design import variable_of
 

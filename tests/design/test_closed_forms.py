@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from factor_worlds import SIZE, BinaryWorld, FactorWorld, GaussianWorld, uneven
+from helpers.factor_worlds import SIZE, BinaryWorld, FactorWorld, GaussianWorld, uneven
 from torch import Tensor
 
-from condvae.completers import observe
 from condvae.design import Candidates, Completions, Greedy, expected_posterior_entropy, foresee, next_location
 from condvae.observe import Observation
-from condvae.pixels import to_uint8
+from condvae.observe.observation import observe_levels
+from condvae.runtime.pixels import to_uint8
 
 WORLDS = [GaussianWorld, BinaryWorld]
 
@@ -21,7 +21,7 @@ def world_of(kind: type[GaussianWorld] | type[BinaryWorld]) -> FactorWorld:
 def seen(known: Tensor) -> Observation:
     """Some image of which these pixels are known; they are pale, and leave a binary v in doubt."""
     levels = to_uint8(0.03 * torch.randn(1, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(5)))
-    return observe(levels, known)
+    return observe_levels(levels, known)
 
 
 def known_corner() -> Tensor:

@@ -5,9 +5,9 @@ import torch
 from condvae import weights
 from condvae.design import Candidates, describe_classifier, load_classifier, next_location
 from condvae.design.avp_cnn.classifier_file import locate_classifier
-from condvae.design.experiment import TASKS
 from condvae.design.question import Question
 from condvae.design.sources import check_completes, check_pair
+from condvae.experiments.design import TASKS
 
 
 def test_xray_answers_where_to_scan_next() -> None:

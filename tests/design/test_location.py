@@ -4,17 +4,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from factor_worlds import linear_classifier
-from models import images, small_conditional, some_known
+from helpers.factor_worlds import linear_classifier
+from helpers.models import images, small_conditional, some_known
 
 from condvae import ConditionalVAE, PartialConfig, design
-from condvae.baselines import RandomTrainingImage
+from condvae.completers import RandomTrainingImage
 from condvae.data import ImageSet
 from condvae.design import Candidates, Completions, Greedy, information_gains, next_location
 from condvae.design.location import Location
 from condvae.observe import Edges, Observation
-from condvae.pixels import to_uint8
-from condvae.sampler import Sampler
+from condvae.runtime.pixels import to_uint8
+from condvae.sampling.sampler import Sampler
 
 MODEL = small_conditional()  # 8 x 8, RGB
 G = linear_classifier(channels=3)

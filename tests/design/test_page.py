@@ -1,13 +1,13 @@
 """docs/design.md: its example runs as printed."""
 
 import re
-from pathlib import Path
 
 import torch
+from helpers.fixtures import ROOT
 
 from condvae.design import Location
 
-PAGE = Path(__file__).parents[2] / "docs" / "design.md"
+PAGE = ROOT / "docs" / "design.md"
 
 
 def test_the_example_for_another_sensor_runs() -> None:

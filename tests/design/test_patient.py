@@ -1,17 +1,17 @@
 import pytest
 import torch
-from factor_worlds import SIZE, BinaryWorld, uneven
+from helpers.factor_worlds import SIZE, BinaryWorld, uneven
 
-from condvae.completers import observe
 from condvae.design.candidates import Candidates
-from condvae.design.foresight import foresee
 from condvae.design.information import entropy, expected_posterior_entropy
 from condvae.design.location import next_location
+from condvae.design.lookahead import foresee
 from condvae.design.patient import Scan, advised, follow
 from condvae.design.policies import Estimator, Greedy, Random
 from condvae.design.question import Question
 from condvae.design.scanning import scan
 from condvae.design.sources import Completions
+from condvae.observe.observation import observe_levels
 
 LOADS, STDS = uneven()
 WORLD = BinaryWorld(loads=LOADS, stds=STDS)
@@ -61,7 +61,7 @@ def test_expected_entropy_is_shown_as_what_it_takes_from_the_doubt() -> None:
 def test_advice_is_what_the_next_scan_would_be() -> None:
     known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
     known[..., :2, :2] = True
-    observation = observe(IMAGE[None], known)
+    observation = observe_levels(IMAGE[None], known)
     for estimator in ("eig", "epe"):
         location = next_location(observation, WORLD, WORLD, GRID, variable="v", n=6, estimator=estimator, seed=2)
         one = advised(observation, location, QUESTION, estimator=estimator)

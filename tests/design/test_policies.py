@@ -4,13 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from experiment_runs import PatchClassifier, small_data
-from factor_worlds import LinearClassifier, linear_classifier
-from models import images, some_known
+from helpers.experiment_runs import PatchClassifier, small_data
+from helpers.factor_worlds import LinearClassifier, linear_classifier
+from helpers.models import images, some_known
 from torch import Tensor
 
-from condvae.baselines import RandomTrainingImage
-from condvae.completers import observe
+from condvae.completers import RandomTrainingImage
 from condvae.data import ImageSet
 from condvae.design import (
     Candidates,
@@ -28,7 +27,8 @@ from condvae.design import (
 )
 from condvae.design.policies import FirstLooks
 from condvae.observe import Observation
-from condvae.pixels import to_uint8
+from condvae.observe.observation import observe_levels
+from condvae.runtime.pixels import to_uint8
 
 TRAIN = ImageSet(images=np.random.default_rng(0).integers(0, 256, (60, 8, 8, 1), dtype=np.uint8), rows=np.arange(60))
 GRID = Candidates.grid(8, side=3, points=4)
@@ -39,7 +39,7 @@ PLACES = [20, 21, 22, 23]
 
 def seen(known: Tensor | None = None) -> Observation:
     """Four images, of each of which other pixels are known."""
-    return observe(LEVELS, some_known(4) & (torch.arange(8) < 4) if known is None else known)
+    return observe_levels(LEVELS, some_known(4) & (torch.arange(8) < 4) if known is None else known)
 
 
 def greedy(classifier: LinearClassifier | None = None, **changes: object) -> Greedy:
@@ -155,8 +155,8 @@ def test_candidates_that_show_nothing_new_are_left_out_while_there_are_others() 
     almost = torch.ones(1, 1, 8, 8, dtype=torch.bool)
     almost[..., 0, 0] = False  # only candidate 0 shows that pixel
     for seed in range(20):
-        assert greedy().choose(observe(LEVELS[:1], almost), 1, seed=seed, places=[0]).index == 0
-        assert Random(candidates=GRID).choose(observe(LEVELS[:1], almost), 1, seed=seed, places=[0]).index == 0
+        assert greedy().choose(observe_levels(LEVELS[:1], almost), 1, seed=seed, places=[0]).index == 0
+        assert Random(candidates=GRID).choose(observe_levels(LEVELS[:1], almost), 1, seed=seed, places=[0]).index == 0
 
 
 def test_nothing_left_to_scan() -> None:
@@ -216,7 +216,7 @@ def test_uncond_is_one_sequence_for_everybody() -> None:
     assert len(set(chosen)) == 3
     assert sum(g.calls) == 3 * 4 * 16
     # Others, with other pixels behind what is known, get the same scans, and nothing is computed again.
-    other = observe(255 - LEVELS[:2], GRID.windows[chosen[:1]].expand(2, -1, -1, -1))
+    other = observe_levels(255 - LEVELS[:2], GRID.windows[chosen[:1]].expand(2, -1, -1, -1))
     assert policy.choose(other, 1, seed=0, places=[0, 1]).index.tolist() == [chosen[1]] * 2
     assert sum(g.calls) == 3 * 4 * 16
     # A policy that starts anew finds the same.
@@ -282,7 +282,7 @@ def test_non_greedy_looks_where_the_task_shows() -> None:
         policy = NonGreedy(
             classifier=PatchClassifier(), candidates=corners, variable=variable, source=train, sequences=60, steps=2
         )
-        assert corner in policy.plan(observe(to_uint8(images(1)), NOTHING[:1]), 0).tolist()
+        assert corner in policy.plan(observe_levels(to_uint8(images(1)), NOTHING[:1]), 0).tolist()
 
 
 def test_the_seed_draws_the_sequences() -> None:

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from factor_worlds import linear_classifier
+from helpers.factor_worlds import linear_classifier
 
 from condvae.design.question import Question
 

@@ -4,15 +4,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from factor_worlds import LinearClassifier, linear_classifier
-from models import images
+from helpers.factor_worlds import LinearClassifier, linear_classifier
+from helpers.models import images
 from torch import Tensor
 
-from condvae.baselines import RandomTrainingImage
+from condvae.completers import RandomTrainingImage
 from condvae.data import ImageSet
 from condvae.design import Candidates, Choice, Completions, Greedy, Policy, Random, full_image, scan
 from condvae.observe import Observation
-from condvae.pixels import from_uint8, to_uint8
+from condvae.runtime.pixels import from_uint8, to_uint8
 
 TRAIN = ImageSet(images=np.random.default_rng(0).integers(0, 256, (60, 8, 8, 1), dtype=np.uint8), rows=np.arange(60))
 GRID = Candidates.grid(8, side=3, points=4)

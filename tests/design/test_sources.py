@@ -1,20 +1,20 @@
 import numpy as np
 import pytest
 import torch
-from models import images, some_known
+from helpers.models import images, some_known
 from torch import Tensor
 
-from condvae.baselines import RandomTrainingImage
-from condvae.completers import observe
+from condvae.completers import RandomTrainingImage
 from condvae.data import ImageSet
 from condvae.design import Completions, TrainingImages
 from condvae.observe import Observation
-from condvae.pixels import to_uint8
+from condvae.observe.observation import observe_levels
+from condvae.runtime.pixels import to_uint8
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (50, 8, 8, 1), dtype=np.uint8)
 TRAIN = ImageSet(images=PIXELS, rows=np.arange(10, 50))
 KNOWN = some_known(3)
-SEEN = observe(to_uint8(images(3, channels=1)), KNOWN)
+SEEN = observe_levels(to_uint8(images(3, channels=1)), KNOWN)
 
 
 def test_training_images_are_what_they_are_whatever_is_known() -> None:
@@ -24,14 +24,14 @@ def test_training_images_are_what_they_are_whatever_is_known() -> None:
     rows = torch.from_numpy(PIXELS[10:]).permute(0, 3, 1, 2)
     for image in drawn.flatten(0, 1):
         assert (image == rows).flatten(1).all(dim=1).any()  # nothing pasted
-    other = observe(to_uint8(images(3, channels=1, seed=1)), ~KNOWN)
+    other = observe_levels(to_uint8(images(3, channels=1, seed=1)), ~KNOWN)
     assert torch.equal(source.imagine(other, 5, 1, [7, 8, 9]), drawn)
 
 
 def test_training_images_are_drawn_evenly() -> None:
     pixels = np.broadcast_to(np.arange(4, dtype=np.uint8)[:, None, None, None], (4, 4, 4, 1))
     numbered = ImageSet(images=pixels, rows=np.arange(4))
-    one = observe(torch.zeros(1, 1, 4, 4, dtype=torch.uint8), torch.zeros(1, 1, 4, 4, dtype=torch.bool))
+    one = observe_levels(torch.zeros(1, 1, 4, 4, dtype=torch.uint8), torch.zeros(1, 1, 4, 4, dtype=torch.bool))
     drawn = TrainingImages(images=numbered).imagine(one, 4000, 0, [0])[0, :, 0, 0, 0]
     counts = torch.bincount(drawn.long(), minlength=4)
     assert ((counts - 1000).abs() < 150).all()
@@ -76,7 +76,7 @@ class Careless:
 
 
 def test_completions_of_another_image_are_refused_and_rounding_is_put_right() -> None:
-    seen = observe(to_uint8(images(3, channels=1)).clamp(10, 200), KNOWN)
+    seen = observe_levels(to_uint8(images(3, channels=1)).clamp(10, 200), KNOWN)
     known = KNOWN[:, None].expand(-1, 2, -1, -1, -1)
     exact, close = (Completions(completer=Careless(off)).imagine(seen, 2, 0, [0, 1, 2]) for off in (0, 1))
     assert torch.equal(close[known], exact[known]) and torch.equal(close[~known], exact[~known] + 1)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from models import generator
+from helpers.models import generator
 from observe.test_freeform import PUBLISHED, of_key, z_scores
 from torch import Tensor
 

@@ -2,8 +2,8 @@ import math
 
 import pytest
 import torch
-from linear_gaussian import KNOWN, PIXELS, LinearConditional, LinearVAE, observe
-from models import images, small_conditional, small_vae, some_known
+from helpers.linear_gaussian import KNOWN, PIXELS, LinearConditional, LinearVAE, observe
+from helpers.models import images, small_conditional, small_vae, some_known
 from torch.distributions import MultivariateNormal
 
 from condvae import objectives

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tarp
 import torch
-from models import generator
+from helpers.models import generator
 from torch import Tensor
 
 from condvae.metrics import Calibration, calibration, coverage, projection_ranks, reference_ranks

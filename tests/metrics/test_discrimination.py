@@ -1,18 +1,18 @@
 import itertools
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from models import generator
+from helpers.fixtures import FIXTURES
+from helpers.models import generator
 from sklearn.svm import LinearSVC
 from torch import Tensor
 
 from condvae.metrics import discrimination
 from condvae.metrics.discrimination import ids
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = FIXTURES
 
 
 def pairs(n: int, d: int, *, seed: int = 0, apart: float = 0.1) -> tuple[Tensor, Tensor]:

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from lpips_networks import random_lpips
-from models import generator
+from helpers.lpips_networks import random_lpips
+from helpers.models import generator
 from PIL import Image
 from torch import Tensor, nn
 
 from condvae.cli import main
 from condvae.metrics import Estimate, psnr, ssim
 from condvae.metrics.discrimination import ids
+from condvae.metrics.feature_networks import Networks
 from condvae.metrics.folders import Comparison, compare
 from condvae.metrics.frechet import fid
 from condvae.metrics.inception import Inception
 from condvae.metrics.kernel_distance import kid
-from condvae.metrics.viewers import Networks
 
 
 class Colours(Inception):

@@ -1,21 +1,21 @@
 import json
 import math
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.linalg
 import torch
 import torch.nn.functional as F
-from models import generator
+from helpers.fixtures import FIXTURES
+from helpers.models import generator
 from torch import Tensor, nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 
 from condvae.metrics import Moments, frechet_distance
 from condvae.metrics.frechet import fid
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = FIXTURES
 
 
 def reference_features() -> tuple[Tensor, Tensor]:

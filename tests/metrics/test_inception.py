@@ -1,22 +1,22 @@
 import json
 import math
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from lpips_networks import real_file
-from models import images
+from helpers.fixtures import FIXTURES
+from helpers.lpips_networks import real_file
+from helpers.models import images
 from torch import Tensor
 
 from condvae.data import open_data
 from condvae.metrics import Inception, Moments, frechet_distance, inception, networks
 from condvae.metrics.inception import NETWORK, Conv, Fork, Pool, Steps, enlarged
-from condvae.pixels import to_uint8
+from condvae.runtime.pixels import to_uint8
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = FIXTURES
 
 
 def random_weights() -> dict[str, Tensor]:

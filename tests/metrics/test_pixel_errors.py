@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from models import generator
+from helpers.models import generator
 from torch import Tensor
 from torchmetrics.functional.image import peak_signal_noise_ratio, structural_similarity_index_measure
 

@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 import torch
-from lpips_networks import random_lpips
-from models import generator, images
+from helpers.lpips_networks import random_lpips
+from helpers.models import generator, images
 from torch import Tensor
 
 from condvae.metrics import FWV_SIGMAS, faithfulness_weighted_variance, sample_distances

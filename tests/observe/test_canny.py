@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from models import generator
+from helpers.models import generator
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F

@@ -2,22 +2,20 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from models import generator
-from observe.plain_freeform import candidate, draw_stroke
+from helpers.fixtures import FIXTURES
+from helpers.models import generator
+from helpers.plain_freeform import candidate, draw_stroke
 from torch import Tensor
 
 from condvae.observe import Freeform
 from condvae.observe.freeform import _check_frequent, draw_boxes, draw_strokes, under_boxes
 
-PUBLISHED: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "freeform_mask_statistics.json").read_text()
-)
+PUBLISHED: dict[str, dict[str, Any]] = json.loads((FIXTURES / "freeform_mask_statistics.json").read_text())
 
 
 class Moments(NamedTuple):

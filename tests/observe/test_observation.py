@@ -1,6 +1,6 @@
 import pytest
 import torch
-from models import images, some_known
+from helpers.models import images, some_known
 
 from condvae.observe import Observation, observe_pixels
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from models import generator, images
+from helpers.models import generator, images
 from torch import Tensor
 
-from condvae.batch import Batch
 from condvae.observe import Boxes, Freeform, Grey, Halves, KnownPixels, Mixture, Nothing, Patches, Pixels, from_dict
+from condvae.observe.batch import Batch
 
 EVERY: list[KnownPixels] = [
     Freeform(),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from observe.plain_freeform import Bools, PlainStroke, draw_stroke, under
+from helpers.plain_freeform import Bools, PlainStroke, draw_stroke, under
 
 from condvae.observe.strokes import Strokes, covered
 

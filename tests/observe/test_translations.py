@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from models import generator, images
+from helpers.models import generator, images
 
-from condvae.batch import Batch
 from condvae.observe import Edges, Grey, Label, LowResolution, Observation, Paired, Process
+from condvae.observe.batch import Batch
 from condvae.observe.canny import canny
 
 

@@ -4,16 +4,16 @@ from typing import ClassVar
 
 import pytest
 import torch
-from models import images, small_conditional, small_vae, some_known
+from helpers.models import images, small_conditional, small_vae, some_known
 from torch import Tensor
 
-from condvae.baselines.completer import paste_known
+from condvae.completers.interface import paste_known
 from condvae.observe import Observation
 from condvae.ood.completed import Completed
 from condvae.ood.inference import Inference
 from condvae.ood.scores import score_of
-from condvae.pixels import from_uint8, to_uint8
-from condvae.sample import sample_conditional
+from condvae.runtime.pixels import from_uint8, to_uint8
+from condvae.sampling.plain import sample_conditional
 
 SEEDS = [3, 4, 5]
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from models import images, small_conditional, small_vae, some_known
+from helpers.models import images, small_conditional, small_vae, some_known
 
 from condvae import objectives
 from condvae.likelihood import GaussianPixels, LogisticMixture

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ood_models import observing, plain_data
+from helpers.ood_models import observing, plain_data
 
 from condvae import weights
+from condvae.conditional import ConditionalVAE
 from condvae.ood.fit_file import KIND, fit_path, fits_beside, load_fits, save_fits
 from condvae.ood.fitting import Fit, fit_score
 from condvae.ood.inference import Inference
 from condvae.ood.scores import Gradient, LikelihoodBound
-from condvae.partial import ConditionalVAE
 from condvae.weights import embedded, sealed_file
 
 

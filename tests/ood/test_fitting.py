@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 import numpy as np
 import pytest
 import torch
-from models import small_vae
+from helpers.models import small_vae
+from helpers.ood_models import observing, plain_data
 from numpy.typing import NDArray
-from ood_models import observing, plain_data
 from torch import Tensor
 
 from condvae.observe import Freeform, Observation

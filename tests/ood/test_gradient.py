@@ -5,18 +5,18 @@ from typing import Literal
 
 import pytest
 import torch
-from models import generator, images, small_vae, some_known
-from ood_models import observing
+from helpers.models import generator, images, small_vae, some_known
+from helpers.ood_models import observing
 from torch import Tensor
 
 from condvae import objectives
-from condvae.batch import Batch
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.gaussian import Gaussian
 from condvae.noise import SeededNoise
 from condvae.observe import Edges, Observation
+from condvae.observe.batch import Batch
 from condvae.ood.gradient import TemperatureGradient, gradient_and_bound, temperature_gradient
 from condvae.ood.inference import Inference
-from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.vdvae.encoder import Prior
 from condvae.vdvae.model import Step
 

@@ -4,13 +4,13 @@ import copy
 
 import pytest
 import torch
-from models import generator, images, small_conditional, small_vae, some_known
-from ood_models import observing
+from helpers.models import generator, images, small_conditional, small_vae, some_known
+from helpers.ood_models import observing
 
-from condvae.batch import Batch
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Freeform, Label, Nothing, Observation
+from condvae.observe.batch import Batch
 from condvae.ood.inference import Inference
-from condvae.partial import ConditionalVAE, PartialConfig
 
 
 def test_the_kind_follows_the_model() -> None:

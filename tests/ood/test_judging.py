@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from completion.pictures_to_complete import levels, photo
-from models import small_conditional, small_vae
-from ood.fitted_models import fitted_model, put_fits
+from helpers.fitted_models import fitted_model, put_fits
+from helpers.models import small_conditional, small_vae
+from helpers.pictures_to_complete import levels, photo
 
 import condvae.ood
 from condvae import save
-from condvae.completion.holes import Hole
-from condvae.completion.inputs import read_picture
+from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.images.holes import Hole
+from condvae.images.reading import read_picture
 from condvae.observe import Edges
 from condvae.ood import Fit, Inference, fit_path, load_fits, measure, save_fits, score_of, strangeness
 from condvae.ood.inference import Kind
 from condvae.ood.judging import PictureScorer
-from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.weights import load
 
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from models import some_known
-from ood_models import observing, plain_data
+from helpers.models import some_known
+from helpers.ood_models import observing, plain_data
 
 from condvae.observe import Observation
 from condvae.ood.inference import Inference
 from condvae.ood.measuring import known_share, measure, measure_observation
 from condvae.ood.scores import Gradient, GradientParts, LikelihoodBound
-from condvae.pixels import from_uint8
-from condvae.sample import seeds_from
+from condvae.runtime.pixels import from_uint8
+from condvae.sampling.plain import seeds_from
 
 KNOWN = some_known(6)
 

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from models import images, small_conditional, small_vae, some_known
+from helpers.models import images, small_conditional, small_vae, some_known
 
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.noise import SeededNoise
 from condvae.observe import Observation
 from condvae.ood.inference import Inference
 from condvae.ood.ratio import Ratio
-from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.vdvae.model import Step
 
 SEEDS = [3, 4, 5]

@@ -4,15 +4,15 @@ import math
 
 import pytest
 import torch
-from models import images, small_conditional, small_vae, some_known
+from helpers.models import images, small_conditional, small_vae, some_known
 
 from condvae import objectives
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.ood.inference import Inference
 from condvae.ood.measuring import measure
 from condvae.ood.regret import Regret
 from condvae.ood.scores import score_of
-from condvae.partial import ConditionalVAE, PartialConfig
-from condvae.pixels import to_uint8
+from condvae.runtime.pixels import to_uint8
 
 SEEDS = [3, 4, 5]
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from models import images, small_vae, some_known
-from ood_models import observing
+from helpers.models import images, small_vae, some_known
+from helpers.ood_models import observing
 
 from condvae import objectives
 from condvae.ood.gradient import temperature_gradient

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ood_models import plain_data
+from helpers.ood_models import plain_data
 from torch import Tensor
 
 from condvae.noise import SeededNoise
 from condvae.ood.sets import PAPER_SETS, TRANSFORMS, Foreign, open_foreign, own
-from condvae.sample import seeds_from
+from condvae.sampling.plain import seeds_from
 
 
 def levels(n: int, *, size: int = 16, channels: int = 3) -> Tensor:

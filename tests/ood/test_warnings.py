@@ -5,16 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from completion.pictures_to_complete import levels, photo
-from models import small_vae
-from ood.fitted_models import fitted_model, put_fits
+from helpers.fitted_models import fitted_model, put_fits
+from helpers.models import small_vae
+from helpers.pictures_to_complete import levels, photo
 from PIL import Image
 
 from condvae import save
 from condvae.cli import main
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Edges
 from condvae.ood import fit_path, load_fits, save_fits, strangeness
-from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.weights import load
 
 WARNING = "is in the strangest 1 % for"

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from factor_worlds import linear_classifier
+from helpers.factor_worlds import linear_classifier
+from helpers.recipe_calls import RECIPES, run
 from PIL import Image
-from recipe_calls import RECIPES, run
 
 from condvae.data import Dataset, ImageSet
 from condvae.design import Candidates, Random, scan

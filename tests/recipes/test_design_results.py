@@ -3,21 +3,18 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.fixtures import ROOT
 
 from condvae import weights
 from condvae.design.avp_cnn.classifier_file import describe_classifier
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from recipes import design_results
 from recipes.design_results import FOUR, decided, difference, thinned, time
 from recipes.pages import short
 
-ROOT = Path(__file__).parents[2]
 PAGE = design_results.page_at()
 WORDS = re.sub(r"\s+", " ", PAGE.path.read_text())
 SCANS = range(1, 6)

@@ -4,15 +4,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from helpers.fixtures import FIXTURES
+from helpers.recipe_calls import run
 from PIL import Image
-from recipe_calls import run
 from safetensors import safe_open
 
 from condvae import ConditionalVAE, load
 from condvae.weights import describe
 
-ROOT = Path(__file__).parents[2]
-FACES = sorted((ROOT / "tests" / "data" / "faces64").iterdir())
+FACES = sorted((FIXTURES / "faces64").iterdir())
 
 
 def pack(folder: Path) -> Path:
@@ -27,7 +27,7 @@ def pack(folder: Path) -> Path:
 def test_the_recipe_trains_both_stages_and_writes_a_half_precision_file_with_both_records(
     name: str, tmp_path: Path
 ) -> None:
-    data = pack(tmp_path / "faces") if name == "faces64" else ROOT / "tests" / "data" / "faces32.zip"
+    data = pack(tmp_path / "faces") if name == "faces64" else FIXTURES / "faces32.zip"
     words = ("--steps", "1", "--batch", "2", "--held-out", "2")
     done = run("embedded.py", name, "--data", data, "--out", tmp_path / "out", *words)
     assert done.returncode == 0, done.stderr

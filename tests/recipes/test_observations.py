@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from helpers.recipe_calls import run
 from PIL import Image
-from recipe_calls import run
 
 RECIPE = "observations.py"
 

@@ -3,18 +3,15 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from condvae import weights
-from condvae.ood.experiment.plan import MEAN
-from condvae.ood.experiment.summary import ALL, PAPERS
+from condvae.experiments.ood.plan import MEAN
+from condvae.experiments.ood.summary import ALL, PAPERS
 from condvae.vdvae.presets import preset
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from recipes import ood_results
 from recipes.design_results import decided
 from recipes.ood_results import (

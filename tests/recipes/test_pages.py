@@ -1,7 +1,6 @@
 """A page of results shows what the numbers beside it say, and takes in new ones wholly or not at all."""
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from recipes import design_results, ood_results, results
 from recipes.pages import Page, compact, draw, markdown, read, rounded, short
 

@@ -2,10 +2,8 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from recipes import results
 
 PAGE = results.page_at()

@@ -1,8 +1,8 @@
 import zipfile
 from pathlib import Path
 
+from helpers.recipe_calls import run
 from PIL import Image
-from recipe_calls import run
 
 from condvae import ConditionalVAE, load
 

@@ -3,18 +3,17 @@
 import json
 from pathlib import Path
 
-from lpips_networks import real_file
-from recipe_calls import run
+from helpers.fixtures import FIXTURES
+from helpers.lpips_networks import real_file
+from helpers.recipe_calls import run
 
 from condvae.cli import main
 from condvae.metrics.networks import LPIPS_ALEX
 
-ROOT = Path(__file__).parents[2]
-
 
 def test_the_curve_of_a_run(tmp_path: Path) -> None:
     network = real_file(LPIPS_ALEX)
-    data = ROOT / "tests" / "data" / "faces32.zip"
+    data = FIXTURES / "faces32.zip"
     train = ["--preset", "demo", "--data", data, "--batch", "4", "--validation", "4", "--checkpoint-every", "2"]
 
     main(["pretrain", *map(str, train), "--steps", "1", "--out", str(tmp_path / "vae")])

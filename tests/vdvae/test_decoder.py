@@ -1,6 +1,6 @@
 import torch
 import torch.nn.functional as F
-from models import randomise
+from helpers.models import randomise
 
 from condvae.gaussian import Gaussian
 from condvae.vdvae import VDVAE, Stage, Step, VDVAEConfig

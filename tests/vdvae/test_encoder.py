@@ -1,6 +1,6 @@
 import pytest
 import torch
-from models import randomise
+from helpers.models import randomise
 
 from condvae.gaussian import Gaussian
 from condvae.vdvae import Encoder, preset

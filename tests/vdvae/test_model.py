@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from models import generator, images, small_vae
+from helpers.models import generator, images, small_vae
 
 from condvae.likelihood import GaussianPixels
 from condvae.vdvae import VDVAE, Step, preset

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.likelihood import LogisticMixture
-from condvae.partial import ConditionalVAE, PartialConfig
 from condvae.vdvae import PRESETS, VDVAE, preset
 from condvae.weights.public import _parse_decoder, _parse_encoder
 

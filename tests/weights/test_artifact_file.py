@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import generator, images, small_conditional, small_vae, some_known
+from helpers.models import generator, images, small_conditional, small_vae, some_known
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from condvae import objectives
-from condvae.partial import ConditionalVAE
+from condvae.conditional import ConditionalVAE
 from condvae.vdvae import VDVAE, preset
 from condvae.weights import describe, load, save
 from condvae.weights.sealed_file import _digest

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import small_conditional, small_vae
+from helpers.models import small_conditional, small_vae
 
 import condvae
 from condvae import weights
-from condvae.partial import ConditionalVAE
+from condvae.conditional import ConditionalVAE
 from condvae.vdvae import VDVAE
 from condvae.weights import embedded
 from condvae.weights.hub import HubModel, hub_model

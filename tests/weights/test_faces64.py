@@ -1,24 +1,23 @@
 """The model that comes with the package, on faces of people it was not trained on."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from helpers.fixtures import FIXTURES
 from numpy.typing import NDArray
 from PIL import Image
 
 import condvae
 from condvae import weights
-from condvae.baselines import HarmonicFill
 from condvae.cli import main
+from condvae.completers import HarmonicFill
+from condvae.conditional import ConditionalVAE
 from condvae.observe.process import KnownPixels
-from condvae.partial import ConditionalVAE
-from condvae.pixels import from_uint8, to_uint8
-from condvae.sample import reconstruct, seeds_from
+from condvae.runtime.pixels import from_uint8, to_uint8
+from condvae.sampling.plain import reconstruct, seeds_from
 from condvae.weights import sealed_file
 
-FACES = sorted((Path(__file__).parents[1] / "data" / "faces64").iterdir())
+FACES = sorted((FIXTURES / "faces64").iterdir())
 
 
 def rms(difference: NDArray[np.float64]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import generator
+from helpers.models import generator
 from torch import Tensor
 
 from condvae.weights.packing import HIGH, INDEX, LOW, pack, packable, unpack

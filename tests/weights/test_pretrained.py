@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from hub_server import Hub, commit_of, local_hub
-from models import images, small_conditional, small_vae, some_known
+from helpers.hub_server import Hub, commit_of, local_hub
+from helpers.models import images, small_conditional, small_vae, some_known
 
 import condvae
 from condvae import weights
+from condvae.conditional import ConditionalVAE
 from condvae.observe import Boxes
-from condvae.partial import ConditionalVAE
-from condvae.sample import sample_conditional, seeds_from
+from condvae.sampling.plain import sample_conditional, seeds_from
 from condvae.vdvae import VDVAE
 
 

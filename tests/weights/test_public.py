@@ -5,18 +5,19 @@ import re
 import shutil
 from pathlib import Path
 
-import parity
 import pytest
 import torch
+from helpers import parity
+from helpers.fixtures import FIXTURES
 from torch import Tensor
 
+from condvae.conditional import ConditionalVAE
 from condvae.likelihood import LogisticMixture
-from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE, Normalisation, preset
 from condvae.weights import import_public, load, save
 from condvae.weights.public import Layers, _parse_decoder, _parse_encoder, _recognise
 
-CASES = sorted((Path(__file__).parents[1] / "data" / "parity").iterdir())
+CASES = sorted((FIXTURES / "parity").iterdir())
 TINY = next(case for case in CASES if case.name == "tiny8")
 LAYERS = Layers(encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,4m1,4x1,8m4,8x2", bits=8, normalisation=Normalisation())
 

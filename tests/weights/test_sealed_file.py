@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import small_conditional, small_vae
+from helpers.models import small_conditional, small_vae
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import condvae
 from condvae import weights
 from condvae.cli import main
-from condvae.partial import ConditionalVAE
+from condvae.conditional import ConditionalVAE
+from condvae.runtime.fingerprints import digest_of
 from condvae.weights import packing, sealed_file
-from condvae.workshare import digest_of
 
 
 def metadata(path: Path) -> dict[str, str]:

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 import tyro
 
 import condvae
-from condvae.cli.comparing import Compare
-from condvae.cli.completing import Complete
-from condvae.cli.designing import Design
-from condvae.cli.detecting import OOD
+from condvae.cli.compare import Compare
+from condvae.cli.complete import Complete
+from condvae.cli.design import Design
 from condvae.cli.drawing import Reconstruct, Sample
-from condvae.cli.evaluating import Evaluate
-from condvae.cli.fetching import Fetch
+from condvae.cli.evaluate import Evaluate
+from condvae.cli.fetch import Fetch
 from condvae.cli.files import Export, Import, Info
+from condvae.cli.ood import OOD
 from condvae.cli.training import Pretrain, Train
-from condvae.train.presets import options_for
+from condvae.training.presets import options_for
 
 _LISTS = ("--against", "--baselines", "--completions", "--metrics", "--policies", "--scores", "--sets", "--tasks")
 """Options with several values."""
@@ -78,7 +78,7 @@ def _explained(error: BaseException, arguments: list[str]) -> tuple[str | None, 
         if arguments[0] == "ood":  # its other two choose by themselves what is computed together
             less = "a smaller --block, or " if arguments[1:2] == ["experiment"] else ""
         return f"there is not enough memory: give {less}smaller or fewer images", 2
-    from condvae.train import Diverged, Stopped
+    from condvae.training import Diverged, Stopped
 
     codes: dict[type[BaseException], int] = {Diverged: 1, Stopped: 130}
     return (str(error), codes[type(error)]) if type(error) in codes else (None, 1)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from condvae.design.experiment.plan import IPA, POLICIES, TASKS
+from condvae.experiments.design.plan import IPA, POLICIES, TASKS
 
 if TYPE_CHECKING:
-    from condvae.design.experiment import Settings
+    from condvae.experiments.design import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class DesignExperiment:
 
     def run(self) -> None:
         if self.redraw is not None:
-            from condvae.design.experiment import redraw
+            from condvae.experiments.design import redraw
 
             print(f"wrote {', '.join(map(str, redraw(self.redraw)))}")
             return
@@ -82,10 +82,10 @@ class DesignExperiment:
         from condvae import weights
         from condvae.data import open_data
         from condvae.design.avp_cnn.classifier_file import load_classifier
-        from condvae.design.experiment import Shard, experiment
         from condvae.design.sources import check_pair
-        from condvae.train.world import join
-        from condvae.workshare import check_apart
+        from condvae.experiments.design import Shard, experiment
+        from condvae.runtime.folders import check_apart
+        from condvae.runtime.ranks import join
 
         settings = self._settings()
         check_apart(self.data, self.out)
@@ -120,7 +120,7 @@ class DesignExperiment:
             )
 
     def _settings(self) -> "Settings":
-        from condvae.design.experiment import Settings
+        from condvae.experiments.design import Settings
 
         return Settings(
             tasks=self.tasks,

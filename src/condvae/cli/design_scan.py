@@ -50,7 +50,7 @@ class DesignScan:
     def run(self) -> None:
         if self.known is not None and self.steps is not None:
             raise ValueError("with --known nothing is scanned, so there are no --steps: leave one of them out")
-        from condvae.design.files import ScanSettings, scan_files
+        from condvae.design.scan_files import ScanSettings, scan_files
 
         settings = ScanSettings(
             task=self.task,

@@ -35,9 +35,9 @@ class Sample:
     def run(self) -> None:
         import torch
 
-        from condvae.album import Album
-        from condvae.drawing import draw_samples
-        from condvae.pictures import contact_sheet, to_pil
+        from condvae.images.atomic_folder import Album
+        from condvae.images.contact_sheet import contact_sheet, to_pil
+        from condvae.sampling.unconditional import draw_samples
 
         vae = _vae(self.model)
         images = draw_samples(vae, self.n, seed=self.seed, temperature=self.temperature, pixels=self.pixels)
@@ -74,11 +74,11 @@ class Reconstruct:
     """Folder for the rebuilt images and sheet.png."""
 
     def run(self) -> None:
-        from condvae.album import Album, stem_of
         from condvae.completion import read_files
-        from condvae.drawing import groups_down_to, rebuild
-        from condvae.pictures import contact_sheet, to_pil
-        from condvae.pixels import to_uint8
+        from condvae.images.atomic_folder import Album, stem_of
+        from condvae.images.contact_sheet import contact_sheet, to_pil
+        from condvae.runtime.pixels import to_uint8
+        from condvae.sampling.unconditional import groups_down_to, rebuild
 
         if self.groups is not None and self.down_to is not None:
             raise ValueError("give --groups or --down-to, not both")
@@ -96,7 +96,7 @@ class Reconstruct:
 
 def _vae(name: str) -> "VDVAE":
     from condvae import weights
-    from condvae.partial import ConditionalVAE
+    from condvae.conditional import ConditionalVAE
 
     model = weights.load(name)
     return model.artifact if isinstance(model, ConditionalVAE) else model

@@ -118,7 +118,7 @@ class Info:
             print("no models come with this installation")
 
     def _print_run(self, path: Path) -> None:
-        from condvae.train import describe_run
+        from condvae.training import describe_run
 
         run = describe_run(path)
         if self.as_json:

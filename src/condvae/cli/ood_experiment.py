@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from condvae.cli.splits import open_as_trained
-from condvae.ood.experiment.plan import BASELINES, SCORES, SETS
+from condvae.experiments.ood.plan import BASELINES, SCORES, SETS
 from condvae.weights.embedded import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from condvae.data import Dataset
-    from condvae.ood.experiment import Settings
+    from condvae.experiments.ood import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +69,17 @@ class OODExperiment:
 
     def run(self) -> None:
         if self.redraw is not None:
-            from condvae.ood.experiment import redraw
+            from condvae.experiments.ood import redraw
 
             print(f"wrote {', '.join(map(str, redraw(self.redraw)))}")
             return
         if self.data is None:
             raise ValueError("no data was given: --data takes what the models were trained on, with test images")
         from condvae import weights
-        from condvae.ood.experiment import Shard, experiment
-        from condvae.ood.experiment.run import check_models
-        from condvae.train.world import join
-        from condvae.workshare import check_apart
+        from condvae.experiments.ood import Shard, experiment
+        from condvae.experiments.ood.run import check_models
+        from condvae.runtime.folders import check_apart
+        from condvae.runtime.ranks import join
 
         settings = self._settings()
         check_apart(self.data, self.out)
@@ -104,7 +104,7 @@ class OODExperiment:
             )
 
     def _settings(self) -> "Settings":
-        from condvae.ood.experiment import Settings
+        from condvae.experiments.ood import Settings
 
         return Settings(
             scores=self.scores,
@@ -137,7 +137,7 @@ class OODExperiment:
 
     def _foreign(self, size: int, channels: int) -> "dict[str, Dataset]":
         from condvae.ood.sets import open_foreign
-        from condvae.workshare import check_apart
+        from condvae.runtime.folders import check_apart
 
         found: dict[str, Dataset] = {}
         for text in self.against:

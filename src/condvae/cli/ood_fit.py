@@ -10,9 +10,9 @@ from condvae.cli.splits import open_as_trained
 from condvae.weights.embedded import DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from condvae.conditional import ConditionalVAE
     from condvae.ood import Fit, Score
     from condvae.ood.inference import Kind
-    from condvae.partial import ConditionalVAE
     from condvae.vdvae import VDVAE
 
 _FEWEST = 99
@@ -62,7 +62,7 @@ class OODFit:
         from condvae.completion.call import check_device
         from condvae.ood import Inference, fit_path, fit_score, save_fits, score_of
         from condvae.ood.fitting import check_fittable
-        from condvae.registry import check_writable
+        from condvae.runtime.folders import check_writable
 
         score = score_of(self.score)
         check_fittable(score)
@@ -128,7 +128,7 @@ def _check_free(out: Path) -> None:
 
 def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[Kind]":
     """What a model can judge by this score: what is known of images, and whole ones."""
-    from condvae.partial import ConditionalVAE
+    from condvae.conditional import ConditionalVAE
 
     possible: list[Kind] = ["partial", "whole"] if isinstance(model, ConditionalVAE) else ["whole"]
     if not (kinds := [kind for kind in possible if score.kind in (None, kind)]):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from condvae.cli.completing import box_of
+from condvae.cli.complete import box_of
 from condvae.weights.embedded import DEFAULT_MODEL
 
 
@@ -44,8 +44,8 @@ class OODScore:
 
     def run(self) -> None:
         box = None if self.box is None else box_of(self.box)
-        from condvae.completion.holes import Hole
-        from condvae.ood.files import score_files
+        from condvae.images.holes import Hole
+        from condvae.ood.score_files import score_files
 
         score_files(
             self.images,

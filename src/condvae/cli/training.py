@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from condvae.train.options import ConditionOptions, PretrainOptions
+from condvae.training.options import ConditionOptions, PretrainOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,7 +10,7 @@ class Pretrain(PretrainOptions):
     """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
 
     def run(self) -> None:
-        from condvae.train import pretrain
+        from condvae.training import pretrain
 
         pretrain(self)
 
@@ -20,6 +20,6 @@ class Train(ConditionOptions):
     """Train a partial encoder for a pretrained VAE, or a whole conditional VAE from scratch."""
 
     def run(self) -> None:
-        from condvae.train import condition
+        from condvae.training import condition
 
         condition(self)

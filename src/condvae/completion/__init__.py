@@ -1,8 +1,8 @@
 """Completions: of observations, of pictures, of many files."""
 
 from condvae.completion.call import complete
-from condvae.completion.draw import completions
-from condvae.completion.inputs import read_files
 from condvae.completion.result import Completion, sheet_of
+from condvae.images.reading import read_files
+from condvae.sampling.cpu_blocks import completions
 
 __all__ = ["Completion", "complete", "completions", "read_files", "sheet_of"]

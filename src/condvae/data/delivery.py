@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from condvae.checks import check_choice, check_whole
-from condvae.data.images import ImageSet, Indices, Levels, channels_first
+from condvae.data.image_set import ImageSet, Indices, Levels, channels_first
+from condvae.runtime.checks import check_choice, check_whole
 
 Residency = Literal["auto", "device", "stream"]
 

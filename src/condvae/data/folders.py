@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from condvae.checks import first_few
+from condvae.data.archive import SUFFIXES, Files, common_top, digest, opened
 from condvae.data.decode import Look, decode, is_grey, look
-from condvae.data.files import SUFFIXES, Files, common_top, digest, opened
-from condvae.data.images import ImageSet, Indices, Labels, Pixels
+from condvae.data.image_set import ImageSet, Indices, Labels, Pixels
 from condvae.data.splits import Found, folder_splits
 from condvae.data.store import Reading, Stored, in_threads, reason_of, store, stored
+from condvae.runtime.checks import first_few
 
 # fmt: off
 FINDINGS = (

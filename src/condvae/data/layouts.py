@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from condvae import registry
-from condvae.checks import check_whole
 from condvae.data import cifar10
+from condvae.data.archive import SUFFIXES, digest
 from condvae.data.arrays import read_npy, read_npz, read_npz_folder
 from condvae.data.benchmarks import idx_images, read_cifar10, read_idx, read_svhn
-from condvae.data.files import SUFFIXES, digest
 from condvae.data.folders import read_chest_xray14, read_folder
-from condvae.data.images import Dataset, ImageSet, Indices, Pixels
+from condvae.data.image_set import Dataset, ImageSet, Indices, Pixels
 from condvae.data.splits import Found, finish, with_test
 from condvae.data.store import Reading, store
+from condvae.runtime import folders
+from condvae.runtime.checks import check_whole
 
 _KINDS = (
     "a folder or zip of images, .npy, .npz, SVHN's .mat, MNIST's idx files, or the folder of CIFAR-10's python batches"
@@ -53,7 +53,7 @@ def open_data(
     reading = Reading(
         size=size,
         channels=channels,
-        cache=registry.cache_folder() if cache is None else Path(cache),
+        cache=folders.cache_folder() if cache is None else Path(cache),
         workers=_processors() if workers is None else workers,
         memory_limit=memory_limit,
     )

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from condvae.checks import check_whole
-from condvae.data.images import Indices
+from condvae.data.image_set import Indices
+from condvae.runtime.checks import check_whole
 
 _EPOCHS_KEPT = 2  # a batch spans two epochs at most, unless it is longer than the set
 
@@ -43,3 +43,8 @@ class Order:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[epoch] = random.permutation(self.n).astype(np.int64, copy=False)
         return self._kept[epoch]
+
+
+def spread(n: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """At most `count` of the positions 0..n - 1, evenly over them."""
+    return np.arange(min(n, count)) * n // max(min(n, count), 1)

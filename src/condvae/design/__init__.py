@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from condvae.lazy import finder
+from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.design.avp_cnn.calibration import expected_calibration_error
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from condvae.design.avp_cnn.training import train_classifier
     from condvae.design.candidates import Candidates
     from condvae.design.classifier import Classifier, variable_of
-    from condvae.design.foresight import foresee
     from condvae.design.information import (
         entropy,
         expected_information_gain,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         information_gains,
     )
     from condvae.design.location import Location, next_location
+    from condvae.design.lookahead import foresee
     from condvae.design.policies import Choice, Greedy, NonGreedy, Policy, Random
     from condvae.design.scanning import Scans, full_image, scan
     from condvae.design.sources import Completions, Source, TrainingImages
@@ -51,7 +51,7 @@ _HOMES = {
     "expected_calibration_error": "condvae.design.avp_cnn.calibration",
     "expected_information_gain": "condvae.design.information",
     "expected_posterior_entropy": "condvae.design.information",
-    "foresee": "condvae.design.foresight",
+    "foresee": "condvae.design.lookahead",
     "full_image": "condvae.design.scanning",
     "information_gains": "condvae.design.information",
     "load_classifier": "condvae.design.avp_cnn.classifier_file",

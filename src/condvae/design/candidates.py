@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from condvae.checks import check_whole
+from condvae.runtime.checks import check_whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from condvae.baselines import Completer
-from condvae.completers import ModelCompleter
+from condvae.completers.interface import Completer
+from condvae.completers.model import ModelCompleter
+from condvae.conditional import ConditionalVAE
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
-from condvae.design.foresight import ask, check_probabilities
+from condvae.design.lookahead import ask, check_probabilities
 from condvae.design.policies import Estimator, Greedy, check_seed
 from condvae.design.sources import Completions, check_completes
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
-from condvae.partial import ConditionalVAE
-from condvae.pixels import check_images
-from condvae.sample import Pixels
-from condvae.sampler import Sampler
-from condvae.temperature import TemperatureLike
+from condvae.runtime.pixels import check_images
+from condvae.sampling.plain import Pixels
+from condvae.sampling.sampler import Sampler
+from condvae.sampling.temperature import TemperatureLike
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from condvae.design.maps import colours, layer
-from condvae.pictures import to_pil
+from condvae.images.contact_sheet import to_pil
 
 if TYPE_CHECKING:
     from condvae.design.candidates import Candidates

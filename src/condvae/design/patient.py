@@ -8,15 +8,15 @@ from torch import Tensor
 
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier
-from condvae.design.foresight import log_posteriors
 from condvae.design.information import entropy
 from condvae.design.location import Location
+from condvae.design.lookahead import log_posteriors
 from condvae.design.panel import Step
 from condvae.design.policies import Choice, Estimator, Policy
 from condvae.design.question import Question
 from condvae.design.scanning import scan
 from condvae.observe import Observation
-from condvae.pixels import to_uint8
+from condvae.runtime.pixels import to_uint8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

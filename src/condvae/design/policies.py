@@ -16,15 +16,15 @@ from typing import Literal, Protocol, TypeAlias
 import torch
 from torch import Tensor
 
-from condvae.checks import check_choice, check_whole
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
-from condvae.design.foresight import foresee
 from condvae.design.information import expected_posterior_entropy, information_gains
+from condvae.design.lookahead import foresee
 from condvae.design.sources import Source
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
-from condvae.train.seeds import Seeds
+from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.seeds import Seeds
 
 Estimator: TypeAlias = Literal["eig", "epe"]
 ESTIMATORS: tuple[Estimator, ...] = ("eig", "epe")

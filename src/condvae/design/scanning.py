@@ -7,13 +7,13 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from condvae.checks import check_whole
-from condvae.completers import observe
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier
-from condvae.design.foresight import log_posteriors
+from condvae.design.lookahead import log_posteriors
 from condvae.design.policies import Choice, Policy, check_seed
 from condvae.observe import Observation
+from condvae.observe.observation import observe_levels
+from condvae.runtime.checks import check_whole
 
 OnStep: TypeAlias = Callable[[int, Observation, Choice, Observation], None]
 """Called with the step, what was known before it, what was chosen, and what is known after it."""
@@ -54,7 +54,7 @@ def scan(
     if len(places) != len(images):
         raise ValueError(f"{len(places)} places were given for {len(images)} images, expected one for each")
     candidates = candidates.to(images.device)
-    observation = observe(images, torch.zeros_like(images[:, :1], dtype=torch.bool))
+    observation = observe_levels(images, torch.zeros_like(images[:, :1], dtype=torch.bool))
     chosen, said = [], [_said(classifier, images, observation)]
     for step in range(steps):
         assert observation.known is not None
@@ -62,7 +62,7 @@ def scan(
             break
         choice = policy.choose(observation, step, seed=seed, places=places)
         index = _index(choice, policy.name, len(images), len(candidates)).to(images.device)
-        after = observe(images, observation.known | candidates.windows[index])
+        after = observe_levels(images, observation.known | candidates.windows[index])
         if on_step is not None:
             on_step(step, observation, choice, after)
         observation = after

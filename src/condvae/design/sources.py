@@ -6,13 +6,12 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor
 
-from condvae.baselines import Completer
-from condvae.baselines.completer import paste_known
-from condvae.baselines.training_images import random_positions
-from condvae.completers import complete_at
+from condvae.completers.asking import complete_at
+from condvae.completers.interface import Completer, paste_known
+from condvae.completers.training_images import random_positions
+from condvae.conditional import ConditionalVAE
 from condvae.data import ImageSet
 from condvae.observe import KnownPixels, Observation
-from condvae.partial import ConditionalVAE
 
 
 class Source(Protocol):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from condvae.lazy import finder
+from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.metrics.bounds import BitsPerDim, elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from condvae import objectives
+from condvae.conditional import ConditionalVAE
 from condvae.noise import NoiseSource
 from condvae.observe import Observation
-from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE
 
 

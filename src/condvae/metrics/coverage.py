@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from condvae.checks import check_choice, check_whole
 from condvae.metrics.estimate import Estimate
 from condvae.noise import SeededNoise
-from condvae.sample import seeds_from
+from condvae.runtime.checks import check_choice, check_whole
+from condvae.sampling.plain import seeds_from
 
 _STREAMS = 2**33
 """From here on: no sample is drawn from these, even where it has the same seed."""

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from condvae.checks import check_choice, first_few
+from condvae.data.archive import SUFFIXES, Files, common_top, opened
 from condvae.data.decode import decode
-from condvae.data.files import SUFFIXES, Files, common_top, opened
 from condvae.metrics.discrimination import ids
 from condvae.metrics.estimate import Estimate
+from condvae.metrics.feature_networks import Networks
 from condvae.metrics.frechet import fid
 from condvae.metrics.kernel_distance import kid
 from condvae.metrics.pixel_errors import psnr, ssim
-from condvae.metrics.viewers import Networks
+from condvae.runtime.checks import check_choice, first_few
 
 Metric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
 METRICS: tuple[Metric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")

@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from condvae.checks import check_choice, first_few
-from condvae.metrics.images import as_colour
+from condvae.metrics.network_inputs import as_colour
 from condvae.metrics.networks import INCEPTION
-from condvae.networks import read
-from condvae.pixels import to_levels
+from condvae.runtime.checks import check_choice, first_few
+from condvae.runtime.pixels import to_levels
+from condvae.weights.networks import read
 
 Precision: TypeAlias = Literal["exact", "fast"]
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from condvae.checks import check_whole
 from condvae.metrics.estimate import Estimate
 from condvae.metrics.frechet import check_features
+from condvae.runtime.checks import check_whole
 
 
 def kid(real: Tensor, fake: Tensor, *, subsets: int = 100, size: int = 1000, seed: int = 0) -> Estimate:

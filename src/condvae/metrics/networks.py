@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from condvae.metrics import unpickling
-from condvae.networks import Network, Weights
-from condvae.registry import Package, Part
+from condvae.runtime.downloads import Package, Part
+from condvae.weights.networks import Network, Weights
 
 
 def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]], Weights]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from condvae.metrics.lpips import LPIPS
-from condvae.sample import chunks
+from condvae.sampling.plain import chunks
 
 FWV_SIGMAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 """How near the truth a sample must be to count: from those that reconstruct it to all of them."""

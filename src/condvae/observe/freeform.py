@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from condvae import kernels
-from condvae.checks import check_whole
 from condvae.observe.process import KnownPixels, check_number
 from condvae.observe.strokes import WIDEST, Strokes, covered
+from condvae.runtime.checks import check_whole
 
 if TYPE_CHECKING:
     from condvae.kernels.freeform import Law

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from condvae.checks import check_whole
 from condvae.observe.freeform import Freeform
+from condvae.runtime.checks import check_whole
 
 
 class HoleBin(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from condvae.pixels import check_values
+from condvae.runtime.pixels import check_values, from_uint8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +93,8 @@ def check_known(known: Tensor, shape: tuple[int, ...]) -> None:
         raise ValueError(f"known has shape {tuple(known.shape)}, expected {tuple(shape)}")
     if known.dtype != torch.bool:
         raise ValueError(f"known is {known.dtype}, expected bool: True where a pixel was observed")
+
+
+def observe_levels(truth: Tensor, known: Tensor) -> Observation:
+    """Grey levels [B, C, H, W] where known: what every completer is given."""
+    return observe_pixels(from_uint8(torch.where(known, truth, 0)), known, lambda images: images)

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor
 
-from condvae.batch import Batch
-from condvae.checks import strict
+from condvae.observe.batch import Batch
 from condvae.observe.observation import Observation, observe_pixels
+from condvae.runtime.checks import strict
 
 Normalise: TypeAlias = Callable[[Tensor], Tensor]
 """Images in [-1, 1] as the artifact's networks see them."""

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from condvae.checks import check_whole
 from condvae.observe.process import KnownPixels, check_number
+from condvae.runtime.checks import check_whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from condvae.batch import Batch
-from condvae.checks import check_whole
+from condvae.observe.batch import Batch
 from condvae.observe.canny import canny
 from condvae.observe.observation import Observation
 from condvae.observe.process import Normalise, Process, check_number
+from condvae.runtime.checks import check_whole
 
 _REC_601 = (0.299, 0.587, 0.114)
 

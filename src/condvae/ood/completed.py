@@ -7,15 +7,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from condvae.baselines import BASELINES, Completer
-from condvae.completers import complete_at, identity_of
+from condvae.completers import BASELINES
+from condvae.completers.asking import complete_at, identity_of
+from condvae.completers.interface import Completer
+from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels
 from condvae.ood.inference import Inference, Kind
 from condvae.ood.scores import Score, score_of
-from condvae.partial import ConditionalVAE
-from condvae.pixels import from_uint8, to_uint8
-from condvae.sample import sample_conditional, seeds_from
+from condvae.runtime.pixels import from_uint8, to_uint8
+from condvae.sampling.plain import sample_conditional, seeds_from
 
 ITSELF = "ipa"
 """The model that is asked completes, too."""

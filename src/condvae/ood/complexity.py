@@ -19,7 +19,7 @@ from torch import Tensor
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels, log_evidence
 from condvae.ood.inference import Inference, Kind
-from condvae.pixels import to_uint8
+from condvae.runtime.pixels import to_uint8
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condvae.conditional import ConditionalVAE
 from condvae.ood.density import GaussianDensity
 from condvae.ood.fitting import Fit
 from condvae.ood.inference import Inference, Kind
-from condvae.partial import ConditionalVAE
 from condvae.vdvae import VDVAE
 from condvae.weights import sealed_file
 

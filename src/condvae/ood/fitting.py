@@ -11,19 +11,19 @@ from tqdm import tqdm
 
 import condvae
 from condvae import observe
-from condvae.checks import check_whole
+from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset, ImageSet
+from condvae.data.order import spread
 from condvae.observe import Observation
 from condvae.ood.completed import Completed
 from condvae.ood.density import GaussianDensity, Values
 from condvae.ood.inference import Inference, Kind
 from condvae.ood.measuring import check_kind, known_share, measure_observation
 from condvae.ood.scores import Score
-from condvae.partial import ConditionalVAE
-from condvae.registry import Say, silent
-from condvae.train.evaluation import spread
-from condvae.train.seeds import Seeds
-from condvae.workers import on_workers
+from condvae.runtime.checks import check_whole
+from condvae.runtime.messages import Say, silent
+from condvae.runtime.seeds import Seeds
+from condvae.sampling.cpu_workers import on_workers
 
 Positions = NDArray[np.int64]
 

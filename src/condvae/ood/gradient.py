@@ -15,11 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from condvae.checks import check_whole
 from condvae.noise import NoiseSource, as_noise
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels
 from condvae.ood.inference import Inference
+from condvae.runtime.checks import check_whole
 from condvae.vdvae.model import VDVAE, Step
 
 

@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from condvae.batch import Batch
-from condvae.checks import check_choice
+from condvae.conditional import ConditionalVAE
 from condvae.observe import KnownPixels, Observation, observe_pixels
-from condvae.partial import ConditionalVAE
+from condvae.observe.batch import Batch
+from condvae.runtime.checks import check_choice
+from condvae.runtime.fingerprints import digest_of
 from condvae.vdvae import VDVAE
 from condvae.vdvae.encoder import Posterior
-from condvae.workshare import digest_of
 
 Kind: TypeAlias = Literal["partial", "whole"]
 

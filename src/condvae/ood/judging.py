@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condvae import weights
-from condvae.checks import check_whole
 from condvae.completion.call import PictureCompleter, open_model
-from condvae.completion.files import Inspector
-from condvae.completion.holes import Box, Half, Hole
-from condvae.completion.inputs import FileId, Picture, PictureLike, read_picture, shown
+from condvae.completion.many_files import Inspector
 from condvae.completion.record import ModelId
 from condvae.completion.result import Completion
-from condvae.completion.view import as_batch, view, whole_levels
+from condvae.conditional import ConditionalVAE
+from condvae.images.holes import Box, Half, Hole
+from condvae.images.reading import FileId, Picture, PictureLike, read_picture, shown
+from condvae.images.view import as_batch, view, whole_levels
 from condvae.observe import Observation
 from condvae.ood.fit_file import fits_beside, load_fits
 from condvae.ood.fitting import STRANGE, Fit, joined
 from condvae.ood.inference import Inference, Kind
 from condvae.ood.measuring import known_share, measure_observation
 from condvae.ood.scores import score_of
-from condvae.partial import ConditionalVAE
-from condvae.registry import Say
+from condvae.runtime.checks import check_whole
+from condvae.runtime.messages import Say
 from condvae.vdvae import VDVAE
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from condvae.observe import Observation
 from condvae.ood.inference import Inference
 from condvae.ood.scores import Score
-from condvae.pixels import from_uint8
-from condvae.sample import seeds_from
-from condvae.workers import on_workers
+from condvae.runtime.pixels import from_uint8
+from condvae.sampling.cpu_workers import on_workers
+from condvae.sampling.plain import seeds_from
 
 Features = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from condvae.checks import check_whole
 from condvae.gaussian import Gaussian
 from condvae.noise import as_noise
 from condvae.observe import Observation
 from condvae.ood.bound import log_evidence
 from condvae.ood.inference import Inference, Kind
+from condvae.runtime.checks import check_whole
 from condvae.vdvae import VDVAEConfig
 from condvae.vdvae.encoder import Prior, Source
 

@@ -8,8 +8,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from condvae.baselines import Completer
-from condvae.checks import check_whole
+from condvae.completers.interface import Completer
 from condvae.observe import Observation
 from condvae.ood.complexity import Complexity
 from condvae.ood.density import Values
@@ -17,6 +16,7 @@ from condvae.ood.gradient import gradient_and_bound, temperature_gradient
 from condvae.ood.inference import Inference, Kind
 from condvae.ood.ratio import Ratio
 from condvae.ood.regret import Regret
+from condvae.runtime.checks import check_whole
 
 DEFAULT_SCORE = "parts-4"
 """The temperature gradient's two parts apart, each a mean over four walks."""

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from condvae.data import Dataset, open_data
+from condvae.data.order import spread
 from condvae.noise import SeededNoise
-from condvae.sample import seeds_from
-from condvae.train.evaluation import spread
-from condvae.train.seeds import Seeds
+from condvae.runtime.seeds import Seeds
+from condvae.sampling.plain import seeds_from
 
 
 class OODSet(Protocol):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 if TYPE_CHECKING:
-    from condvae.vdvae.fusing import FusedBlock
+    from condvae.kernels.fused_vdvae import FusedBlock
 
 
 class Block(nn.Module):

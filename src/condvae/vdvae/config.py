@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from condvae.checks import check_choice, check_whole, strict
 from condvae.gaussian import Scales
 from condvae.likelihood import GaussianPixels, Likelihood, LogisticMixture
+from condvae.runtime.checks import check_choice, check_whole, strict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import Stage, VDVAEConfig
 
 if TYPE_CHECKING:
-    from condvae.vdvae.fusing import Fused
+    from condvae.kernels.fused_vdvae import Fused
 
 
 class LatentBlock(nn.Module):

@@ -15,7 +15,7 @@ from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import VDVAEConfig
 
 if TYPE_CHECKING:
-    from condvae.vdvae.fusing import FusedBlock
+    from condvae.kernels.fused_vdvae import FusedBlock
 
 Prior: TypeAlias = Callable[[], Gaussian]
 """p(z_l | z_<l), computed when it is first asked for: not everybody needs it."""

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from condvae.gaussian import Gaussian
+from condvae.kernels.side_stream import Aside
 from condvae.likelihood import GaussianPixels
 from condvae.noise import NoiseSource, as_noise
-from condvae.pixels import check_images, to_levels
-from condvae.vdvae.aside import Aside
+from condvae.runtime.pixels import check_images, to_levels
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.decoder import Decoder, LatentBlock, Looked
 from condvae.vdvae.encoder import Encoder, Posterior, Prior, Source

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from condvae.lazy import finder
+from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.weights.artifact_file import Header, describe, load, load_conditional, save

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from condvae import observe
-from condvae.checks import first_few, strict
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Process
-from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.runtime.checks import first_few, strict
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from condvae import observe
-from condvae.partial import ConditionalVAE
+from condvae.conditional import ConditionalVAE
 from condvae.vdvae.model import VDVAE
 from condvae.weights.artifact_file import Header, describe, load, save
 from condvae.weights.embedded import locate

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from condvae.checks import first_few
+from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.likelihood import LogisticMixture
-from condvae.partial import ConditionalVAE, PartialConfig
+from condvae.runtime.checks import first_few
 from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.presets import PUBLIC_PRESETS, preset

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import generator, images
+from helpers.models import generator, images
 
 from condvae.design.avp_cnn.augmentation import Augmentation
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import images, randomise, small_vae, some_known
+from helpers.models import images, randomise, small_vae, some_known
 
 from condvae import weights
 from condvae.design.avp_cnn import classifier_file

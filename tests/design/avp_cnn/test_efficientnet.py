@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from lpips_networks import real_file
+from helpers.lpips_networks import real_file
 from torch import Tensor
 
 from condvae.cli import main
 from condvae.design.avp_cnn.efficientnet import LITE0, STAGES, Lite0, _released_names
-from condvae.networks import read
+from condvae.weights.networks import read
 
 
 def released(seed: int = 0) -> dict[str, Tensor]:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from labelled_images import classes_file, findings_pack
-from models import generator, randomise
+from helpers.labelled_images import classes_file, findings_pack
+from helpers.models import generator, randomise
 
 from condvae.data import open_data
 from condvae.design.avp_cnn.held_out import HeldOut, patches_inside

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from models import randomise
+from helpers.models import randomise
 from torch import nn
 
 from condvae.design.avp_cnn.efficientnet import Lite0

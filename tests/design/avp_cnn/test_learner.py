@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from labelled_images import findings_pack
+from helpers.labelled_images import findings_pack
 from torch import Tensor
 
 from condvae import observe
 from condvae.data import Dataset, open_data
-from condvae.data.images import Levels
+from condvae.data.image_set import Levels
 from condvae.design.avp_cnn.classifier_file import describe_classifier, load_classifier
 from condvae.design.avp_cnn.held_out import HeldOut
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
@@ -19,7 +19,7 @@ from condvae.design.avp_cnn.options import WHOLE, ClassifierOptions
 from condvae.design.avp_cnn.targets import targets_of
 from condvae.design.avp_cnn.training import Learner, train_classifier
 from condvae.observe.process import KnownPixels
-from condvae.registry import silent
+from condvae.runtime.messages import silent
 
 STILL: dict[str, Any] = dict.fromkeys(("shift", "scale", "rotation", "contrast", "brightness", "blur", "dropout"), 0.0)
 SMALL: dict[str, Any] = {"trunk": "plain", "widths": (4, 8), "blocks": 1, "head": 0, "warm_up": 0, "device": "cpu"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import generator, images, randomise, some_known
+from helpers.models import generator, images, randomise, some_known
 from torch import Tensor
 
 from condvae.design.avp_cnn import network

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from labelled_images import FINDINGS, classes_file, findings_pack
+from helpers.labelled_images import FINDINGS, classes_file, findings_pack
 
 from condvae.data import open_data
 from condvae.design.avp_cnn.targets import targets_of

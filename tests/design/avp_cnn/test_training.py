@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from labelled_images import FINDINGS, classes_file, findings_pack
-from lpips_networks import real_file
+from helpers.labelled_images import FINDINGS, classes_file, findings_pack
+from helpers.lpips_networks import real_file
 
 from condvae import observe
 from condvae.cli import main
@@ -20,12 +20,12 @@ from condvae.design.avp_cnn.network import AVPCNN
 from condvae.design.avp_cnn.options import ClassifierOptions
 from condvae.design.avp_cnn.targets import targets_of
 from condvae.design.avp_cnn.training import Learner, train_classifier
-from condvae.networks import read
 from condvae.observe import Mixture
 from condvae.observe.process import KnownPixels
-from condvae.pixels import from_uint8
-from condvae.registry import silent
-from condvae.train import Diverged
+from condvae.runtime.messages import silent
+from condvae.runtime.pixels import from_uint8
+from condvae.training import Diverged
+from condvae.weights.networks import read
 
 SMALL: dict[str, Any] = {
     "trunk": "plain",

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from condvae.checks import check_choice, check_whole, first_few
 from condvae.design.avp_cnn.layers import ConvNorm
-from condvae.networks import Network, Weights
-from condvae.registry import Package, Part
+from condvae.runtime.checks import check_choice, check_whole, first_few
+from condvae.runtime.downloads import Package, Part
+from condvae.weights.networks import Network, Weights
 
 STEM = 32
 """Channels of the first convolution."""

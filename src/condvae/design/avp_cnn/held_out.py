@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from condvae import ranking
 from condvae.data import ImageSet
 from condvae.design.avp_cnn.calibration import expected_calibration_error, platt_scaling, temperature_scaling
 from condvae.design.avp_cnn.network import AVPCNN
 from condvae.design.avp_cnn.targets import Targets
+from condvae.metrics import auroc as ranking
 from condvae.observe.process import KnownPixels
 from condvae.observe.regions import Mixture, Patches
-from condvae.pixels import from_uint8
-from condvae.train.seeds import Seeds
+from condvae.runtime.pixels import from_uint8
+from condvae.runtime.seeds import Seeds
 
 _CHUNK = 256
 """Images seen together. A constant: each chunk has its own seed, so results do not depend on memory."""

@@ -14,12 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from condvae import kernels
-from condvae.checks import check_choice, check_whole, strict
 from condvae.design.avp_cnn.efficientnet import Lite0
 from condvae.design.avp_cnn.layers import folded
 from condvae.design.avp_cnn.residual import Residual
 from condvae.observe.observation import check_known, observe_pixels
-from condvae.pixels import check_images, to_levels
+from condvae.runtime.checks import check_choice, check_whole, strict
+from condvae.runtime.pixels import check_images, to_levels
 
 if TYPE_CHECKING:
     from condvae.design.avp_cnn.fusing import FusedLite0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from condvae.checks import check_whole
+from condvae.runtime.checks import check_whole
 
 WHOLE = "pixels,least=1"
 """The observation process that shows everything."""

@@ -3,8 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from condvae.checks import check_choice, check_whole
 from condvae.design.avp_cnn.layers import ConvNorm
+from condvae.runtime.checks import check_choice, check_whole
 
 _MOMENTUM = 0.1
 """Of the normalisations, which have all to learn."""

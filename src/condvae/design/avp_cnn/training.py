@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import condvae
-from condvae import networks, observe, registry
+from condvae import observe
 from condvae.data import Dataset, open_data
 from condvae.data.delivery import deliver
-from condvae.data.images import Indices, Levels
+from condvae.data.image_set import Indices, Levels
 from condvae.data.order import Order
 from condvae.design.avp_cnn.augmentation import Augmentation
 from condvae.design.avp_cnn.classifier_file import describe_classifier, save_classifier
@@ -27,12 +27,14 @@ from condvae.design.avp_cnn.options import ClassifierOptions
 from condvae.design.avp_cnn.targets import Targets, targets_of
 from condvae.observe.observation import observe_pixels
 from condvae.observe.process import KnownPixels
-from condvae.pixels import from_uint8
-from condvae.registry import Say
-from condvae.train.recovery import Diverged
-from condvae.train.schedule import Schedule
-from condvae.train.seeds import Seeds
-from condvae.train.world import join
+from condvae.runtime import folders
+from condvae.runtime.messages import Say
+from condvae.runtime.pixels import from_uint8
+from condvae.runtime.ranks import join
+from condvae.runtime.seeds import Seeds
+from condvae.training.recovery import Diverged
+from condvae.training.schedule import Schedule
+from condvae.weights import networks
 
 _BETAS = (0.9, 0.98)
 _LAST_RATE = 0.02  # share of the learning rate at the end
@@ -42,7 +44,7 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
     """Train, calibrate on held-out images, judge on these and on test images, write the file; returns its path."""
     options.check()
     _check_out(options.out)
-    registry.check_writable(options.out.parent)
+    folders.check_writable(options.out.parent)
     process = observe.parse(options.observe)
     if not isinstance(process, KnownPixels):
         raise ValueError(f"a classifier sees some pixels of images, and {process.name} shows none: use patches")

@@ -1,0 +1,28 @@
+"""The baselines by their names, made of training images."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from condvae.completers.harmonic import HarmonicFill
+from condvae.completers.interface import Completer
+from condvae.completers.nearest import NearestTrainingImages
+from condvae.completers.training_images import RandomTrainingImage, TrainingMean
+from condvae.data import ImageSet
+
+BASELINES = ("mean", "random", "nearest", "harmonic")
+
+
+def baselines_of(names: Sequence[str], images: ImageSet) -> dict[str, Completer]:
+    """Fillers that know these training images, or nothing, by name; the mean is taken once, if anybody needs it."""
+    if strangers := [name for name in names if name not in BASELINES]:
+        raise ValueError(f"unknown method {strangers[0]!r}: expected some of {', '.join(BASELINES)}")
+    if names and not len(images):
+        raise ValueError("there are no training images, which fillers are made of: give data that has some")
+    mean = cache(lambda: TrainingMean.fit(images))
+    makers: dict[str, Callable[[], Completer]] = {
+        "mean": mean,
+        "random": lambda: RandomTrainingImage(images=images),
+        "nearest": lambda: NearestTrainingImages(images=images),
+        "harmonic": lambda: HarmonicFill(fallback=mean().image, channels=images.channels),
+    }
+    return {name: makers[name]() for name in names}

@@ -1,0 +1,52 @@
+"""Models as completers, and asking a completer so that no answer hangs on what else is asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from condvae.conditional import ConditionalVAE
+from condvae.observe import Observation
+from condvae.runtime.messages import Say
+from condvae.sampling.plain import Pixels
+from condvae.sampling.sampler import Sampler
+from condvae.sampling.temperature import TemperatureLike, per_group
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelCompleter:
+    """A conditional model as a completer."""
+
+    name: str
+    sampler: Sampler
+    temperature: Sequence[float]
+    pixels: Pixels
+
+    @classmethod
+    def of(
+        cls,
+        model: ConditionalVAE | Sampler,
+        *,
+        name: str,
+        temperature: TemperatureLike = 1.0,
+        pixels: Pixels = "mean",
+        chunk: int | None = None,
+        say: Say | None = None,
+    ) -> "ModelCompleter":
+        """A model on its device, or a sampler as it is. chunk, say: of the sampler that a model is given."""
+        config = (model.model if isinstance(model, Sampler) else model).artifact.config
+        heat = per_group(temperature, config)
+        if not isinstance(model, Sampler):
+            # On a CPU "auto" would take whichever precision is faster at the moment: no two runs need agree.
+            on_gpu = model.artifact.decoder.gain.device.type == "cuda"
+            model = Sampler(model, precision="auto" if on_gpu else "fp32", chunk=chunk, say=say)
+        return cls(name=name, sampler=model, temperature=heat, pixels=pixels)
+
+    @property
+    def varies(self) -> bool:
+        return self.pixels == "sample" or any(self.temperature)
+
+    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
+        assert observation.pixels is not None and observation.known is not None
+        seen = self.sampler.model.observe(observation.pixels, observation.known)  # as this model normalises it
+        return self.sampler(seen, k, seed=seed, temperature=self.temperature, pixels=self.pixels, places=places)

@@ -1,0 +1,129 @@
+"""The figures of a report: the paper's curves, its cross-task matrix, and where each policy looks."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condvae.experiments.design.plan import FULL, OURS
+from condvae.experiments.reporting import label, legend, panels, save_figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAMES = ("auroc.png", "nll.png", "cross_tasks.png", "where.png")
+_SQUARE = (2.1, 2.2)
+"""Inches of a small map."""
+
+
+def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
+    """All figures, as far as there are numbers for them."""
+    drawn: dict[str, Callable[[], Figure | None]] = {
+        "auroc.png": partial(curves_figure, result, "auroc"),
+        "nll.png": partial(curves_figure, result, "nll"),
+        "cross_tasks.png": partial(cross_tasks_figure, result),
+        "where.png": partial(where_figure, result),
+    }
+    return save_figures(drawn, folder)
+
+
+def curves_figure(result: Mapping[str, Any], metric: str) -> "Figure | None":
+    """A panel for the mean of each set of tasks and for each task, a line for each policy."""
+    tasks = [name for name, task in result["tasks"].items() if metric == "nll" or not task["trouble"]]
+    names = [*result["sets"], *tasks]
+    if not names:
+        return None
+    columns = min(len(names), 4)
+    figure, axes = panels(-(-len(names) // columns), columns)
+    for axis, name in zip(axes, names, strict=False):
+        _curves(axis, result, metric, name)
+    for axis in axes[len(names) :]:
+        axis.set_axis_off()
+    axes[0].set_ylabel({"auroc": "AUROC", "nll": "negative log-likelihood, nats"}[metric], fontsize=8)
+    legend(figure, axes[: len(names)])
+    return figure
+
+
+def _curves(axis: "Axes", result: Mapping[str, Any], metric: str, name: str) -> None:
+    steps = result["settings"]["steps"]
+    scans = np.arange(1, steps + 1)  # nobody has chosen anything before the first
+    for number, (policy, found) in enumerate(result["policies"].items()):
+        cells = found[metric][name][1 : steps + 1]
+        mean, low, high = (np.array([cell[key] for cell in cells], dtype=float) for key in ("mean", "low", "high"))
+        if policy == FULL:
+            axis.plot(scans, mean, color="0.3", linestyle=":", linewidth=1.2, label="full image")
+            continue
+        colour = f"C{number % 10}"
+        axis.plot(
+            scans,
+            mean,
+            color=colour,
+            linestyle="-" if policy.startswith(("eig-", "epe-")) else "--",
+            marker="osD^vPX*<>"[number % 10],
+            markersize=4,
+            linewidth=2.0 if policy == OURS else 1.1,
+            label=label(policy),
+        )
+        if policy == OURS:  # those of all would hide each other; differences have their own intervals in the tables
+            axis.fill_between(scans, low, high, color=colour, alpha=0.15, linewidth=0)
+    members = result["sets"].get(name)
+    axis.set_title(f"mean of {len(members)} tasks" if members else name, fontsize=10)
+    axis.set_xticks(scans)
+    axis.set_xlabel("scans", fontsize=8)
+    axis.grid(alpha=0.3, linewidth=0.5)
+
+
+def cross_tasks_figure(result: Mapping[str, Any]) -> "Figure | None":
+    """Of our policy, or the first that has one; a cell is the paler the worse it is than the best of its row."""
+    matrices = result["cross_tasks"]
+    if not matrices:
+        return None
+    policy = OURS if OURS in matrices else next(iter(matrices))
+    found = matrices[policy]
+    names = found["tasks"]
+    side = 1.2 + 0.55 * len(names)
+    figure, axes = panels(1, 2, inches=(side + 0.6, side))
+    titles = {"last": f"after {result['settings']['steps']} scans", "mean": "mean over scans"}
+    for axis, (which, title) in zip(axes, titles.items(), strict=True):
+        values = np.array([[cell["mean"] for cell in line] for line in found[which]], dtype=float)
+        best = np.where(np.isnan(values), -np.inf, values).max(axis=1, keepdims=True)
+        behind = np.where(np.isnan(values), 0.0, best - values)
+        most = max(float(behind.max()), 1e-6)
+        axis.imshow(-behind, cmap="Blues", vmin=-1.3 * most, vmax=0.0)
+        for (i, j), value in np.ndenumerate(values):
+            colour = "black" if behind[i, j] > 0.5 * most else "white"
+            text = "-" if np.isnan(value) else f"{value:.3f}"
+            axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+        axis.set_xticks(range(len(names)), [label(name) for name in names], rotation=40, ha="right", fontsize=7)
+        axis.set_yticks(range(len(names)), [label(name) for name in names], fontsize=7)
+        axis.set_xlabel("scans chosen for", fontsize=8)
+        axis.set_title(f"{label(policy)}, {title}", fontsize=9)
+    axes[0].set_ylabel("AUROC of", fontsize=8)
+    return figure
+
+
+def where_figure(result: Mapping[str, Any]) -> "Figure | None":
+    """A map for each policy and task: which share of the scans went to each location, all on one scale."""
+    rows = {policy: found["where"] for policy, found in result["policies"].items() if found["where"]}
+    if not rows:
+        return None
+    tasks, points = list(result["tasks"]), result["settings"]["points"]
+    figure, axes = panels(len(rows), len(tasks), inches=_SQUARE)
+    most = max(max(counts) / max(sum(counts), 1) for found in rows.values() for counts in found.values())
+    for i, (policy, found) in enumerate(rows.items()):
+        for j, task in enumerate(tasks):
+            axis = axes[i * len(tasks) + j]
+            counts = found.get(task, found.get("all tasks"))
+            share = np.array(counts, dtype=float).reshape(points, points) / max(sum(counts), 1)
+            # The root shows rare places too.
+            axis.imshow(np.sqrt(share), cmap="magma", vmin=0, vmax=most**0.5, interpolation="nearest")
+            axis.set_xticks([])
+            axis.set_yticks([])
+            if i == 0:
+                axis.set_title(label(task), fontsize=8)
+            if j == 0:
+                axis.set_ylabel(label(policy), fontsize=8)
+    return figure

@@ -1,0 +1,118 @@
+"""What is to be compared: the settings, and the policies by their names."""
+# No torch here: the command line reads its defaults from this file.
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from condvae.runtime.checks import check_resamples, check_whole
+
+if TYPE_CHECKING:
+    from condvae.design.policies import Estimator
+
+REVISION = 1
+"""Of the scanning itself. Raise it whenever scans come out otherwise: what older code has done is then done anew."""
+
+PAPER_TASKS = ("edema", "effusion", "infiltration", "no finding")
+TASKS = (*PAPER_TASKS, "atelectasis", "cardiomegaly")
+OURS = "eig-ipa"
+"""What others are compared with."""
+FULL = "full"
+"""The oracle: g given the whole image."""
+POLICIES = (OURS, "epe-ipa", "eig-nearest", "random", "uncond", "uncond-1000", "non-greedy", FULL)
+IPA, NEAREST = "ipa", "nearest"
+"""Completers that are there without being given: the model, and the nearest training images."""
+
+_MANY = 100
+"""Training images of one draw, from which on another draw would change little."""
+
+
+Kind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
+
+
+class Way(NamedTuple):
+    """A policy by its name."""
+
+    name: str
+    kind: Kind
+    estimator: "Estimator" = "eig"
+    completer: str | None = None
+    n: int = 0
+    """Images that are imagined."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it looks elsewhere for another task."""
+        return self.kind not in ("random", "full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a comparison is made, the same for all policies."""
+
+    tasks: tuple[str, ...] = TASKS
+    policies: tuple[str, ...] = POLICIES
+    steps: int = 5
+    """Scans of each image."""
+    n: int = 10
+    """Images that are imagined for each scan."""
+    first_n: int = 1000
+    """Training images, one draw for all, by which the first scan is chosen, as nothing is known before it."""
+    points: int = 17
+    """Locations along each side of the grid."""
+    side: float = 0.25
+    """Of a window, as a share of the image's."""
+    images: int | None = None
+    """Test images, evenly over all; all if None."""
+    repeats: int = 20
+    """Times that policies which hang on a few draws for everybody (random, non-greedy, uncond by fewer than 100 images)
+    are tried, with other draws; their AUROCs are averaged."""
+    seed: int = 0
+    resamples: int = 1000
+    """Of the patients, for intervals."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("the number of scans", self.steps, 1),
+            ("n, the number of imagined images,", self.n, 1),
+            ("the number of images for the first scan", self.first_n, 1),
+            ("the number of points along a side", self.points, 2),
+            ("the number of repeats", self.repeats, 1),
+            ("the seed", self.seed, 0),
+        ):
+            check_whole(value, name, least=least)
+        check_resamples(self.resamples)
+        if self.images is not None:
+            check_whole(self.images, "the number of images", least=1)
+        if not 0 < self.side <= 1:
+            raise ValueError(f"the side of a window is {self.side}, expected a share of the image's, such as 0.25")
+        if self.steps > self.points**2:
+            raise ValueError(f"{self.steps} scans of {self.points**2} locations were asked for: give more --points")
+        if not self.policies:
+            raise ValueError(f"no policies were given, expected some of {', '.join(POLICIES)}")
+        for policy in self.policies:
+            self.way(policy)
+        if len(set(self.policies)) < len(self.policies):
+            raise ValueError(f"a policy was given twice: give each of {', '.join(self.policies)} once")
+
+    def way(self, policy: str) -> Way:
+        """What a name means: eig-NAME and epe-NAME go by anything that completes, uncond-N by N training images."""
+        head, dash, tail = policy.partition("-")
+        if head in ("eig", "epe") and tail:
+            return Way(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
+        if head == "uncond" and (re.fullmatch("[1-9][0-9]{,5}", tail) or not dash):
+            return Way(policy, "uncond", n=int(tail) if dash else self.n)
+        if policy == "non-greedy":
+            return Way(policy, "non-greedy", n=self.n)
+        if policy == "random":
+            return Way(policy, "random")
+        if policy == FULL:
+            return Way(policy, "full")
+        raise ValueError(
+            f"unknown policy {policy!r}: expected some of {', '.join(POLICIES)}, or eig-NAME for another completer"
+        )
+
+    def tries(self, way: Way) -> int:
+        """How often a policy is tried."""
+        few = way.kind == "uncond" and way.n < _MANY
+        return self.repeats if few or way.kind in ("random", "non-greedy") else 1

@@ -1,0 +1,199 @@
+"""From scans to numbers: AUROC and NLL after each scan with intervals, differences, the cross-task matrix, calibration.
+
+Every number is also computed in each resample of the patients, the same resamples for all: so means over tasks and
+differences between policies have intervals of their own, which know that the patients are the same.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from condvae.design.avp_cnn.calibration import expected_calibration_error
+from condvae.experiments.design.plan import OURS, PAPER_TASKS
+from condvae.experiments.design.scans import Job, Scanned
+from condvae.experiments.design.tasks import Task
+from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auroc, resampled_mean
+
+Results: TypeAlias = Sequence[tuple[Job, Scanned]]
+Key: TypeAlias = tuple[str, str, str]
+"""Policy, task that it chose for, task that is judged."""
+
+METRICS = ("auroc", "nll")
+_BINS = 15
+_THREADS = 4
+"""At most: each needs memory for its resamples, and more gain little."""
+
+
+def columns_of(steps: int) -> list[str]:
+    """After how many scans: each number of them, and the mean from 2 on, where a policy can have learnt something."""
+    return [*map(str, range(steps + 1)), *([f"2-{steps}"] if steps > 2 else [])]
+
+
+def sets_of(tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """Over which tasks means are taken: the paper's, if all are there, and all; not those that have no AUROC."""
+    names = [task.name for task in tasks]
+    sets = {"the paper's tasks": list(PAPER_TASKS)} if set(PAPER_TASKS) <= set(names) else {}
+    if set(names) != set(PAPER_TASKS) or not sets:
+        sets["all tasks"] = names
+    useless = {task.name for task in tasks if task.trouble}
+    kept = {title: [name for name in some if name not in useless] for title, some in sets.items()}
+    return {title: some for title, some in kept.items() if some}
+
+
+def summarise(results: Results, tasks: Sequence[Task], counts: Counts, *, steps: int, locations: int) -> dict[str, Any]:
+    """All numbers of the report. counts: [n, N] resamples of the images; locations: that can be scanned."""
+    found = _measured(results, tasks, counts, steps)
+    policies = list(dict.fromkeys(job.way.name for job, _ in results))
+    sets = sets_of(tasks)
+    rows: dict[str, dict[str, dict[str, Resampled]]] = {}  # by policy, metric, and task or set of tasks
+    for policy in policies:
+        own = {name: {task.name: found[policy, task.name, task.name][name] for task in tasks} for name in METRICS}
+        means = {
+            name: {title: Resampled.mean(own[name][t] for t in some) for title, some in sets.items()} for name in own
+        }
+        rows[policy] = {name: {**means[name], **own[name]} for name in METRICS}
+    return {
+        "columns": columns_of(steps),
+        "tasks": {task.name: _about(task) for task in tasks},
+        "sets": sets,
+        "policies": {
+            policy: _policy([one for one in results if one[0].way.name == policy], rows[policy], tasks, locations)
+            for policy in policies
+        },
+        "differences": _differences(rows),
+        "cross_tasks": {
+            policy: _cross_tasks(policy, found, tasks, steps)
+            for policy in dict.fromkeys(job.way.name for job, _ in results if job.way.kind == "completions")
+        },
+    }
+
+
+def _measured(results: Results, tasks: Sequence[Task], counts: Counts, steps: int) -> dict[Key, dict[str, Resampled]]:
+    """What each policy's scans are worth for each task, also where they were chosen for another one."""
+
+    def one(asked: tuple[Key, Task, Scanned]) -> tuple[Key, dict[str, Resampled]]:
+        key, task, scanned = asked
+        log_p = task.log_probabilities(scanned.log_p).double().numpy()  # [N, R, T + 1, 2]
+        return key, {"auroc": _auroc(log_p, task, counts, steps), "nll": _nll(log_p, task, counts, steps)}
+
+    todo: list[tuple[Key, Task, Scanned]] = []
+    for job, scanned in results:
+        for judged in tasks:
+            for asked in tasks:
+                own = asked is judged
+                if job.variable in (None, asked.variable) and (own or job.way.kind == "completions"):
+                    todo.append(((job.way.name, asked.name, judged.name), judged, scanned))
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        return dict(pool.map(one, todo))
+
+
+def _auroc(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Resampled:
+    """The mean over tries of their AUROCs."""
+    if task.trouble:
+        columns = len(columns_of(steps))
+        return Resampled(values=np.full(columns, np.nan), resamples=np.full((len(counts), columns), np.nan))
+    # They rank as the probability does, and have no ties near 1. What is said of two images that look the same may
+    # differ in the last digits, by where they stand in a batch: that ranks nobody.
+    logits = (log_p[..., 1] - log_p[..., 0]).round(4)
+    _, tries, scans = logits.shape
+    values = np.zeros(scans)
+    resamples = np.zeros((len(counts), scans))
+    for t in range(scans):
+        for r in range(tries):
+            values[t] += auroc(logits[:, r, t], task.labels) / tries
+            resamples[:, t] += resampled_auroc(logits[:, r, t], task.labels, counts) / tries
+    return _in_columns(values, resamples, steps)
+
+
+def _nll(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Resampled:
+    """-log g(v | y) of what is so, nats per image; no number where g has ruled out what is so."""
+    losses = -np.where(task.labels[:, None, None], log_p[..., 1], log_p[..., 0]).mean(axis=1)  # [N, T + 1]
+    losses[~np.isfinite(losses)] = np.nan
+    resamples = np.stack([resampled_mean(column, counts) for column in losses.T], axis=1)
+    return _in_columns(losses.mean(axis=0), resamples, steps)
+
+
+def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], steps: int) -> Resampled:
+    """Scans 0 to T, and the mean of later ones; of the whole image, the same after any number of scans."""
+    if values.shape == (1,):
+        values, resamples = np.repeat(values, steps + 1), np.repeat(resamples, steps + 1, axis=1)
+    if len(columns_of(steps)) > steps + 1:
+        values = np.append(values, values[2:].mean())
+        resamples = np.concatenate([resamples, resamples[:, 2:].mean(axis=1, keepdims=True)], axis=1)
+    return Resampled(values=values, resamples=resamples)
+
+
+def _about(task: Task) -> dict[str, Any]:
+    return {"positives": int(task.labels.sum()), "trouble": task.trouble}
+
+
+def _policy(
+    mine: Results, rows: Mapping[str, Mapping[str, Resampled]], tasks: Sequence[Task], locations: int
+) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "tries": mine[0][1].log_p.shape[1],
+        "images_imagined": mine[0][0].way.n or None,
+        "seconds": round(sum(scanned.seconds for _, scanned in mine), 3),
+    }
+    for metric, found in rows.items():
+        about[metric] = {name: scores.cells() for name, scores in found.items()}
+    about["ece"] = {
+        task.name: _calibration(task, scanned)
+        for task in tasks
+        for job, scanned in mine
+        if job.variable in (None, task.variable)
+    }
+    about["where"] = {
+        name: _where(scanned, locations)
+        for job, scanned in mine
+        for name in (["all tasks"] if job.variable is None else [t.name for t in tasks if t.variable == job.variable])
+        if scanned.chosen is not None
+    }
+    return about
+
+
+def _calibration(task: Task, scanned: Scanned) -> list[float]:
+    """ECE after each number of scans, all tries together."""
+    p = task.log_probabilities(scanned.log_p)[..., 1].double().exp()  # [N, R, T + 1]
+    labels = torch.from_numpy(task.labels)[:, None].expand(p.shape[:2]).reshape(-1)
+    return [
+        expected_calibration_error(p[..., t].reshape(-1).clamp(0, 1), labels, bins=_BINS, equal_mass=True)
+        for t in range(p.shape[2])
+    ]
+
+
+def _where(scanned: Scanned, locations: int) -> list[int]:
+    """How many scans went to each location."""
+    assert scanned.chosen is not None
+    return torch.bincount(scanned.chosen.reshape(-1), minlength=locations).tolist()
+
+
+def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> dict[str, Any]:
+    """How much better EIG with IPA is than each other policy: a difference, by metric and task."""
+    if OURS not in rows:
+        return {}
+    return {
+        other: {
+            metric: {name: (scores - found[metric][name]).cells() for name, scores in rows[OURS][metric].items()}
+            for metric in METRICS
+        }
+        for other, found in rows.items()
+        if other != OURS
+    }
+
+
+def _cross_tasks(
+    policy: str, found: Mapping[Key, Mapping[str, Resampled]], tasks: Sequence[Task], steps: int
+) -> dict[str, Any]:
+    """AUROC of the row's task with scans chosen for the column's: after all of them, and the mean over 1 to T."""
+    names = [task.name for task in tasks]
+
+    def matrix(columns: slice) -> list[list[Cell]]:
+        return [[found[policy, asked, judged]["auroc"].over(columns) for asked in names] for judged in names]
+
+    return {"tasks": names, "last": matrix(slice(steps, steps + 1)), "mean": matrix(slice(1, steps + 1))}

@@ -1,0 +1,136 @@
+"""The report as files: JSON for programs, CSV in long form, Markdown for people."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from condvae.experiments import reporting
+from condvae.experiments.design.plan import FULL, OURS
+from condvae.experiments.reporting import cell_text, table
+
+Row: TypeAlias = tuple[str, str, str, str, float | None, float | None, float | None]
+
+_signed = partial(cell_text, signed=True)
+TITLES = {"auroc": "AUROC, more is better", "nll": "Negative log-likelihood, nats per image, less is better"}
+
+
+def rows(result: Mapping[str, Any]) -> Iterator[Row]:
+    """(policy, metric, task, scans, mean, low, high): everything that was measured."""
+    columns = result["columns"]
+    for policy, found in result["policies"].items():
+        for metric in ("auroc", "nll"):
+            yield from _rows(policy, metric, found[metric], columns)
+        for task, errors in found["ece"].items():
+            for scans, error in zip(columns, errors, strict=False):
+                yield policy, "ece", task, FULL if policy == FULL else scans, error, None, None
+    for policy, metrics in result["differences"].items():
+        for metric, found in metrics.items():
+            yield from _rows(f"{OURS} - {policy}", metric, found, columns)
+    for policy, found in result["cross_tasks"].items():
+        for which, scans in (("last", columns_last(result)), ("mean", f"1-{columns_last(result)}")):
+            for judged, line in zip(found["tasks"], found[which], strict=True):
+                for asked, cell in zip(found["tasks"], line, strict=True):
+                    yield f"{policy} for {asked}", "auroc", judged, scans, cell["mean"], cell["low"], cell["high"]
+
+
+def _rows(policy: str, metric: str, found: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Row]:
+    for task, cells in found.items():
+        for scans, cell in zip(columns, cells, strict=True):
+            yield policy, metric, task, scans, cell["mean"], cell["low"], cell["high"]
+
+
+def columns_last(result: Mapping[str, Any]) -> str:
+    """After all scans."""
+    return str(result["settings"]["steps"])
+
+
+def as_csv(result: Mapping[str, Any]) -> str:
+    """Long form; empty where there is no number."""
+    return reporting.as_csv(("policy", "metric", "task", "scans", "mean", "low", "high"), rows(result))
+
+
+def as_markdown(result: Mapping[str, Any]) -> str:
+    """The tables that a person reads."""
+    settings, versions = result["settings"], result["versions"]
+    positives = ", ".join(f"{name} {found['positives']:,}" for name, found in result["tasks"].items())
+    lines = [
+        "# Where to scan next",
+        "",
+        f"{result['images']:,} test images of {_patients(result)}{result['data']}; positives: "
+        f"{positives}. Scans show {settings['side_pixels']} x {settings['side_pixels']} of {settings['size_pixels']} x "
+        f"{settings['size_pixels']} pixels, at {settings['points']} x {settings['points']} locations; the first is "
+        f"chosen by {settings['first_n']:,} training images, later ones by {settings['n']} imagined images each. In "
+        f"brackets: 95 % intervals over {settings['resamples']:,} resamples of {_resampled(result)}. "
+        f"{_tries(result)} Seed {settings['seed']}; condvae {versions['condvae']}, torch "
+        f"{versions['torch']}, {result['device']}.",
+        "",
+    ]
+    notes = [found["trouble"] for found in result["tasks"].values() if found["trouble"]]
+    if shared := result["patients_also_in_training"]:
+        notes.append(f"{shared:,} of the patients are in training images too, which flatters every number")
+    lines += [line for note in notes for line in (f"{note}.", "")]
+    for title, members in result["sets"].items():
+        lines += _by_policy(result, "auroc", title, f"mean of {', '.join(members)}")
+    for other in ("auroc", "nll"):
+        lines += _differences(result, other)
+    for task in result["tasks"]:
+        lines += _by_policy(result, "auroc", task, task)
+    for name in (*result["sets"], *result["tasks"]):
+        lines += _by_policy(result, "nll", name, name)
+    lines += _cross_tasks(result)
+    lines += _calibration(result)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _patients(result: Mapping[str, Any]) -> str:
+    return "" if result["patients"] is None else f"{result['patients']:,} patients of "
+
+
+def _resampled(result: Mapping[str, Any]) -> str:
+    if result["patients"] is not None:
+        return "the patients"
+    return "the images, each by itself, as the data does not say which are of one patient"
+
+
+def _tries(result: Mapping[str, Any]) -> str:
+    repeated = [name for name, found in result["policies"].items() if found["tries"] > 1]
+    if not repeated:
+        return ""
+    return f"The mean of {result['settings']['repeats']} tries with other draws: {', '.join(repeated)}."
+
+
+def _by_policy(result: Mapping[str, Any], metric: str, name: str, title: str) -> list[str]:
+    body = [[policy, *map(cell_text, found[metric][name])] for policy, found in result["policies"].items()]
+    return [f"## {TITLES[metric]}: {title}", "", *table(["scans", *result["columns"]], body), ""]
+
+
+def _differences(result: Mapping[str, Any], metric: str) -> list[str]:
+    lines = []
+    for title in result["sets"] if result["differences"] else ():
+        body = [[policy, *map(_signed, found[metric][title])] for policy, found in result["differences"].items()]
+        head = f"## {TITLES[metric]}: {OURS} minus each other policy, mean of {title}"
+        lines += [head, "", *table(["scans", *result["columns"]], body), ""]
+    return lines
+
+
+def _cross_tasks(result: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for policy, found in result["cross_tasks"].items():
+        for which, scans in (("last", f"{columns_last(result)} scans"), ("mean", "each scan, mean")):
+            body = [[task, *map(cell_text, line)] for task, line in zip(found["tasks"], found[which], strict=True)]
+            head = f"## AUROC of the row's task after {scans}, by {policy} for the column's task"
+            lines += [head, "", *table(["", *found["tasks"]], body), ""]
+    return lines
+
+
+def _calibration(result: Mapping[str, Any]) -> list[str]:
+    """Mean over tasks of the expected calibration error."""
+    body = []
+    for policy, found in result["policies"].items():
+        each = zip(*found["ece"].values(), strict=True)
+        means = [sum(errors) / len(errors) for errors in each]
+        steps = result["settings"]["steps"]
+        means = means * (steps + 1) if policy == FULL else means
+        body.append([policy, *(f"{value:.4f}" for value in means)])
+    head = ["scans", *result["columns"][: result["settings"]["steps"] + 1]]
+    return ["## Expected calibration error of g, mean over tasks, less is better", "", *table(head, body), ""]

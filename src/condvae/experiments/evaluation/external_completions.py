@@ -1,0 +1,216 @@
+"""Completions that somebody else's program has made, as a method: files whose names say of what they are.
+
+    FOLDER/BIN/NAME/K.png      K = 0, 1, ...; or from 1 on
+    FOLDER/BIN/NAME.png        where there is one
+    FOLDER/BIN/NAME.npy        [H, W, C] or [K, H, W, C] uint8
+
+.png, .webp and .npy are read. Bins and names are those of `condvae evaluate --inputs-to`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from condvae.experiments.evaluation.methods import Method
+from condvae.experiments.evaluation.problems import Problems
+from condvae.metrics import HOLE_BINS
+from condvae.observe import Observation
+from condvae.runtime.checks import first_few
+from condvae.runtime.fingerprints import fingerprint
+
+ENDINGS = (".png", ".webp", ".npy")
+_EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
+FORGIVEN = 8
+"""Grey levels by which a known pixel may be off, by a program's rounding or a lossy file. It is put back and counted;
+beyond that the completion is of another image or another hole, and an error."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CompletionFolder:
+    """Ready completions; names, numbers and sizes are checked before anything is computed."""
+
+    name: str
+    varies: bool
+    problems: Problems
+    bins: Sequence[Mapping[str, tuple[Path, ...]]]
+
+    @classmethod
+    def open(cls, name: str, folder: Path, problems: Problems, *, k: int, deep: bool = True) -> Method:
+        """deep: k completions of the deep images are wanted, or one of each from a method that gives but one."""
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is not a folder of completions")
+        expected = [str(hole) for hole in HOLE_BINS]
+        if strangers := sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in expected):
+            raise ValueError(f"{folder} holds {first_few(strangers)}, expected {', '.join(expected)}")
+        bins = [_ready(folder / hole) for hole in expected]
+        wanted = {problems.names[i] for i in problems.deep}
+        counts: set[int] = set()
+        for hole, ready in zip(expected, bins, strict=True):
+            if missing := sorted(set(problems.names) - set(ready)):
+                raise ValueError(f"{folder / hole} lacks completions of {first_few(missing)}")
+            if surplus := sorted(set(ready) - set(problems.names)):
+                raise ValueError(f"{folder / hole} holds completions of images not asked for: {first_few(surplus)}")
+            found = {image: _count(ready[image], problems, k if deep and image in wanted else 1) for image in ready}
+            counts |= {found[image] for image in wanted}
+            few = sorted(image for image in wanted if 1 < found[image] < k)
+            if deep and few:
+                raise ValueError(f"{folder / hole} has fewer than {k} completions of {first_few(few)}")
+        if deep and 1 in counts and len(counts) > 1:
+            raise ValueError(f"{folder} has one completion of some images and several of others, expected {k} of each")
+        files = [_state(path) for ready in bins for image in sorted(ready) for path in ready[image]]
+        completer = cls(name=name, varies=counts != {1}, problems=problems, bins=bins)
+        return Method(
+            completer=completer,
+            identity=fingerprint({"files": files}),
+            in_bin=lambda hole: _Bin(completer, hole),
+            forgives=FORGIVEN,
+        )
+
+    def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+        raise ValueError(f"{self.name} holds completions by bin and name, and makes none: ask for those of a bin")
+
+
+@dataclass(frozen=True, eq=False)
+class _Bin:
+    """The completions of one bin."""
+
+    folder: CompletionFolder
+    hole: int
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def varies(self) -> bool:
+        return self.folder.varies
+
+    def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] = ()) -> Tensor:
+        """The first k of each as they are: who measures them looks at their known pixels."""
+        assert len(places) == len(observation)
+        problems, ready = self.folder.problems, self.folder.bins[self.hole]
+        made = [torch.from_numpy(_images(ready[problems.names[place]], k, problems)) for place in places]
+        return torch.stack(made).permute(0, 1, 4, 2, 3).to(observation.y.device)
+
+
+def _ready(folder: Path) -> dict[str, tuple[Path, ...]]:
+    """The files of one bin: for each name its completions in order."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not there: expected a folder of completions for every bin of hole sizes")
+    found: dict[str, tuple[Path, ...]] = {}
+    twice = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if not path.is_dir() and not (path.is_file() and path.suffix.lower() in ENDINGS):
+            raise ValueError(f"{path} is not one of {', '.join(ENDINGS)}, which completions are read from")
+        name = path.name if path.is_dir() else path.stem
+        if name in found:
+            twice.append(name)
+        found[name] = _numbered(path) if path.is_dir() else (path,)
+    if twice:
+        raise ValueError(f"{folder} holds two things under one name: {first_few(twice)}")
+    return found
+
+
+def _numbered(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder in the order of their numbers, which count from 0 or 1 on without a gap."""
+    by_number: dict[int, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        numbered = path.stem.isascii() and path.stem.isdecimal()
+        if not (numbered and path.suffix.lower() in ENDINGS and path.is_file()):
+            raise ValueError(f"{path} is not a completion: expected files that are called by numbers, such as 0.png")
+        if int(path.stem) in by_number:
+            raise ValueError(f"{folder} holds completion {int(path.stem)} twice")
+        by_number[int(path.stem)] = path
+    numbers = sorted(by_number)
+    if not numbers or numbers[0] > 1 or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise ValueError(f"{folder} is empty or has gaps: completions are numbered 0, 1, 2, ... or 1, 2, 3, ...")
+    return tuple(by_number[number] for number in numbers)
+
+
+def _count(files: Sequence[Path], problems: Problems, k: int) -> int:
+    """How many completions there are; looks at the sizes of the first k, which are those that will be read."""
+    size = problems.test.size
+    for path in files[:k]:
+        if path.suffix.lower() == ".npy":
+            array = _array(path, mapped=True)
+            if len(files) == 1 and array.ndim == 4:
+                if array.shape[1:] != (size, size, problems.test.channels) or array.dtype != np.uint8 or not len(array):
+                    raise ValueError(
+                        f"{path} is {array.dtype} {list(array.shape)}, "
+                        f"expected uint8 [K, {size}, {size}, {problems.test.channels}]"
+                    )
+                return len(array)
+            _check(path, array, problems)
+            continue
+        with _opened(path) as picture:
+            if picture.size != (size, size):
+                raise ValueError(f"{path} is {picture.size[0]} x {picture.size[1]} pixels, expected {size} x {size}")
+            if picture.mode not in _EIGHT_BITS:
+                raise ValueError(f"{path} has pixels of the kind {picture.mode}, expected grey or RGB of 8 bits")
+    return len(files)
+
+
+def _images(files: Sequence[Path], k: int, problems: Problems) -> NDArray[np.uint8]:
+    """[k, H, W, C]: the first k completions."""
+    if len(files) == 1 and files[0].suffix.lower() == ".npy" and _array(files[0], mapped=True).ndim == 4:
+        many = _array(files[0])[:k]
+        _check(files[0], many[0], problems)
+        return np.ascontiguousarray(many)
+    grey = problems.test.channels == 1
+    images = []
+    for path in files[:k]:
+        if path.suffix.lower() == ".npy":
+            image = _array(path)
+        else:
+            with _opened(path) as picture:
+                try:
+                    image = np.asarray(picture.convert("L" if grey else "RGB"))
+                    opacity = np.asarray(picture.convert("RGBA"))[:, :, 3]
+                except Exception as error:  # decoders raise whatever they like on broken files
+                    raise ValueError(f"{path} cannot be read as an image ({error}): make it again") from error
+            if opacity.min() < 255:
+                raise ValueError(f"{path} is transparent in places: a completion has no holes, write it without alpha")
+            image = image[:, :, None] if grey else image
+        _check(path, image, problems)
+        images.append(image)
+    return np.stack(images)
+
+
+def _check(path: Path, image: NDArray[Any], problems: Problems) -> None:
+    expected = (problems.test.size, problems.test.size, problems.test.channels)
+    if image.shape != expected or image.dtype != np.uint8:
+        raise ValueError(f"{path} is {image.dtype} {list(image.shape)}, expected uint8 {list(expected)}")
+
+
+def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as an array ({error}): make it again") from error
+    if not isinstance(array, np.ndarray):  # of an .npz under this name
+        raise ValueError(f"{path} holds several arrays, expected one as np.save writes it")
+    return array
+
+
+def _opened(path: Path) -> Image.Image:
+    try:
+        return Image.open(path)
+    except (OSError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{path} cannot be read as an image ({error}): make it again") from error
+
+
+def _state(path: Path) -> tuple[str, int, int]:
+    """Which file this is, and when it was last written: not its bytes, of which there may be many."""
+    stat = path.stat()
+    return "/".join(path.parts[-3:]), stat.st_size, stat.st_mtime_ns

@@ -1,0 +1,149 @@
+"""The work of an evaluation: who is measured in which way, and what that depends on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from condvae.experiments.evaluation.measure import Measurement, Numbers
+from condvae.experiments.evaluation.methods import Method, Subject
+from condvae.experiments.evaluation.parts import shelf
+from condvae.experiments.evaluation.plan import (
+    DEEP,
+    DIRECTIONS,
+    IMPORTANCE_SAMPLES,
+    PROJECTIONS,
+    REVISION,
+    Blocks,
+    Kind,
+    Unit,
+    mark_of,
+    units,
+)
+from condvae.experiments.evaluation.problems import Problems
+from condvae.experiments.resumable_work import Chore, Shelf
+from condvae.metrics import HOLE_BINS
+from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
+
+_TRUTH = "test images"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Job:
+    """One subject, measured in one way."""
+
+    name: str
+    kind: Kind
+    identity: str
+    """Of the subject."""
+    fingerprint: str
+    """Of all that its numbers depend on."""
+    common: str
+    """Of all of that but for the subject: methods that share it can be compared."""
+    about: dict[str, Any]
+    units: tuple[Unit, ...]
+    shelf: Shelf
+    measure: Callable[[Unit], Numbers]
+
+    @property
+    def slug(self) -> str:
+        return slug_of(self.name)
+
+
+class Work:
+    """All jobs of an evaluation into one folder."""
+
+    def __init__(self, measurement: Measurement, out: Path, blocks: Blocks) -> None:
+        self.measurement, self.out, self.blocks = measurement, out, blocks
+        self.commons = commons(measurement)
+
+    def jobs(self, methods: Sequence[Method], models: Sequence[Subject]) -> Iterator[Job]:
+        """The bounds of models first, then every method."""
+        to, problems, chosen = self.measurement, self.measurement.problems, self.measurement.settings.metrics
+        for subject in models if "bounds" in chosen else ():
+            yield self._job(subject, "elbo", len(problems.bits), partial(to.elbo, subject))
+            yield self._job(subject, "bounds", len(problems.deep), partial(to.bounds, subject))
+        for method in methods:
+            if set(chosen) & set(DEEP):
+                yield self._job(method, "deep", len(problems.deep), partial(to.deep, method))
+            if "inception" in chosen:
+                yield self._job(method, "wide", len(problems), partial(to.wide, method))
+
+    def truth(self) -> Job:
+        """Features of the test images themselves."""
+        return Job(
+            name=_TRUTH,
+            kind="truth",
+            identity="",
+            fingerprint=self.commons["truth"],
+            common=self.commons["truth"],
+            about={},
+            units=tuple(units("truth", len(self.measurement.problems), self.blocks)),
+            shelf=shelf(self.out, slug=slug_of(_TRUTH), kind="truth", fingerprint=self.commons["truth"]),
+            measure=self.measurement.truth,
+        )
+
+    def _job(self, subject: Method | Subject, kind: Kind, images: int, measure: Callable[[Unit], Numbers]) -> Job:
+        mark = mark_of(self.commons[kind], subject.identity)
+        about: dict[str, Any] = {"name": subject.name, **subject.notes}
+        if isinstance(subject, Method):
+            about["varies"] = subject.varies
+        return Job(
+            name=subject.name,
+            kind=kind,
+            identity=subject.identity,
+            fingerprint=mark,
+            common=self.commons[kind],
+            about=about,
+            units=tuple(units(kind, images, self.blocks)),
+            shelf=shelf(self.out, slug=slug_of(subject.name), kind=kind, fingerprint=mark),
+            measure=measure,
+        )
+
+
+def commons(measurement: Measurement) -> dict[Kind, str]:
+    """Fingerprints of all that a kind of measurement depends on, but for its subject and the machine's rounding."""
+    problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
+    base = {"revision": REVISION, "seed": settings.seed}
+    holes = {**base, "images": problems.identity}
+    wide = {
+        **holes,
+        "inception": None if networks.inception is None else digest_of(networks.inception),
+        "precision": getattr(networks.inception, "precision", None),
+    }
+    deep = {
+        **holes,
+        "deep": problems.deep_identity,
+        "k": settings.k,
+        "metrics": sorted(set(settings.metrics) & set(DEEP)),
+        "lpips": None if networks.lpips is None or not settings.needs_lpips else digest_of(networks.lpips),
+        "projections": [PROJECTIONS, *DIRECTIONS],
+    }
+    values: dict[Kind, dict[str, Any]] = {
+        "truth": wide,
+        "wide": wide,
+        "deep": deep,
+        "elbo": {**base, "bits": problems.bits_identity},
+        "bounds": {**holes, "deep": problems.deep_identity, "samples": IMPORTANCE_SAMPLES},
+    }
+    return {kind: fingerprint({"kind": kind, **found}) for kind, found in values.items()}
+
+
+def chores(jobs: Sequence[Job], problems: Problems) -> list[Chore]:
+    """All units of these jobs, each told of with its method and bin."""
+    return [_chore(job, unit, problems) for job in jobs for unit in job.units]
+
+
+def _chore(job: Job, unit: Unit, problems: Problems) -> Chore:
+    what = job.name if job.kind == "truth" else f"{job.name}, {job.kind}"
+    hole = unit.hole
+    return Chore(
+        what=what if hole is None else f"{what}, hole {HOLE_BINS[hole]}",
+        shelf=job.shelf,
+        unit=unit,
+        images=unit.stop - unit.first,
+        measure=partial(job.measure, unit),
+        # Here, so that it is not counted as the method's time.
+        prepare=None if hole is None else partial(problems.holes, hole),
+    )

@@ -1,0 +1,181 @@
+"""What a unit of work computes: numbers of each image, small enough to keep, and features for those of whole sets."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from condvae.experiments.evaluation.methods import Method, Subject
+from condvae.experiments.evaluation.plan import (
+    DIRECTIONS,
+    IMPORTANCE_SAMPLES,
+    PROJECTIONS,
+    Settings,
+    Unit,
+    images_at_once,
+)
+from condvae.experiments.evaluation.problems import Positions, Problems
+from condvae.metrics import (
+    HOLE_BINS,
+    elbo_bits_per_dim,
+    pixel_mean,
+    projection_ranks,
+    psnr,
+    reference_ranks,
+    sample_distances,
+    sample_mse,
+    ssim,
+    unknown_bits_per_dim,
+)
+from condvae.metrics.bounds import forward_kl_and_bits
+from condvae.metrics.feature_networks import Networks
+from condvae.observe.observation import observe_levels
+from condvae.runtime.pixels import from_uint8
+from condvae.runtime.seeds import Seeds
+
+_BYTES_AT_ONCE = 2**26
+"""Of completions that are measured together."""
+_PIXELS_AT_ONCE = 2**19
+"""Of images whose bounds are computed together on a GPU, where the launches of kernels are what takes time."""
+
+
+Numbers = dict[str, Tensor]
+
+
+class _Completed(NamedTuple):
+    made: Tensor
+    """[B, k, C, H, W] uint8"""
+    truth: Tensor
+    known: Tensor
+    put_back: Tensor
+    """[B]: completions whose known pixels were a little off."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measurement:
+    """Everything a unit needs."""
+
+    problems: Problems
+    settings: Settings
+    networks: Networks
+    device: torch.device
+
+    @torch.inference_mode()
+    def truth(self, unit: Unit) -> Numbers:
+        """Features of the test images themselves."""
+        assert self.networks.inception is not None
+        images = self.problems.truth(np.arange(unit.first, unit.stop), self.device)
+        return {"features": self.networks.inception.features(images)}
+
+    @torch.inference_mode()
+    def wide(self, method: Method, unit: Unit) -> Numbers:
+        """Features of one completion of each image."""
+        assert self.networks.inception is not None
+        found = []
+        for places in self._together(np.arange(unit.first, unit.stop), 1):
+            found.append(self.networks.inception.features(self._completed(method, unit, places, 1).made[:, 0]))
+        return {"features": torch.cat(found)}
+
+    @torch.inference_mode()
+    def deep(self, method: Method, unit: Unit) -> Numbers:
+        """Numbers of k completions of each image; of one, where all k are the same."""
+        k = self.settings.k if method.varies else 1
+        pieces = []
+        for numbers in self._together(np.arange(unit.first, unit.stop), k):
+            completed = self._completed(method, unit, self.problems.deep[numbers], k)
+            pieces.append({"put_back": completed.put_back, **self._of_samples(completed, numbers)})
+        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    def _of_samples(self, completed: "_Completed", numbers: Positions) -> Numbers:
+        made, truth, known, _ = completed
+        chosen, found = self.settings.metrics, Numbers()
+        seed, first = Seeds(self.settings.seed, "coverage")(0), int(numbers[0])
+        if self.settings.needs_lpips:
+            assert self.networks.lpips is not None
+            references = None
+            if "coverage" in chosen:  # seen through the hole as well: what all agree on says nothing
+                others = self.problems.others(numbers, self.device)
+                references = torch.where(known[:, None], truth[:, None], others)
+            distances = sample_distances(self.networks.lpips, truth, made, references)
+            if "lpips" in chosen:
+                found.update(to_truth=distances.to_truth, between=distances.between, to_mean=distances.to_mean)
+            if distances.reference_truth is not None and distances.reference_samples is not None:
+                copies = distances.reference_samples.expand(-1, self.settings.k, -1)
+                found["reference_ranks"] = reference_ranks(distances.reference_truth, copies, seed=seed, first=first)
+        if "coverage" in chosen:
+            # A method that gives one answer k times claims to be sure of it.
+            copies = made.expand(-1, self.settings.k, -1, -1, -1)
+            for kind in DIRECTIONS:
+                found[f"{kind}_ranks"] = projection_ranks(
+                    truth, copies, ~known, projections=PROJECTIONS, seed=seed, first=first, kind=kind
+                )
+        if "pixels" in chosen:
+            mean = pixel_mean(made)
+            found.update(mse=sample_mse(truth, made), psnr=psnr(mean, truth), ssim=ssim(mean, truth))
+        return found
+
+    @torch.inference_mode()
+    def elbo(self, subject: Subject, unit: Unit) -> Numbers:
+        """Bits per dimension of the VAE alone; positions are those of `problems.bits`."""
+        seeds, pieces = Seeds(self.settings.seed, "bits per dimension"), []
+        for numbers in self._batches(np.arange(unit.first, unit.stop)):
+            x = from_uint8(self.problems.test.take(self.problems.bits[numbers]).images.to(self.device))
+            bits = elbo_bits_per_dim(subject.model.artifact, x, noise=[seeds(int(i)) for i in numbers])
+            pieces.append({"native": bits.native} | ({} if bits.of_8_bits is None else {"8_bits": bits.of_8_bits}))
+        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    @torch.inference_mode()
+    def bounds(self, subject: Subject, unit: Unit) -> Numbers:
+        """Forward KL, and bits per hidden dimension: a bound by one walk, and one by many weighted ones."""
+        assert unit.hole is not None
+        seeds, pieces = Seeds(self.settings.seed, "bounds"), []
+        for numbers in self._batches(np.arange(unit.first, unit.stop)):
+            places = self.problems.deep[numbers]
+            x = from_uint8(self.problems.truth(places, self.device))
+            observation = subject.model.observe(x, self.problems.known(unit.hole, places, self.device))
+            noise = [seeds(int(i)) for i in numbers]
+            kl, one = forward_kl_and_bits(subject.model, x, observation, noise=noise)
+            many = unknown_bits_per_dim(subject.model, x, observation, noise=noise, samples=IMPORTANCE_SAMPLES)
+            piece = {"forward_kl": kl, "native": one.native, "weighted_native": many.native}
+            if one.of_8_bits is not None and many.of_8_bits is not None:
+                piece.update({"8_bits": one.of_8_bits, "weighted_8_bits": many.of_8_bits})
+            pieces.append(piece)
+        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    def _completed(self, method: Method, unit: Unit, places: Positions, k: int) -> "_Completed":
+        """k completions of the images at these places; a method that does not keep to the rules is found out here."""
+        assert unit.hole is not None
+        truth = self.problems.truth(places, self.device)
+        known = self.problems.known(unit.hole, places, self.device)
+        # Copies: what a completer does to its question must not change what it is held to.
+        question = observe_levels(truth, known.clone())
+        made = method.complete(question, k, seed=self.settings.seed, hole=unit.hole, places=places)
+        made = made.to(self.device)
+        altered = known[:, None] & (made != truth[:, None])
+        if not bool(altered.any()):
+            return _Completed(made, truth, known, torch.zeros(len(truth), device=self.device))
+        off = torch.where(known[:, None], made.int() - truth[:, None].int(), 0).abs().flatten(1).amax(dim=1)
+        if int(off.max()) > method.forgives:
+            worst = int(off.argmax())
+            raise ValueError(
+                f"{method.name} has changed known pixels of image {self.problems.names[places[worst]]} in the bin "
+                f"{HOLE_BINS[unit.hole]} by {int(off.max())} grey levels: a completion keeps them, and this may be one "
+                "of another image or another hole"
+            )
+        made = torch.where(known[:, None], truth[:, None], made)
+        return _Completed(made, truth, known, altered.flatten(2).any(dim=2).float().sum(dim=1))
+
+    def _together(self, positions: Positions, k: int) -> Iterator[Positions]:
+        """So few images that their completions take bounded memory: by their size alone, not by the device."""
+        test = self.problems.test
+        step = max(1, _BYTES_AT_ONCE // (k * test.channels * test.size**2))
+        for first in range(0, len(positions), step):
+            yield positions[first : first + step]
+
+    def _batches(self, positions: Positions) -> Iterator[Positions]:
+        step = images_at_once(self.problems.test.size, self.device, on_cuda=_PIXELS_AT_ONCE)
+        for first in range(0, len(positions), step):
+            yield positions[first : first + step]

@@ -1,0 +1,105 @@
+"""`evaluate`: methods and models on the same images and holes, in as many sittings and processes as it takes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from condvae.data import Dataset
+from condvae.experiments.evaluation import report
+from condvae.experiments.evaluation.jobs import Work, chores
+from condvae.experiments.evaluation.measure import Measurement
+from condvae.experiments.evaluation.methods import Method, Subject, check_fit, check_names
+from condvae.experiments.evaluation.parts import Finals, claim
+from condvae.experiments.evaluation.plan import Blocks, Settings
+from condvae.experiments.evaluation.problems import Problems
+from condvae.experiments.resumable_work import Shard, work
+from condvae.metrics.feature_networks import Networks
+from condvae.runtime.messages import Say, silent
+from condvae.runtime.ranks import World
+
+
+def evaluate(
+    methods: Sequence[Method],
+    data: Dataset,
+    out: Path,
+    *,
+    settings: Settings,
+    networks: Networks,
+    models: Sequence[Subject] = (),
+    data_name: str = "",
+    blocks: Blocks | None = None,
+    world: World | None = None,
+    shard: Shard | None = None,
+    keep_parts: bool = False,
+    say: Say = print,
+) -> dict[str, Any] | None:
+    """Measure methods, and the bounds of models, on the test images; the report, which is also written to `out`.
+
+    What is there already is not measured again: a killed call goes on, and a method can be added later. None where the
+    report is not this process's to write: of shards, and of ranks that do not lead.
+    """
+    world = world or World(0, 1, _device(networks))
+    say = say if world.leads else silent
+    problems = Problems.choose(data, settings)
+    check(problems, settings, networks, methods, models)
+    claim(out)
+    measurement = Measurement(problems=problems, settings=settings, networks=networks, device=world.device)
+    plan = Work(measurement, out, blocks or Blocks())
+    jobs, finals = list(plan.jobs(methods, models)), Finals(out)
+    for job in jobs:
+        if (other := finals.read(job.slug).get("name", job.name)) != job.name:
+            raise ValueError(f"{out} has numbers of {other!r}, too like {job.name!r}: give another name or --out")
+    todo = [job for job in jobs if not finals.section(job.slug, job.kind, job.fingerprint)]
+    if done := len(jobs) - len(todo):
+        say(f"{done} of {len(jobs)} measurements are final already")
+    if any(job.kind == "wide" for job in todo):
+        todo.insert(0, plan.truth())
+    work(chores(todo, problems), shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
+    world.sum(torch.zeros(1, device=world.device))  # here all have finished
+    if shard is not None:
+        say(f"shard {shard.number} of {shard.of} is measured: a call without --shard, after all of them, reports")
+    if shard is not None or not world.leads:
+        return None
+    report.finish(todo, finals, measurement, keep_parts=keep_parts)
+    result = report.assemble(jobs, finals, measurement, data=data_name or data.kind, say=say)
+    report.write(result, out, say)
+    return result
+
+
+def check(
+    problems: Problems,
+    settings: Settings,
+    networks: Networks,
+    methods: Sequence[Method],
+    models: Sequence[Subject],
+) -> None:
+    """Raise a ValueError for what could not be measured, before anything is."""
+    of_models = bool(models) and "bounds" in settings.metrics
+    if not of_models and not (methods and set(settings.metrics) - {"bounds"}):
+        raise ValueError(
+            "there is nothing to measure: give a model, --against or --completions, and metrics of theirs (bounds are "
+            "of models alone)"
+        )
+    check_names([*methods, *models])
+    test, chosen = problems.test, settings.metrics
+    for subject in models:
+        check_fit(subject, problems)
+    if settings.needs_lpips and networks.lpips is None:
+        raise ValueError("the metrics lpips and coverage need the LPIPS network: run condvae fetch metrics")
+    if "inception" in chosen and networks.inception is None:
+        raise ValueError("the metrics called inception need that network: run condvae fetch metrics")
+    if "inception" in chosen and len(problems) < 4:
+        raise ValueError(f"there are {len(problems)} test images, FID and KID need four: choose other --metrics")
+    if "pixels" in chosen and test.size < 11:
+        raise ValueError(f"images are {test.size} pixels a side, SSIM needs 11: choose --metrics without pixels")
+    one = test.take(problems.rows[:1]).images
+    for network in (networks.lpips, networks.inception):
+        if network is not None:  # an image too small for it is refused here and not hours later
+            network.features(one.to(network.device))
+
+
+def _device(networks: Networks) -> torch.device:
+    found = [network.device for network in (networks.lpips, networks.inception) if network is not None]
+    return found[0] if found else torch.device("cpu")

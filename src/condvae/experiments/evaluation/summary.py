@@ -1,0 +1,144 @@
+"""From what units have left to the numbers of a method: a mean and a standard error per bin, and for their mixture.
+
+Metrics of single images: bins share the images, so the mixture is the mean over bins of each image, and its error that
+over images. Metrics of sets: image i is taken in bin i mod 5, which makes one set of completions in which each image
+has its place once.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condvae.experiments.evaluation.plan import COLUMNS, DIRECTIONS, IMPORTANCE_SAMPLES, MIXTURE, Settings
+from condvae.metrics import FWV_SIGMAS, HOLE_BINS, Calibration, Estimate, Moments, calibration
+from condvae.metrics import faithfulness_weighted_variance as weighted_variance
+from condvae.metrics.discrimination import ids
+from condvae.metrics.frechet import fid
+from condvae.metrics.kernel_distance import kid
+
+Plain = dict[str, float | None]
+ByColumn = dict[str, Plain]
+ALL = "all"
+"""The column of what has no hole."""
+CURVE = (1, 2, 5, 10, 20, 50, 100)
+"""Numbers of completions for which LPIPS-GT is given, beside K itself."""
+_SHOWN = slice(4, None, 5)
+"""Levels that curves of coverage are stored at, 0.05 ... 0.95; what is computed from them looks at all 99."""
+
+
+def plain(estimate: Estimate) -> Plain:
+    """For JSON, which has neither NaN nor infinity."""
+    return {name: value if math.isfinite(value) else None for name, value in estimate._asdict().items()}
+
+
+def by_column(values: Tensor) -> ByColumn:
+    """[bins, images] as an estimate for each bin and for their mixture; no number where an image has none."""
+    found = {str(hole): plain(Estimate.of(row)) for hole, row in zip(HOLE_BINS, values, strict=True)}
+    return {**found, MIXTURE: plain(Estimate.of(values.double().mean(dim=0)))}
+
+
+def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str, ByColumn]:
+    """FID, KID, P-IDS and U-IDS of completions [N, D] in each bin against the images [N, D] themselves, row by row."""
+    moments = Moments.of(real)
+    mixture = torch.empty_like(real)
+    found: dict[str, ByColumn] = {"fid": {}, "kid": {}, "p_ids": {}, "u_ids": {}}
+
+    def add(column: str, fake: Tensor) -> None:
+        discrimination = ids(real, fake)
+        found["fid"][column] = plain(fid(real, fake, paired=True, real_moments=moments))
+        found["kid"][column] = plain(kid(real, fake, seed=seed))
+        found["p_ids"][column] = plain(discrimination.p_ids)
+        found["u_ids"][column] = plain(discrimination.u_ids)
+
+    for number, (hole, fake) in enumerate(zip(HOLE_BINS, bins, strict=True)):
+        add(str(hole), fake)
+        mixture[number :: len(HOLE_BINS)] = fake[number :: len(HOLE_BINS)]
+    add(MIXTURE, mixture)
+    return found
+
+
+def of_samples(bins: list[Mapping[str, Tensor]], settings: Settings) -> dict[str, Any]:
+    """Metrics and coverage out of what `Measurement.deep` has left in each bin."""
+    joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images, ...]
+    metrics: dict[str, ByColumn] = {}
+    if "lpips" in settings.metrics:
+        to_truth, between = joined["to_truth"], joined["between"]
+        metrics["lpips_gt"] = by_column(to_truth.amin(dim=2))
+        # Where one completion stands for k equal ones, there are no others to be nearer, or different.
+        alike = to_truth.shape[2] == 1
+        for k in sorted({*(k for k in CURVE if k < settings.k), settings.k}):
+            metrics[f"lpips_gt@{k}"] = by_column(to_truth[:, :, :k].amin(dim=2))
+        if settings.k > 1:
+            spread = torch.zeros(to_truth.shape[:2]) if alike else between.mean(dim=2)
+            metrics["lpips_diversity"] = by_column(spread)
+            for sigma in FWV_SIGMAS:
+                each = [weighted_variance(a, b, sigma) for a, b in zip(to_truth, joined["to_mean"], strict=True)]
+                metrics[f"fwv@{sigma:g}"] = by_column(torch.stack(each))
+    if "pixels" in settings.metrics:
+        metrics["best_mse"] = by_column(joined["mse"].amin(dim=2))
+        metrics["psnr_of_mean"] = by_column(joined["psnr"])
+        metrics["ssim_of_mean"] = by_column(joined["ssim"])
+    found: dict[str, Any] = {"metrics": metrics, "known_pixels_put_back": int(joined["put_back"].sum())}
+    if "coverage" in settings.metrics:
+        found["coverage"] = {}
+        for kind in (*DIRECTIONS, "reference"):
+            ranks = joined[f"{kind}_ranks"]
+            by_bin = [calibration(row, one_sided=kind == "reference") for row in ranks]
+            # All ranks of an image in one row: chance is a matter of images.
+            together = calibration(ranks.transpose(0, 1).flatten(1), one_sided=kind == "reference")
+            columns = dict(zip(COLUMNS, (*by_bin, together), strict=True))
+            found["coverage"][kind] = {column: _coverage(one) for column, one in columns.items()}
+            metrics[f"calibration_error@{kind}"] = {
+                column: {"mean": one.error, "standard_error": None} for column, one in columns.items()
+            }
+            if kind in DIRECTIONS:  # from a reference outwards, leaning tells nothing
+                metrics[f"leaning@{kind}"] = {column: plain(one.leaning) for column, one in columns.items()}
+    return found
+
+
+def _coverage(found: Calibration) -> dict[str, Any]:
+    def rounded(values: Tensor) -> list[float]:
+        return [round(value, 4) for value in values.tolist()]
+
+    return {
+        "images": found.images,
+        "levels": rounded(found.levels[_SHOWN]),
+        "coverage": rounded(found.coverage[_SHOWN]),
+        "band": found.band,
+        "error": found.error,
+        "error_by_chance": found.error_by_chance,
+        "p_value": found.p_value,
+        "largest": found.largest,
+        **({} if found.one_sided else {"leaning": plain(found.leaning)}),
+        "shift": plain(found.shift),
+        "verdict": found.verdict,
+        "histogram": rounded(found.histogram),
+    }
+
+
+def of_vae(numbers: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Bits per dimension of a VAE alone."""
+    metrics = {"bits_per_dim_native": {ALL: plain(Estimate.of(numbers["native"]))}}
+    if "8_bits" in numbers:
+        metrics["bits_per_dim"] = {ALL: plain(Estimate.of(numbers["8_bits"]))}
+    return {"metrics": metrics, "images": len(numbers["native"])}
+
+
+def of_bounds(bins: list[Mapping[str, Tensor]]) -> dict[str, Any]:
+    """Forward KL, and bits per hidden dimension."""
+    names = {
+        "forward_kl": "forward_kl_nats_per_dim",
+        "8_bits": "unknown_bits_per_dim",
+        "weighted_8_bits": f"unknown_bits_per_dim@{IMPORTANCE_SAMPLES}",
+        "native": "unknown_bits_per_dim_native",
+        "weighted_native": f"unknown_bits_per_dim_native@{IMPORTANCE_SAMPLES}",
+    }
+    metrics = {
+        metric: by_column(torch.stack([numbers[name] for numbers in bins]))
+        for name, metric in names.items()
+        if name in bins[0]
+    }
+    return {"metrics": metrics}

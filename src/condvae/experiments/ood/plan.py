@@ -1,0 +1,92 @@
+"""What is to be compared: the settings, and the columns of every table."""
+# No torch here: the command line reads its defaults from this file.
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from condvae.runtime.checks import check_resamples, check_whole
+
+REVISION = 1
+"""Of the measuring itself. Raise it whenever features come out otherwise: what older code has done is done anew."""
+
+SCORES = ("gradient", "gradient-4", "parts-4", "channels", "likelihood", "likelihood-4", "ratio", "complexity")
+BASELINES = ("completed-ipa", "completed-nearest")
+"""Completed first, by the model itself or by the nearest training images, then scored as whole images."""
+SETS = ("noise", "constant", "flip", "rotate", "crop", "translate")
+
+WHOLE, MEAN = "whole", "mean"
+"""Columns beside the bins of hidden shares: nothing is hidden, through q; and the mean over bins."""
+
+OURS = ("parts", "channels", "gradient")
+"""Scores by the temperature gradient, which others are held against."""
+
+
+class Method(NamedTuple):
+    """A score by one model."""
+
+    model: str
+    score: str
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.score}"
+
+    @property
+    def title(self) -> str:
+        """The score's name without numbers."""
+        return self.score.partition("-")[0]
+
+    @property
+    def ours(self) -> bool:
+        return self.title in OURS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a comparison is made, the same for all methods."""
+
+    scores: tuple[str, ...] = SCORES
+    baselines: tuple[str, ...] = BASELINES
+    sets: tuple[str, ...] = SETS
+    """Of strange images, those that are made of test images or of nothing."""
+    images: int = 5000
+    """Test images, evenly over all, and at most so many of each set."""
+    fit_images: int = 5000
+    """Training images that densities are fitted to."""
+    regret_images: int = 500
+    """Of the images, so many for likelihood regrets: each takes several steps with gradients, one after the other."""
+    seed: int = 0
+    resamples: int = 300
+    """Of the images, for intervals."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("the number of images", self.images, 2),
+            ("the number of images to fit", self.fit_images, 2),
+            ("the number of images for regrets", self.regret_images, 1),
+            ("the seed", self.seed, 0),
+        ):
+            check_whole(value, name, least=least)
+        check_resamples(self.resamples)
+        if not (self.scores or self.baselines):
+            raise ValueError(f"no scores were given, expected some of {', '.join((*SCORES, 'regret', *BASELINES))}")
+        _check_once(self.sets, "set")
+
+
+def _check_once(names: Sequence[str], what: str) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"a {what} was given twice: give each of {', '.join(names)} once")
+
+
+def pairs_of(methods: Sequence[Method]) -> list[tuple[Method, Method]]:
+    """Which are compared: with the same model, ours with each that is not, and its variants with the gradient itself;
+    with the same score, the first model with the others.
+    """
+    first = methods[0].model if methods else ""
+    return [
+        (one, other)
+        for one in methods
+        for other in methods
+        if (one.model == other.model and one.ours and (not other.ours or one.title != other.title == "gradient"))
+        or (one.model == first != other.model and one.score == other.score)
+    ]

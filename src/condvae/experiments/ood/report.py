@@ -1,0 +1,109 @@
+"""From finished measurements to the report: numbers of all methods, the files, and whose folder it is."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import condvae
+from condvae.experiments.ood import figures, tables
+from condvae.experiments.ood.jobs import Job, Laboratory, Positions, Scored
+from condvae.experiments.ood.plan import Method
+from condvae.experiments.ood.summary import Resamples, summarise
+from condvae.experiments.reporting import claim_folder, draw_again, write_report
+from condvae.images.contact_sheet import contact_sheet
+from condvae.observe.hole_bins import HOLE_BINS, known_in_bin
+from condvae.runtime.folders import clear_away, read_json
+from condvae.runtime.messages import Say
+
+FORMAT = "condvae ood experiment"
+EXAMPLES = "sets.png"
+REPORT = ("results.json", "results.csv", "results.md", *figures.NAMES, EXAMPLES)
+_GREY = 128
+"""Level of hidden pixels in a picture."""
+
+
+def claim(folder: Path) -> None:
+    """Make the folder, or raise a ValueError if it holds what is not such an experiment's."""
+    claim_folder(folder, report=REPORT, format=FORMAT, what="an experiment of condvae ood")
+
+
+def assemble(jobs: Sequence[Job], lab: Laboratory, data_name: str) -> dict[str, Any]:
+    """All numbers, and what they were measured on."""
+    settings, test, scored = lab.settings, lab.data.test.subset(lab.rows), Scored(jobs)
+    groups = np.arange(len(test)) if test.members is None else test.members
+    sets = {name: (one, len(lab.levels[name])) for name, one in lab.sets.items()}
+    resamples = Resamples.draw(groups, sets, settings.resamples, seed=settings.seed)
+    scores = {
+        method: {column: scored.scores(way, column) for column, way in ways.items()}
+        for method, ways in lab.methods.items()
+    }
+
+    def chosen(method: Method, count: int) -> Positions:
+        way = next(iter(lab.methods[method].values()))
+        return lab.positions(way.score, count)
+
+    return {
+        "format": FORMAT,
+        "data": data_name,
+        "images": len(test),
+        "patients": None if test.members is None else len(np.unique(groups)),
+        "settings": {
+            "fit_images": min(settings.fit_images, len(lab.data.train)),
+            "seed": settings.seed,
+            "resamples": settings.resamples,
+        },
+        "sets": {name: {"images": count, "paired": one.paired} for name, (one, count) in sets.items()},
+        "models": lab.readings.identities,
+        "readings": {
+            reading.name: {
+                "images": sum(job.images for job in jobs if job.reading is reading),
+                "seconds": round(scored.seconds(reading), 3),
+            }
+            for reading in lab.readings.all.values()
+        },
+        "made_of": lab.digests,
+        "versions": {"condvae": condvae.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "device": torch.cuda.get_device_name(lab.device) if lab.device.type == "cuda" else lab.device.type,
+        **summarise(scores, resamples, chosen),
+    }
+
+
+def write(result: dict[str, Any], lab: Laboratory, out: Path, say: Say) -> None:
+    """The report's files, and nothing of killed processes beside them."""
+    for folder in (out, *out.glob("runs/*")):
+        clear_away(folder)
+    write_report(
+        result, out, csv=tables.as_csv(result), markdown=tables.as_markdown(result), draw=figures.draw, say=say
+    )
+    write_examples(lab, out / EXAMPLES)
+    say(f"wrote {out / EXAMPLES}")
+
+
+def write_examples(lab: Laboratory, path: Path) -> None:
+    """A picture of the sets: whole, and behind a hole of every size."""
+    size = lab.data.test.size
+    holes = [known_in_bin(hole, 1, size, seed=lab.settings.seed)[0] for hole in HOLE_BINS]
+    seen = [torch.ones_like(holes[0]), *holes]
+    levels = {name: images for name, images in lab.levels.items() if len(images)}
+    table = [
+        [torch.where(known, images[i % len(images)], _GREY) for images in levels.values()]
+        for i, known in enumerate(seen)
+    ]
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        contact_sheet(table, list(levels)).save(temporary, format="png")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written ({error.strerror}): make room, and run once more") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def redraw(folder: Path) -> list[Path]:
+    """Draw the figures again from the numbers in a folder."""
+    result = read_json(folder / "results.json", format=FORMAT)
+    return draw_again(result, folder, figures.draw, what="an experiment", command="condvae ood experiment")

@@ -1,0 +1,133 @@
+"""From scores to numbers: AUROC per set and column with intervals, means over bins and over sets, differences.
+
+Every number is also computed in each resample of the images, the same resamples for all: so means and differences
+between methods have intervals of their own. A set that is made of test images is resampled with them, row by row.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from condvae.experiments.ood.jobs import TEST, Positions
+from condvae.experiments.ood.plan import MEAN, WHOLE, Method, pairs_of
+from condvae.experiments.ood.readings import BINS
+from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc
+from condvae.ood.density import Values
+from condvae.ood.sets import PAPER_SETS, OODSet
+from condvae.runtime.seeds import Seeds
+
+Scores: TypeAlias = Mapping[str, Mapping[str, Values]]
+"""Of a method, by column and by set (the test images too): [N], higher is more ordinary."""
+Rows: TypeAlias = dict[Method, dict[str, Resampled]]
+"""By method, and by set or mean of sets."""
+
+COLUMNS = (*BINS, MEAN, WHOLE)
+ALL, PAPERS = "all sets", "the paper's sets"
+_THREADS = 4
+"""At most: each needs memory for its resamples, and more gain little."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resamples:
+    """How often each image is in each resample."""
+
+    test: Counts
+    """[n, N]"""
+    sets: Mapping[str, Counts]
+    """[n, M] of each set."""
+
+    @classmethod
+    def draw(cls, groups: NDArray[Any], sets: Mapping[str, tuple[OODSet, int]], n: int, *, seed: int) -> "Resamples":
+        """groups: [N] whose the test images are, which stay together. sets: with how many images there are."""
+        test = bootstrap(groups, n, seed=seed)
+        return cls(
+            test=test,
+            sets={
+                name: test if one.paired else bootstrap(np.arange(count), n, seed=_seed_of(name, seed))
+                for name, (one, count) in sets.items()
+            },
+        )
+
+
+def _seed_of(name: str, seed: int) -> int:
+    """Sets that have nothing in common are resampled without each other."""
+    return Seeds(seed, f"resamples of {name}")(0) % 2**31
+
+
+def means_of(sets: Sequence[str]) -> dict[str, list[str]]:
+    """Over which sets means are taken: the paper's, if all are there and others too, and all."""
+    if len(sets) < 2:
+        return {}
+    papers = {PAPERS: list(PAPER_SETS)} if set(PAPER_SETS) < set(sets) else {}
+    return {**papers, ALL: list(sets)}
+
+
+def summarise(
+    scored: Mapping[Method, Scores],
+    resamples: Resamples,
+    chosen: Callable[[Method, int], Positions],
+) -> dict[str, Any]:
+    """All numbers of the report. chosen: which of so many images a method was asked for."""
+    rows = _measured(scored, resamples, chosen)
+    means = means_of(list(resamples.sets))
+    for found in rows.values():
+        found |= {title: Resampled.mean(found[name] for name in some) for title, some in means.items()}
+    return {
+        "columns": list(COLUMNS),
+        "means": means,
+        "methods": {
+            str(method): {
+                "model": method.model,
+                "score": method.score,
+                "images": len(chosen(method, resamples.test.shape[1])),
+                "auroc": _cells(found),
+            }
+            for method, found in rows.items()
+        },
+        "differences": {
+            f"{one} - {other}": _cells({name: mine - rows[other][name] for name, mine in rows[one].items()})
+            for one, other in pairs_of(list(rows))
+        },
+    }
+
+
+def _cells(found: Mapping[str, Resampled]) -> dict[str, Any]:
+    return {name: row.cells() for name, row in found.items()}
+
+
+def _measured(
+    scored: Mapping[Method, Scores], resamples: Resamples, chosen: Callable[[Method, int], Positions]
+) -> Rows:
+    rows: Rows = {method: {} for method in scored}
+    for name, of_set in resamples.sets.items():
+        # Stored with the resamples beside each other, which is how they are run through; once for all methods.
+        counts = np.concatenate((resamples.test.T, of_set.T)).T
+
+        def one(method: Method, name: str = name, counts: Counts = counts) -> Resampled:
+            tests, others = resamples.test.shape[1], counts.shape[1] - resamples.test.shape[1]
+            mine = np.concatenate((chosen(method, tests), tests + chosen(method, others)))
+            some = counts if len(mine) == counts.shape[1] else counts[:, mine]
+            return _row(scored[method], name, some)
+
+        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+            for method, row in zip(scored, pool.map(one, scored), strict=True):
+                rows[method][name] = row
+    return rows
+
+
+def _row(scores: Scores, name: str, counts: Counts) -> Resampled:
+    """[columns]: AUROC in each column, with that of the test images as positives; NaN where the method has none."""
+    values, found = dict.fromkeys(COLUMNS, np.nan), np.full((len(counts), len(COLUMNS)), np.nan)
+    for column, by_set in scores.items():
+        both = np.concatenate((by_set[TEST], by_set[name]))
+        ordinary = np.arange(len(both)) < len(by_set[TEST])
+        values[column] = auroc(both, ordinary)
+        found[:, COLUMNS.index(column)] = resampled_auroc(both, ordinary, counts)
+    values[MEAN] = float(np.mean([values[column] for column in BINS]))
+    found[:, COLUMNS.index(MEAN)] = found[:, : len(BINS)].mean(axis=1)
+    return Resampled(values=np.array([values[column] for column in COLUMNS]), resamples=found)

@@ -1,0 +1,174 @@
+"""Long measurements as many small files: any number of processes share the work, and a killed one is taken up again.
+
+The work is cut into chores whose results are files, in a folder named by a fingerprint of all that they depend on.
+Every file is whole or not there, and written by nobody who has read it first: processes that were told the same write
+the same, whoever is last.
+"""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from condvae.runtime.messages import Say
+from condvae.weights import sealed_file
+
+Numbers: TypeAlias = Mapping[str, Tensor]
+"""Of a chore, the first axis running over its images."""
+
+
+class Shard(NamedTuple):
+    """Number i, from 1, of n processes that share the work; they need not know of each other."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        number, slash, of = text.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+            raise ValueError(f"the shard {text!r} cannot be read, expected I/N with I from 1 to N, such as 2/8")
+        return cls(int(number), int(of))
+
+    @classmethod
+    def of_text(cls, text: str | None, *, ranks: int) -> "Shard | None":
+        """The shard of a command line, if one was given; ranks that torchrun has started have theirs already."""
+        if text is None:
+            return None
+        if ranks > 1:
+            raise ValueError("--shard is for processes that torchrun has not started: leave out one of the two")
+        return cls.parse(text)
+
+
+class Block(NamedTuple):
+    """Some of the images, which are measured together; the result is one file."""
+
+    first: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.first:06}-{self.stop:06}"
+
+
+def blocks(images: int, size: int) -> Iterator[Block]:
+    """All images in blocks of that size."""
+    for first in range(0, images, size):
+        yield Block(first, min(first + size, images))
+
+
+class Shelf:
+    """A folder of results that depend on the same things, each under the name of its unit of work."""
+
+    def __init__(self, folder: Path, *, kind: str) -> None:
+        self.folder, self.kind = folder, kind
+
+    def has(self, unit: object) -> bool:
+        return self._file(unit).is_file()
+
+    def put(self, unit: object, numbers: Numbers, *, seconds: float) -> None:
+        """Write a part under a temporary name and rename it: a kill leaves no half of one."""
+        plain = {name: tensor.cpu().contiguous() for name, tensor in numbers.items()}
+        try:
+            about = {"part": self._name(unit), "seconds": seconds}
+            sealed_file.write(self._file(unit), kind=self.kind, description=about, tensors=plain)
+        except OSError as error:
+            raise ValueError(f"{error}: make room for the results, and run once more") from error
+
+    def get(self, units: Iterable[object]) -> tuple[dict[str, Tensor], float]:
+        """The numbers of these units one after the other, and the seconds that they took together."""
+        pieces, seconds = [], 0.0
+        for unit in units:
+            try:
+                description, tensors = sealed_file.read(self._file(unit), kind=self.kind)
+                if description.get("part") != self._name(unit):
+                    raise ValueError(f"{self._file(unit)} holds what was measured as {description.get('part')}")
+            except ValueError as error:
+                raise ValueError(f"{error}: remove it and run once more, which makes it again") from error
+            pieces.append(tensors)
+            seconds += float(description["seconds"])
+        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}, seconds
+
+    def check_whole(self, units: Sequence[object]) -> None:
+        """Raise a ValueError unless all of these are there."""
+        if missing := [unit for unit in units if not self.has(unit)]:
+            raise ValueError(
+                f"{self.folder} lacks {len(missing)} of {len(units)} parts, the first is {missing[0]}: all "
+                "processes must write to a folder that they share"
+            )
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            self.folder.parent.rmdir()
+        except OSError:  # other parts are in it
+            return
+
+    def _name(self, unit: object) -> str:
+        """Written into the part, by which a file that somebody has copied or renamed is found out."""
+        return f"{self.folder.name}/{unit}"
+
+    def _file(self, unit: object) -> Path:
+        return self.folder / f"{unit}.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chore:
+    """One unit of work."""
+
+    what: str
+    """What it is part of, in words: chores that follow each other with the same are told of together."""
+    shelf: Shelf
+    unit: object
+    images: int
+    measure: Callable[[], Numbers]
+    prepare: Callable[[Say], object] | None = None
+    """Called before, its time not counted."""
+
+    @property
+    def done(self) -> bool:
+        return self.shelf.has(self.unit)
+
+
+def work(chores: Sequence[Chore], place: Shard, say: Say, *, shows: bool) -> None:
+    """Do every n-th chore, if its result is not there yet; a line whenever what they are part of is through."""
+    share = chores[place.number - 1 :: place.of]
+    mine = [chore for chore in share if not chore.done]
+    if len(mine) < len(share):
+        say(f"{len(share) - len(mine)} of {len(share)} units of work are done already")
+    spent, images = 0.0, 0
+    # disable=None: no bar where there is no terminal.
+    with tqdm(total=len(mine), unit="unit", leave=False, disable=None if shows else True) as bar:
+        for i, chore in enumerate(mine):
+            bar.set_description(chore.what)
+            if not chore.done:  # another process may have been told the same
+                if chore.prepare is not None:
+                    with _aside(bar):
+                        chore.prepare(say)
+                begin = time.perf_counter()
+                numbers = {name: tensor.cpu() for name, tensor in chore.measure().items()}  # waits for the device
+                seconds = time.perf_counter() - begin
+                chore.shelf.put(chore.unit, numbers, seconds=seconds)
+                spent, images = spent + seconds, images + chore.images
+            bar.update()
+            last = i + 1 == len(mine) or mine[i + 1].what != chore.what
+            if last and images:
+                with _aside(bar):
+                    say(f"{chore.what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
+                spent, images = 0.0, 0
+
+
+@contextlib.contextmanager
+def _aside(bar: "tqdm[Any]") -> Iterator[None]:
+    """A line may be printed while the bar steps aside."""
+    if not bar.disable:
+        bar.clear()
+    yield
+    if not bar.disable:
+        bar.refresh()

@@ -1,0 +1,180 @@
+"""What is hidden: by a picture of known or hidden pixels, by a box, a half, at random, or by transparency."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, SupportsIndex, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from condvae.data.archive import SUFFIXES
+from condvae.images.reading import FileId, Levels, Picture, PictureLike, read_picture, shown
+from condvae.runtime.checks import check_choice
+
+Half: TypeAlias = Literal["left", "right", "top", "bottom"]
+Box: TypeAlias = tuple[int, int, int, int]
+"""x, y, width, height in pixels of the upright picture."""
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_WHITE = 128
+WAYS = (
+    "a picture of what is known (--known), a picture of what is hidden (--hole), --box x,y,w,h, "
+    "--half left|right|top|bottom, --random, or transparent pixels in the image itself"
+)
+
+
+class Hidden(NamedTuple):
+    """Which pixels of a picture are hidden."""
+
+    pixels: Flags | None
+    """[H, W] of the upright picture; None: it is decided in the model's pixels."""
+    notes: tuple[str, ...] = ()
+    file: FileId | None = None
+    """Where that was read."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hole:
+    """One way of saying what is hidden; without any, what is transparent is."""
+
+    known: PictureLike | None = None
+    """White is known. An array of bool: True is known."""
+    hole: PictureLike | None = None
+    """White is hidden. An array of bool: True is hidden."""
+    box: Box | None = None
+    """Is hidden."""
+    half: Half | None = None
+    """Of the square that the model sees: is hidden."""
+    random: bool = False
+    """What the model was trained on is drawn."""
+
+    def __post_init__(self) -> None:
+        if len(ways := self.ways) > 1:
+            raise ValueError(f"what is hidden was said in {len(ways)} ways, {' and '.join(ways)}: give one of them")
+        check_choice(self.random, "random", (True, False))
+        if self.half is not None:
+            check_choice(self.half, "the half", get_args(Half))
+        if self.box is not None:
+            object.__setattr__(self, "box", _whole_numbers(self.box))
+
+    @property
+    def ways(self) -> list[str]:
+        """Those that were used: one, or none for transparency."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [way for way, value in values.items() if (bool(value) if way == "random" else value is not None)]
+
+    @property
+    def way(self) -> str:
+        return (*self.ways, "transparency")[0]
+
+    def for_file(self, path: Path) -> "Hole":
+        """The same for one of several files: of a folder of pictures, the one with the file's stem."""
+        for way in ("known", "hole"):
+            folder = getattr(self, way)
+            if isinstance(folder, str | Path) and Path(folder).is_dir():
+                picture: dict[str, Any] = {way: _of_stem(Path(folder), path)}
+                return replace(self, **picture)
+        return self
+
+    def hidden(self, picture: Picture) -> Hidden:
+        """Which pixels of the picture are hidden."""
+        if self.box is not None:
+            return Hidden(_box(self.box, picture))
+        if self.known is not None:
+            white = _white(self.known, "known", picture)
+            return white._replace(pixels=None if white.pixels is None else ~white.pixels)
+        if self.hole is not None:
+            return _white(self.hole, "hidden", picture)
+        if self.half is not None or self.random:
+            return Hidden(None)
+        if not (clear := picture.transparent).any():
+            raise ValueError(f"{picture.name} has no transparent pixels, so say what is hidden: {WAYS}")
+        return Hidden(clear)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a record; pictures are recorded beside the images that they belong to."""
+        plain: dict[str, Any] = {"way": self.way}
+        if self.box is not None:
+            plain["box"] = list(self.box)
+        if self.half is not None:
+            plain["half"] = self.half
+        return plain
+
+
+def known_half(half: Half, size: int) -> Flags:
+    """[size, size]: all but that half."""
+    known = np.ones((size, size), dtype=bool)
+    middle = size // 2
+    first, second = slice(0, middle), slice(middle, size)
+    every = slice(None)
+    hidden = {"left": (every, first), "right": (every, second), "top": (first, every), "bottom": (second, every)}
+    known[hidden[half]] = False
+    return known
+
+
+def _whole_numbers(box: Sequence[SupportsIndex]) -> Box:
+    try:
+        x, y, width, height = (operator.index(number) for number in box)
+    except (TypeError, ValueError):
+        raise ValueError(f"the box is {box!r}, expected four whole numbers: x, y, width, height") from None
+    return x, y, width, height
+
+
+def _box(box: Box, picture: Picture) -> Flags:
+    x, y, width, height = box
+    right, bottom = picture.size
+    if min(x, y) < 0 or min(width, height) < 1 or x + width > right or y + height > bottom:
+        raise ValueError(
+            f"the box {x},{y},{width},{height} does not lie in {picture.name}, which is {right} x {bottom}: "
+            "give x,y,width,height within it"
+        )
+    hidden = np.zeros((bottom, right), dtype=bool)
+    hidden[y : y + height, x : x + width] = True
+    return hidden
+
+
+def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
+    """[H, W]: where that picture is white."""
+    name = f"the picture of what is {meaning}"
+    if isinstance(source, np.ndarray) and source.dtype == np.bool_:
+        flags = source[:, :, 0] if source.ndim == 3 and source.shape[2] == 1 else source
+        if flags.ndim != 2:
+            raise ValueError(f"{name} has shape {source.shape}, expected [H, W]")
+        _check_same_size(name, flags.shape[::-1], picture)
+        return Hidden(flags.copy())
+    read = read_picture(source, name=name)
+    _check_same_size(read.name, read.size, picture)
+    if read.alpha is not None:
+        raise ValueError(
+            f"{read.name} has transparent pixels, whose meaning is unclear: give black and white, "
+            "or make the image itself transparent where it is hidden"
+        )
+    levels: Levels = np.asarray(read.colours.convert("L"))
+    if levels.max() == 1:
+        raise ValueError(
+            f"{read.name} has no level but 0 and 1, which are both black: multiply it by 255, or give an array of bool"
+        )
+    notes: tuple[str, ...] = ()
+    if bool(((levels > 0) & (levels < 255)).any()):
+        notes = (f"{read.name} has greys: {_WHITE} and lighter counts as white, {meaning}",)
+    return Hidden(levels >= _WHITE, notes, read.file)
+
+
+def _check_same_size(name: str, size: tuple[int, ...], picture: Picture) -> None:
+    if tuple(size) != picture.size:
+        width, height = size
+        raise ValueError(
+            f"{name} is {width} x {height} but {picture.name} is {picture.size[0]} x {picture.size[1]}: "
+            "give one of the image's size"
+        )
+
+
+def _of_stem(folder: Path, path: Path) -> Path:
+    found = [file for file in sorted(folder.iterdir()) if file.stem == path.stem and file.suffix.lower() in SUFFIXES]
+    if not found:
+        raise ValueError(f"{shown(folder)} holds no picture named {shown(path.stem)}, expected one for {shown(path)}")
+    if len(found) > 1:
+        raise ValueError(f"{shown(folder)} holds {len(found)} pictures named {shown(path.stem)}, expected one")
+    return found[0]

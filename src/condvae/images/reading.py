@@ -1,0 +1,191 @@
+"""A picture from a file, a PIL image or an array: upright 8-bit colours, and its transparency apart."""
+
+import hashlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from condvae.data.decode import Layers, fit, layers
+from condvae.runtime import pixels
+
+PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
+Levels: TypeAlias = npt.NDArray[np.uint8]
+
+MOST_PIXELS = 100_000_000
+"""Larger pictures are refused before they are decoded."""
+# Those that Pillow has at hand come first. Others, which start programs or read other files, are left out.
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF")
+_OPAQUE = 128
+
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # what it logs is said in an exception too
+
+
+class FileId(NamedTuple):
+    """A file, and what was in it."""
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Picture:
+    """What was read."""
+
+    name: str
+    """How messages call it."""
+    colours: Image.Image
+    """L or RGB, as they stand in the file, under whatever is transparent too."""
+    alpha: Levels | None
+    """[H, W], 255 is opaque; None where everything is."""
+    file: FileId | None = None
+    """Where it was read, if from a file."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.colours.size
+
+    @property
+    def transparent(self) -> npt.NDArray[np.bool_]:
+        """[H, W]: True where less than half opaque."""
+        if self.alpha is None:
+            return np.zeros(self.size[::-1], dtype=bool)
+        return self.alpha < _OPAQUE
+
+    def on_white(self) -> Image.Image:
+        """The colours with a white page behind what is transparent."""
+        if self.alpha is None:
+            return self.colours
+        page = Image.new(self.colours.mode, self.size, "white")
+        page.paste(self.colours, mask=Image.fromarray(self.alpha))
+        return page
+
+
+def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
+    """A picture; whatever is wrong with it is a ValueError of one sentence. Files are called by their path."""
+    if isinstance(source, str | Path):
+        return _from_file(Path(source))
+    if isinstance(source, Image.Image):
+        with _in_one_sentence(name):
+            return _picture(name, _layers(source, name))
+    if isinstance(source, np.ndarray):
+        return _picture(name, _from_array(source, name))
+    raise ValueError(f"{name} is a {type(source).__name__}, expected a path, a PIL image or a NumPy array [H, W, C]")
+
+
+def read_files(paths: Sequence[Path], *, channels: int, size: int) -> Tensor:
+    """[B, channels, size, size] in [-1, 1]: image files, cropped and resized, on white where they are transparent."""
+    if not paths:
+        raise ValueError("no images were given: name at least one file")
+    arrays = [fit(read_picture(path).on_white(), channels=channels, size=size) for path in paths]
+    return pixels.from_uint8(torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2))
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path in a message: on one line, whatever its name holds."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(path))
+
+
+def _from_file(path: Path) -> Picture:
+    name = shown(path)
+    if path.is_dir():
+        raise ValueError(f"{name} is a folder, expected an image file")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{name} is no regular file, expected an image file")
+    with _in_one_sentence(name), path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        with Image.open(file, formats=_FORMATS) as image:
+            return _picture(name, _layers(image, name), FileId(path, sha256))
+
+
+def _picture(name: str, parts: Layers, file: FileId | None = None) -> Picture:
+    alpha = None if parts.alpha is None else np.asarray(parts.alpha)
+    if alpha is not None and bool((alpha == 255).all()):
+        alpha = None
+    return Picture(name=name, colours=parts.colours, alpha=alpha, file=file)
+
+
+def _layers(image: Image.Image, name: str) -> Layers:
+    _check_size(*image.size, name)
+    with _silenced() if image.format == "TIFF" else nullcontext():
+        image.load()
+        return layers(image)
+
+
+def _from_array(array: npt.NDArray[Any], name: str) -> Layers:
+    if array.dtype == np.bool_:
+        raise ValueError(f"{name} is an array of bool, expected grey levels 0..255 as uint8, or numbers in [0, 1]")
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+        raise ValueError(f"{name} has shape {array.shape}, expected [H, W] or [H, W, C] with 1, 3 or 4 channels")
+    _check_size(array.shape[1], array.shape[0], name)
+    if np.issubdtype(array.dtype, np.floating):
+        low, high = float(array.min()), float(array.max())
+        if not (low >= 0 and high <= 1):  # so that NaN is refused too
+            raise ValueError(f"{name} holds numbers from {low:g} to {high:g}, expected [0, 1], or 0..255 as uint8")
+        array = np.round(array.astype(np.float64) * 255).astype(np.uint8)
+    elif array.dtype != np.uint8:
+        raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, or floats in [0, 1]")
+    if array.ndim == 2 or array.shape[2] == 1:
+        return Layers(Image.fromarray(array.reshape(array.shape[:2])), None)
+    array = np.ascontiguousarray(array)
+    alpha = Image.fromarray(np.ascontiguousarray(array[:, :, 3])) if array.shape[2] == 4 else None
+    return Layers(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha)
+
+
+def _check_size(width: int, height: int, name: str) -> None:
+    if width < 1 or height < 1:
+        raise ValueError(f"{name} is {width} x {height} pixels, expected at least one")
+    if width * height > MOST_PIXELS:
+        raise ValueError(
+            f"{name} is {width} x {height} pixels, expected at most {MOST_PIXELS // 10**6} million: make it smaller"
+        )
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Nothing reaches the terminal's stderr: libtiff writes there, past Python, whatever it thinks of a file."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def _in_one_sentence(name: str) -> Iterator[None]:
+    """Whatever Pillow raises inside, and it raises of every kind, becomes a ValueError of one sentence."""
+    try:
+        with warnings.catch_warnings():  # of damage that does not matter here, and of sizes within our own limit
+            warnings.simplefilter("ignore")
+            yield
+    except UnidentifiedImageError:
+        kinds = ", ".join(_FORMATS[:-1])
+        raise ValueError(
+            f"{name} is no image, or none of a kind that is read here: {kinds} or {_FORMATS[-1]}"
+        ) from None
+    except Image.DecompressionBombError:
+        raise ValueError(f"{name} has more than {MOST_PIXELS // 10**6} million pixels: make it smaller") from None
+    except MemoryError:
+        raise ValueError(f"{name} needs more memory than there is: make it smaller") from None
+    except Exception as error:
+        if isinstance(error, ValueError) and str(error).startswith(name):
+            raise
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ValueError(f"{name} cannot be read: {error.strerror}") from error
+        reason = shown(" ".join(str(error).split())[:120]) or type(error).__name__
+        raise ValueError(f"{name} is damaged, or no image that can be read: {reason}") from error

@@ -1,0 +1,69 @@
+"""Contact sheets of a model: what the numbers cannot show."""
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from condvae.conditional import ConditionalVAE
+from condvae.images.contact_sheet import contact_sheet, heat_map
+from condvae.observe import Observation
+from condvae.observe.batch import Batch
+from condvae.runtime import pixels
+from condvae.sampling.plain import reconstruct, sample_prior, seeds_from
+from condvae.vdvae import VDVAE
+
+_UNKNOWN = 0.2  # the grey of unknown pixels
+_LARGEST_SPREAD = 0.4  # standard deviation that is shown as white
+SHOWN = 8
+"""Completions of an image that a sheet has room for."""
+
+
+def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
+    """For images [B, C, H, W]: each and its reconstruction, then samples as they are and calmer ones."""
+    rows, each = len(x), 3
+    back = reconstruct(vae, x, noise=seeds_from(0, 1, observations=range(rows))).images
+    noise = seeds_from(1, each, observations=range(rows))
+    samples = sample_prior(vae, rows * each, noise=noise).images
+    calm = sample_prior(vae, rows * each, noise=noise, temperature=0.85, pixels="mean").images
+    table = [
+        [x[i], back[i], *samples[i * each : (i + 1) * each], *calm[i * each : (i + 1) * each]] for i in range(rows)
+    ]
+    return contact_sheet(
+        [[pixels.to_uint8(tile) for tile in row] for row in table],
+        ["original", "rebuilt", *["sample"] * each, *["t .85, mean"] * each],
+    )
+
+
+def conditional_sheet(
+    model: ConditionalVAE, batch: Batch, observation: Observation, completions: Tensor
+) -> Image.Image:
+    """For each image: itself, what was observed, its completions ([B, n, C, H, W]), their mean and uncertainty."""
+    x, seen, made = (pixels.to_uint8(images) for images in (batch.x, visible(model.artifact, observation), completions))
+    rows = [completion_row(*tiles) for tiles in zip(x, seen, made, strict=True)]
+    return contact_sheet(rows, completion_columns(made.shape[1]))
+
+
+def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> list[Tensor]:
+    """The tiles [C, H, W] of one image, all uint8: the first completions of [n, C, H, W]; of all, mean and spread."""
+    levels = completions.double()
+    mean, spread = levels.mean(dim=0).round().to(torch.uint8), levels.std(dim=0, correction=0).mean(dim=0)
+    heat = heat_map(spread.float() / 127.5, largest=_LARGEST_SPREAD)
+    return [original, observed, *completions[:SHOWN], mean, heat]
+
+
+def completion_columns(n: int) -> list[str]:
+    """What stands over the rows of n completions each."""
+    numbered = (f"completion {k + 1}" for k in range(min(n, SHOWN)))
+    return ["original", "observed", *numbered, f"mean of {n}", "uncertainty"]
+
+
+def visible(vae: VDVAE, observation: Observation) -> Tensor:
+    """An observation as images [B, C, H, W] in [-1, 1]; plain grey where it is no picture, as with a label."""
+    if observation.known is not None and observation.pixels is not None:
+        return torch.where(observation.known, observation.pixels, _UNKNOWN)
+    batch, channels, height, width = observation.y.shape
+    if channels not in (1, vae.config.channels):
+        return observation.y.new_full((batch, vae.config.channels, height, width), _UNKNOWN)
+    normalisation = vae.config.normalisation
+    levels = observation.y / normalisation.scale - normalisation.shift
+    return (levels / 127.5 - 1).clamp(-1, 1).expand(-1, vae.config.channels, -1, -1)

@@ -1,0 +1,199 @@
+"""A picture as a model sees it: its middle square at the model's size, what is known of it, and the way back."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from torch import Tensor
+
+from condvae.conditional import ConditionalVAE
+from condvae.data.decode import fit
+from condvae.images.contact_sheet import to_pil
+from condvae.images.holes import Flags, Hole, known_half
+from condvae.images.reading import FileId, Levels, Picture
+from condvae.observe import KnownPixels, Observation
+from condvae.observe.batch import Batch
+from condvae.runtime import pixels
+from condvae.vdvae import VDVAEConfig
+
+_LANCZOS_REACH = 3  # of Pillow's filter, in pixels of the smaller of the two images
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """What the model sees of a picture, and what belongs around it."""
+
+    levels: Levels
+    """[size, size, C]: the original at the model's size."""
+    known: Flags
+    """[size, size]: nothing, where y is no part of the image, as with edges."""
+    observation: Observation
+    """Of a batch of one, on the CPU."""
+    page: Image.Image
+    """The whole picture, L or RGB."""
+    hidden: Flags
+    """[side, side]: which pixels of its middle square are hidden."""
+    notes: tuple[str, ...]
+    hole_file: FileId | None = None
+    """Where it was read what is hidden."""
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """x and y of the middle square."""
+        side = len(self.hidden)
+        return (self.page.width - side) // 2, (self.page.height - side) // 2
+
+    def pasted(self, levels: Levels) -> Image.Image:
+        """A completion [size, size, C] at the whole picture's size: only hidden pixels are not those of the picture."""
+        mode = "RGB" if levels.shape[2] == 3 else self.page.mode
+        whole = np.array(self.page.convert(mode))
+        side = len(self.hidden)
+        # Bicubic: Lanczos overshoots along the edges of a face, which enlarging makes visible.
+        square = to_pil(as_tensor(levels)).resize((side, side), Image.Resampling.BICUBIC).convert(mode)
+        x, y = self.corner
+        whole[y : y + side, x : x + side][self.hidden] = np.asarray(square)[self.hidden]
+        return Image.fromarray(whole)
+
+
+def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool) -> View:
+    """What a model sees of a picture; a ValueError if the hole does not suit the model or the picture."""
+    config = model.artifact.config
+    completes = _completes(model)
+    if not completes and hole.ways:
+        observes = model.process.name if model.process else "something else"
+        raise ValueError(f"this model observes {observes} and completes no holes: leave out {hole.ways[0]}")
+    transparency = completes and hole.way == "transparency"
+    page = picture.colours if transparency else picture.on_white()
+    notes = _notes(picture, config.image_size, on_white=not transparency)
+    levels = fit(page, channels=config.channels, size=config.image_size)
+    side = min(picture.size)
+    if not completes:
+        observation = _translated(model, levels, seed)
+        nothing = np.zeros(levels.shape[:2], dtype=bool)
+        hidden = np.ones((side, side), dtype=bool)
+        return View(levels=levels, known=nothing, observation=observation, page=page, hidden=hidden, notes=tuple(notes))
+    whole, more, hole_file = hole.hidden(picture)
+    notes += more
+    if whole is None:
+        known = known_half(hole.half, len(levels)) if hole.half else _drawn(model, levels, seed)
+        hidden = _enlarged(~known, side)
+    else:
+        hidden, outside = _middle(whole, side)
+        if outside and keep_size:
+            notes.append(
+                f"{picture.name} has {outside:,} hidden pixels outside its middle square: they stay as they are"
+            )
+        if not hidden.any():
+            where = " in its middle square, which is all that the model sees" if outside else ""
+            notes.append(f"{picture.name} has nothing hidden{where}: nothing is left to complete")
+    known, levels = _without_hidden(page, hidden, levels)
+    observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
+    return View(
+        levels=levels,
+        known=known,
+        observation=observation,
+        page=page,
+        hidden=hidden,
+        notes=tuple(notes),
+        hole_file=hole_file,
+    )
+
+
+def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[Levels, tuple[str, ...]]:
+    """[size, size, C]: all of a picture's middle square, on white where it is transparent; and what was done to it."""
+    levels = fit(picture.on_white(), channels=config.channels, size=config.image_size)
+    return levels, tuple(_notes(picture, config.image_size, on_white=True))
+
+
+def as_batch(levels: Levels) -> Batch:
+    """One image [H, W, C]."""
+    return Batch(x=pixels.from_uint8(as_tensor(levels)[None]))
+
+
+def as_tensor(levels: Levels) -> Tensor:
+    """[H, W, C] -> [C, H, W]"""
+    return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
+
+
+def _completes(model: ConditionalVAE) -> bool:
+    if model.process is not None:
+        return isinstance(model.process, KnownPixels)
+    return model.partial_config.channels == model.artifact.config.channels + 1
+
+
+def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
+    notes = []
+    width, height = picture.size
+    side = min(width, height)
+    if (width, height) != (size, size):
+        what = "it" if width == height else f"its middle {side} x {side}"
+        then = f"resized to {size} x {size}" if side != size else "used"
+        notes.append(f"{picture.name} is {width} x {height}: {what} is {then}")
+    if on_white and picture.alpha is not None:
+        notes.append(f"{picture.name} has transparent pixels: they are shown on white")
+    return notes
+
+
+def _translated(model: ConditionalVAE, levels: Levels, seed: int) -> Observation:
+    if model.process is None:
+        raise ValueError("this model does not say what it observes, and it completes no holes: train it again")
+    return model.process.observe(
+        as_batch(levels), normalise=model.artifact.normalise, generator=_generator(levels, seed)
+    )
+
+
+def _drawn(model: ConditionalVAE, levels: Levels, seed: int) -> Flags:
+    if not isinstance(model.process, KnownPixels):
+        raise ValueError("this model does not say what it was trained to observe, so nothing can be drawn: say a hole")
+    known: Flags = model.process.draw(1, len(levels), _generator(levels, seed))[0, 0].numpy()
+    return known
+
+
+def _generator(levels: Levels, seed: int) -> torch.Generator:
+    """By the seed and the picture: others in the same call have other holes, and change nothing."""
+    digest = hashlib.sha256(seed.to_bytes(8, "little") + levels.tobytes()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
+
+
+def _middle(hidden: Flags, side: int) -> tuple[Flags, int]:
+    """The middle square, and how many hidden pixels lie around it."""
+    top, left = ((length - side) // 2 for length in hidden.shape)
+    square = hidden[top : top + side, left : left + side]
+    return square, int(hidden.sum()) - int(square.sum())
+
+
+def _enlarged(flags: Flags, side: int) -> Flags:
+    """[size, size] -> [side, side]: each pixel what the one under its centre is."""
+    at = (2 * np.arange(side) + 1) * len(flags) // (2 * side)
+    enlarged: Flags = flags[at[:, None], at]
+    return enlarged
+
+
+def _without_hidden(page: Image.Image, hidden: Flags, levels: Levels) -> tuple[Flags, Levels]:
+    """Which model pixels are known, those whose whole area is; and the levels, made of known pixels where they are.
+
+    Lanczos looks further than a pixel's area: where that would let hidden colours in, the area's mean stands instead.
+    """
+    side, size = len(hidden), len(levels)
+    scale = side / size
+    centre = (np.arange(size) + 0.5) * scale
+    reach = _LANCZOS_REACH * max(scale, 1.0)
+    known = ~_any(hidden, np.arange(size) * side // size, -(-(np.arange(size) + 1) * side // size))
+    if side == size:
+        return known, levels
+    clean = ~_any(hidden, np.floor(centre - reach).astype(int), np.ceil(centre + reach).astype(int))
+    left, top = (page.width - side) // 2, (page.height - side) // 2
+    mode = "L" if levels.shape[2] == 1 else "RGB"
+    square = page.crop((left, top, left + side, top + side)).convert(mode)
+    means = np.asarray(square.resize((size, size), Image.Resampling.BOX)).reshape(levels.shape)
+    return known, np.where((known & ~clean)[:, :, None], means, levels)
+
+
+def _any(flags: Flags, start: npt.NDArray[np.int_], end: npt.NDArray[np.int_]) -> Flags:
+    """[n, n]: whether a flag [side, side] is set in rows start[i] to end[i] and columns start[j] to end[j]."""
+    spans = [slice(max(a, 0), b) for a, b in zip(start.tolist(), end.tolist(), strict=True)]
+    rows = np.stack([flags[span].any(axis=0) for span in spans])
+    return np.stack([rows[:, span].any(axis=1) for span in spans], axis=1)

@@ -1,0 +1,152 @@
+"""How well scores tell positives from negatives, and how sure one can be of that.
+
+The AUROC is the chance that a positive scores higher than a negative, ties counting half: exact, as every pair counts.
+Its intervals come from resampling those on whom it was measured, all of a patient's images together.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from condvae.runtime.checks import check_whole
+
+Counts = NDArray[np.int32]
+Values = NDArray[np.float64]
+Cell: TypeAlias = dict[str, float | None]
+"""A number of a report with its interval: mean, low, high; None for what is none."""
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+class Interval(NamedTuple):
+    """Where resamples put a number."""
+
+    low: float
+    high: float
+
+
+def auroc(scores: ArrayLike, labels: ArrayLike) -> float:
+    """The AUROC of scores [N] for labels [N], True where positive; NaN where there are no positives or no negatives."""
+    scores, labels = _checked(scores, labels)
+    return float(_auroc(scores, labels, np.ones((len(scores), 1), dtype=np.int32))[0])
+
+
+def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> Values:
+    """[n]: for each of n resamples, counts [n, N] of how often each of N is in it, the AUROC of the resampled data.
+
+    NaN for a resample without positives or without negatives.
+    """
+    scores, labels = _checked(scores, labels)
+    _check_counts(counts, len(scores))
+    return _auroc(scores, labels, counts.T.astype(np.int32, copy=False))
+
+
+def resampled_mean(values: ArrayLike, counts: Counts) -> Values:
+    """[n]: the mean of values [N] in each resample."""
+    values = np.asarray(values, dtype=np.float64)
+    _check_counts(counts, len(values))
+    return np.asarray(counts @ values / counts.sum(axis=1), dtype=np.float64)
+
+
+def bootstrap(groups: ArrayLike, n: int, *, seed: int = 0) -> Counts:
+    """[n, N] how often each of N is in each of n resamples.
+
+    groups: [N] who each belongs to. As many whole groups as there are, drawn with replacement.
+    """
+    check_whole(n, "the number of resamples", least=1)
+    check_whole(seed, "the seed of resamples")
+    _, member = np.unique(np.asarray(groups), return_inverse=True)
+    if not len(member):
+        raise ValueError("there is nobody to resample: give at least one")
+    among = int(member.max()) + 1
+    drawn = np.random.Generator(np.random.Philox(seed)).integers(among, size=(n, among))
+    per_group = np.bincount((drawn + among * np.arange(n)[:, None]).ravel(), minlength=n * among).reshape(n, among)
+    # Stored with the resamples beside each other: that is how all who use them run through them.
+    return per_group.T.astype(np.int32)[member].T
+
+
+def interval(resamples: ArrayLike, *, level: float = 0.95) -> Interval:
+    """The central range with that share of the resamples; those without a number are left out, NaN if all are."""
+    if not 0 < level < 1:
+        raise ValueError(f"the level of an interval is {level}, expected a share between 0 and 1, such as 0.95")
+    values = np.asarray(resamples, dtype=np.float64)
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return Interval(float("nan"), float("nan"))
+    low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2))
+    return Interval(float(low), float(high))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resampled:
+    """Numbers, one for each column of a table, and what they are in each resample."""
+
+    values: Values
+    """[columns]."""
+    resamples: Values
+    """[n, columns]."""
+
+    def __sub__(self, other: "Resampled") -> "Resampled":
+        return Resampled(values=self.values - other.values, resamples=self.resamples - other.resamples)
+
+    @classmethod
+    def mean(cls, some: Iterable["Resampled"]) -> "Resampled":
+        several = list(some)
+        values, resamples = ([getattr(one, name) for one in several] for name in ("values", "resamples"))
+        return cls(values=np.mean(values, axis=0), resamples=np.mean(resamples, axis=0))
+
+    def cells(self) -> list[Cell]:
+        """For JSON: each number with its interval, None for what is none."""
+        return [_cell(float(value), column) for value, column in zip(self.values, self.resamples.T, strict=True)]
+
+    def over(self, columns: slice) -> Cell:
+        """The mean over some columns, with its interval."""
+        return _cell(float(self.values[columns].mean()), self.resamples[:, columns].mean(axis=1))
+
+
+def _auroc(scores: Values, labels: NDArray[np.bool_], counts: Counts) -> Values:
+    """[n] for counts [N, n]: sum over positives of how many negatives are below, and half of those that are level."""
+    positives, negatives = np.flatnonzero(labels), np.flatnonzero(~labels)
+    negatives = negatives[np.argsort(scores[negatives])]
+    rising = np.zeros((len(negatives) + 1, counts.shape[1]), dtype=np.int32)  # whole numbers: no sum is rounded
+    np.cumsum(counts[negatives], axis=0, out=rising[1:])
+    of_positives = counts[positives]
+    pairs = of_positives.sum(axis=0, dtype=np.int64) * rising[-1]
+    if pairs.max() >= 2**31:
+        of_positives = of_positives.astype(np.int64)
+    twice_won = np.zeros_like(pairs)
+    for side in _SIDES:
+        below = np.searchsorted(scores[negatives], scores[positives], side=side)
+        twice_won += np.einsum("pn,pn->n", of_positives, rising[below])
+    found = np.full(len(pairs), np.nan)
+    np.divide(twice_won, 2 * pairs, out=found, where=pairs > 0)
+    return found
+
+
+def _cell(value: float, resamples: Values) -> Cell:
+    low, high = interval(resamples)
+    return {"mean": _plain(value), "low": _plain(low), "high": _plain(high)}
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Values, NDArray[np.bool_]]:
+    scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels)
+    if scores.ndim != 1 or labels.shape != scores.shape:
+        raise ValueError(f"scores are {list(scores.shape)} and labels {list(labels.shape)}, expected [N] of both")
+    if not np.isin(labels, (0, 1)).all():
+        raise ValueError("labels hold other values than 0 and 1, expected 1 where positive")
+    if np.isnan(scores).any():
+        raise ValueError("scores hold NaN, which ranks nowhere: expected numbers")
+    return scores, labels.astype(bool)
+
+
+def _check_counts(counts: Counts, number: int) -> None:
+    if counts.ndim != 2 or counts.shape[1] != number:
+        raise ValueError(f"resamples are {list(counts.shape)}, expected [n, {number}], what bootstrap gives")

@@ -1,0 +1,69 @@
+"""What a VAE itself can show: samples of its prior, and images rebuilt from some or all of their latents."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from condvae.runtime.checks import check_whole
+from condvae.runtime.pixels import to_uint8
+from condvae.sampling.cpu_workers import BLOCK, on_workers
+from condvae.sampling.plain import Pixels, reconstruct, sample_prior, seeds_from
+from condvae.sampling.temperature import TemperatureLike, per_group
+from condvae.vdvae.config import VDVAEConfig
+from condvae.vdvae.model import VDVAE
+
+_PIXELS_AT_ONCE, _IMAGES_AT_ONCE = 2**15, 16
+
+
+def draw_samples(
+    vae: VDVAE, n: int, *, seed: int = 0, temperature: TemperatureLike = 1.0, pixels: Pixels = "mean"
+) -> Iterator[Tensor]:
+    """n unconditional images, [C, H, W] uint8 each, in bounded memory. Sample k depends on (seed, k) alone, bit for bit
+    on a CPU.
+    """
+    check_whole(n, "the number of samples", least=1)
+    temperatures = per_group(temperature, vae.config)
+
+    def block(first: int) -> Tensor:
+        noise = seeds_from(seed, BLOCK, first=first)
+        return to_uint8(sample_prior(vae, BLOCK, noise=noise, temperature=temperatures, pixels=pixels).images)
+
+    firsts = range(0, n, BLOCK)
+    with on_workers(len(firsts)) as each:
+        for first, images in zip(firsts, each(block, firsts), strict=True):
+            yield from images[: n - first]
+
+
+def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, pixels: Pixels = "mean") -> Tensor:
+    """Images [B, C, H, W] in [-1, 1] through the model and back, as uint8.
+
+    groups: take so many groups of latents, the coarsest, from the image and the others from the prior. Default: all.
+    """
+    vae.check(x)
+    every = len(vae.config.group_stages)
+    groups = every if groups is None else groups
+    check_whole(groups, "the number of groups of latents taken from the image")
+    if groups > every:
+        raise ValueError(f"{groups} groups of latents were asked for, but this model has {every}")
+    back = []
+    for first, some in enumerate(x.split(chunk := _chunk(vae.config))):
+        noise = seeds_from(seed, 1, observations=range(first * chunk, first * chunk + len(some)))
+        drawn = reconstruct(vae, some, noise=noise, pixels=pixels)
+        if groups < every:
+            drawn = sample_prior(vae, len(some), noise=noise, pixels=pixels, given=drawn.latents[:groups])
+        back.append(to_uint8(drawn.images))
+    return torch.cat(back)
+
+
+def groups_down_to(config: VDVAEConfig, resolution: int) -> int:
+    """How many groups of latents there are from the coarsest down to this resolution, inclusive."""
+    resolutions = [stage.resolution for stage in config.group_stages]
+    if resolution not in resolutions:
+        there = ", ".join(str(r) for r in dict.fromkeys(resolutions))
+        raise ValueError(f"this model has no latents at resolution {resolution}, only at {there}")
+    return sum(r <= resolution for r in resolutions)
+
+
+def _chunk(config: VDVAEConfig) -> int:
+    return max(1, min(_IMAGES_AT_ONCE, _PIXELS_AT_ONCE // config.image_size**2))

@@ -1,0 +1,87 @@
+"""AdamW and Adamax with clipping, skipping and an average of the weights, all decided on the device.
+
+torch's own optimisers cannot leave an update out without asking the host; here `accepted` is a 0 or 1 that multiplies
+what changes, so the step needs no synchronisation and can be captured as a whole. Tests hold both to torch.optim.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from condvae.runtime.checks import check_choice
+from condvae.training.flat import FlatParameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """How weights follow gradients."""
+
+    kind: Literal["adamw", "adamax"] = "adamw"
+    beta1: float = 0.9
+    beta2: float = 0.9
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+    clip: float = 200.0
+    """Gradients of a larger norm are shortened to it."""
+    skip_above: float = 400.0
+    """Updates whose gradient has a larger norm are left out."""
+    ema: float = 0.9999
+    """Decay of the average of the weights, per update; smaller at first: at most (1 + n) / (10 + n) after n updates."""
+
+    def __post_init__(self) -> None:
+        check_choice(self.kind, "the optimiser", ("adamw", "adamax"))
+        for name in ("beta1", "beta2", "ema"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a number from 0 to below 1")
+        for name in ("clip", "skip_above", "eps"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a positive number")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay is {self.weight_decay}, expected 0 or more")
+
+
+class Optimiser:
+    """The state of training: weights, moments, average, and how many updates were made."""
+
+    def __init__(self, flat: FlatParameters, rule: Rule) -> None:
+        self.flat = flat
+        self.rule = rule
+        self.first = flat.zeros()
+        self.second = flat.zeros()
+        self.average = flat.values.clone()
+        self.updates = torch.zeros((), device=flat.values.device)
+
+    def vectors(self) -> dict[str, Tensor]:
+        """Everything that is as long as the weights, by name."""
+        return {"weights": self.flat.values, "first": self.first, "second": self.second, "average": self.average}
+
+    @torch.no_grad()
+    def update(self, lr: Tensor, *, unsound: Tensor) -> tuple[Tensor, Tensor]:
+        """One update from `flat.gradients`, or none; returns the gradient's norm and whether it was accepted (0 or 1).
+
+        unsound: more than 0, or NaN, where a loss was not finite on some rank.
+        """
+        rule, values, gradients = self.rule, self.flat.values, self.flat.gradients
+        norm = torch.linalg.vector_norm(gradients)
+        sound = torch.isfinite(norm) & (norm <= rule.skip_above) & (unsound == 0)
+        accepted = sound.to(values.dtype)
+        # A product with 0 would keep NaN: gradients that do not count are replaced.
+        g = torch.where(sound, gradients * torch.clamp(rule.clip / (norm + 1e-6), max=1.0), 0.0)
+        count = self.updates + 1
+        correction1, correction2 = 1 - rule.beta1**count, 1 - rule.beta2**count
+        self.first.lerp_(g, (1 - rule.beta1) * accepted)
+        if rule.kind == "adamw":
+            self.second.lerp_(g.square(), (1 - rule.beta2) * accepted)
+            size = (self.second / correction2).sqrt() + rule.eps
+        else:
+            size = torch.maximum(self.second * rule.beta2, g.abs() + rule.eps)
+            self.second.copy_(torch.where(sound, size, self.second))
+        rate = lr * accepted
+        values.mul_(1 - rate * rule.weight_decay)
+        values.sub_(rate / correction1 * self.first / size)
+        decay = torch.clamp((1 + self.updates) / (10 + self.updates), max=rule.ema)
+        self.average.lerp_(values, (1 - decay) * accepted)
+        self.updates.add_(accepted)
+        return norm, accepted

@@ -1,0 +1,319 @@
+"""From options to a finished model: `pretrain` and `condition` put data, network, task and loop together."""
+
+import dataclasses
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+
+import condvae
+from condvae import observe, weights
+from condvae.completion import completions
+from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.data import Dataset, open_data
+from condvae.data.order import spread
+from condvae.images.sheets import conditional_sheet, unconditional_sheet
+from condvae.likelihood import LogisticMixture
+from condvae.objectives import Target
+from condvae.observe.batch import Batch
+from condvae.observe.process import KnownPixels, Process
+from condvae.runtime.ranks import World, join, restarts
+from condvae.runtime.seeds import Seeds
+from condvae.training.capture import Capture, why_not_fused
+from condvae.training.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
+from condvae.training.loop import Loop
+from condvae.training.memory import recomputes
+from condvae.training.options import ConditionOptions, PretrainOptions, TrainingOptions
+from condvae.training.origins import keep_origins, origin_records
+from condvae.training.run_folder import RunFolder
+from condvae.training.schedule import Budget, Stopwatch
+from condvae.training.step import Precision, TrainingStep
+from condvae.training.task import Conditioning, Pretraining, Task
+from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset
+from condvae.vdvae.blocks import recompute_activations
+
+M = TypeVar("M", bound=nn.Module)
+
+_SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each
+
+
+def pretrain(options: PretrainOptions) -> Path:
+    """Train an unconditional VAE; returns the file of the finished model."""
+
+    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
+        if options.init:
+            if options.bits is not None:
+                raise ValueError("--bits does not go with --init, whose file has its own")
+            vae = _unconditional(folder.init if folder.began else options.init).requires_grad_(True)
+            return _open(options, world, vae.config, vae.config.channels), Pretraining(vae.train())
+        config = network_config(options.network)
+        if options.bits is not None:
+            if not isinstance(config.likelihood, LogisticMixture):
+                raise ValueError(f"the likelihood of {options.network} counts no bits: leave --bits out")
+            config = dataclasses.replace(config, likelihood=dataclasses.replace(config.likelihood, bits=options.bits))
+        config, dataset = _fit_to_data(config, options, options.network, world, normalise=options.normalise)
+        return dataset, Pretraining(_fresh(options.seed, lambda: VDVAE(config)))
+
+    return _run(options, prepare)
+
+
+def condition(options: ConditionOptions) -> Path:
+    """Train a partial encoder, or a conditional VAE from scratch; returns the file of the finished model."""
+    given = [name for name in ("artifact", "scratch", "init") if getattr(options, name) is not None]
+    if len(given) != 1:
+        raise ValueError(
+            "give one of --artifact (a pretrained VAE to condition), --scratch (a network to train from nothing) "
+            f"and --init (a conditional model to go on from), not {' and '.join(given) or 'none of them'}"
+        )
+    if options.anneal < 0 or (options.anneal and options.objective == "forward"):
+        raise ValueError("--anneal is a number of steps from 0, and belongs to --objective reverse")
+    process = observe.parse(options.observe or ("freeform",))
+    if options.init and not options.observe:
+        folder = RunFolder(options.out)
+        process = weights.describe(folder.init if folder.began else options.init).process or process
+    if options.objective == "reverse" and not isinstance(process, KnownPixels):
+        raise ValueError(f"the reverse objective needs known pixels, and {process.name} observes none: use forward")
+
+    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
+        if options.init:
+            model = weights.load(folder.init if folder.began else options.init)
+            if not isinstance(model, ConditionalVAE):
+                raise ValueError(f"{options.init} is an unconditional VAE: give it as --artifact")
+            dataset = _open(options, world, model.artifact.config, model.artifact.config.channels)
+        elif options.scratch:
+            config, dataset = _fit_to_data(network_config(options.scratch), options, options.scratch, world)
+            model = _fresh(options.seed, lambda: _conditional(VDVAE(config), process, options, train_artifact=True))
+        else:
+            assert options.artifact is not None
+            # What the run began with, even if the file has been moved or replaced since.
+            kept = folder.began and folder.artifact.is_file()
+            artifact = _unconditional(folder.artifact if kept else options.artifact)
+            dataset = _open(options, world, artifact.config, artifact.config.channels)
+            model = _fresh(options.seed, lambda: _conditional(artifact, process, options, train_artifact=False))
+        expected = process.channels(model.artifact.config.channels)
+        if expected != model.partial_config.channels:
+            raise ValueError(
+                f"{options.init} takes observations of {model.partial_config.channels} channels, "
+                f"{observe.describe(process)} makes {expected}"
+            )
+        model.process = process
+        # From scratch, the whole image is the target (section 4 of the paper); psi alone does not see the difference.
+        target: Target = "whole" if model.trains_artifact else "unknown"
+        task = Conditioning(model.train(), process, objective=options.objective, target=target, anneal=options.anneal)
+        return dataset, task
+
+    return _run(options, prepare)
+
+
+def network_config(network: str) -> VDVAEConfig:
+    """A network by name, or from a JSON file of `VDVAEConfig.to_dict()`."""
+    path = Path(network)
+    if path.suffix != ".json":
+        if network not in PRESETS:
+            raise ValueError(f"unknown network {network!r}, expected one of {', '.join(PRESETS)}, or a .json file")
+        return preset(network)
+    try:
+        return VDVAEConfig.from_dict(json.loads(path.read_text()))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} describes no network: {error}") from error
+
+
+def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[Dataset, Task]]) -> Path:
+    stopwatch = Stopwatch()
+    options.check()
+    Budget(steps=options.steps, minutes=options.minutes)
+    with join(options.device) as world:
+        options.micro_batches(world.size)
+        folder = RunFolder(options.out)
+        # The leader's word counts: only it is sure to see the folder.
+        resume = bool(world.tell(options.resume or (restarts() > 0 and folder.of_this_job())))
+        if world.leads:
+            folder.refuse_others(options, resume=resume)
+        dataset, task = prepare(world, folder)
+        _check_fit(dataset, task)
+        # Only now, when all that was asked for goes together, is anything written.
+        if world.leads:
+            folder.claim(options, data=_fingerprint(dataset), resume=resume)
+            if not folder.began:
+                keep_origins(options, folder, task)
+        try:
+            _train(options, world, folder, dataset, task, stopwatch, resume=resume)
+        finally:
+            folder.release()
+        return folder.model
+
+
+def _train(
+    options: TrainingOptions,
+    world: World,
+    folder: RunFolder,
+    dataset: Dataset,
+    task: Task,
+    stopwatch: Stopwatch,
+    *,
+    resume: bool,
+) -> None:
+    log = RunLog(folder.path, speaks=world.leads, trackers=_trackers(options, folder) if world.leads else ())
+    try:
+        log.say(f"data: {dataset.summary()}")
+        for skipped in dataset.skipped[:5]:
+            log.warn(f"skipped {skipped}")
+        held_out = dataset.validation
+        if not len(held_out):
+            log.warn("no images are held out: evaluations are on training images and say nothing of new ones")
+            held_out = dataset.train
+        task.model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        micro, _ = options.micro_batches(world.size)
+        precision = _precision(options, world)
+        if recomputes(options.recompute, task, micro, world.device, precision=precision):
+            recompute_activations(task.model if task.needs_whole_network else task.model.partial)  # type: ignore[arg-type]
+            log.say("activations are computed again in the backward pass, to save memory")
+        flip = dataset.flips if options.flip == "auto" else options.flip == "yes"
+        obstacle = "that was asked for" if options.engine == "plain" else why_not_fused(world.device, precision)
+        step = TrainingStep(task, options.rule, world, precision=precision, flip=flip, fused=obstacle is None)
+        log.say(f"training {len(step.flat):,} weights on {world.size} x {world.device.type}, {step.precision}")
+        if obstacle:
+            log.say(f"plain torch operations, without fused kernels: {obstacle}")
+
+        def draw_sheet() -> Image.Image:
+            batch = held_out.take(spread(len(held_out), _SHOWN)).to(world.device).batch()
+            return _sheet(task, batch, options.seed)
+
+        origins = origin_records(options, folder, task) if world.leads else {}
+
+        def save_model(path: Path, record: dict[str, Any]) -> None:
+            made = {"task": "train" if isinstance(task, Conditioning) else "pretrain", "data": dataset.summary()}
+            versions = {"condvae": condvae.__version__, "torch": torch.__version__}
+            weights.save(task.model, path, record={**made, **record, "versions": versions, **origins})  # type: ignore[arg-type]
+
+        loop = Loop(
+            options,
+            step,
+            train=dataset.train,
+            held_out=held_out,
+            held_out_name="held-out" if len(dataset.validation) else "training",
+            folder=folder,
+            log=log,
+            stopwatch=stopwatch,
+            take_step=step if options.engine == "plain" or world.device.type == "cpu" else Capture(step, log.say),
+            draw_sheet=draw_sheet,
+            save_model=save_model,
+        )
+        loop.run(resume=resume)
+    finally:
+        log.close()
+
+
+def _sheet(task: Task, batch: Batch, seed: int) -> Image.Image:
+    if not isinstance(task, Conditioning):
+        return unconditional_sheet(task.vae, batch.x)
+    generator = Seeds(seed, "contact sheet").generator(0, batch.x.device)
+    observation = task.process.observe(batch, normalise=task.vae.normalise, generator=generator)
+    model: ConditionalVAE = task.model  # type: ignore[assignment]
+    return conditional_sheet(model, batch, observation, completions(model, observation, _COMPLETIONS))
+
+
+def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels: int | None) -> Dataset:
+    if options.size not in (None, config.image_size):
+        raise ValueError(f"--size {options.size} was given, but the network takes {config.image_size} pixels")
+
+    def read() -> Dataset:
+        return open_data(
+            options.data, size=options.size, channels=channels, validation=options.validation, seed=options.split_seed
+        )
+
+    # The leader first: a large folder is decoded into a file that the others then find.
+    dataset = read() if world.leads else None
+    world.tell(None)
+    return dataset or read()
+
+
+def _fit_to_data(
+    config: VDVAEConfig, options: TrainingOptions, network: str, world: World, *, normalise: str = "auto"
+) -> tuple[VDVAEConfig, Dataset]:
+    """A fresh network for this data: public ones stay as they are, ours take its channels, mean and spread."""
+    public = network in PUBLIC_PRESETS
+    dataset = _open(options, world, config, config.channels if public else None)
+    if config.channels != dataset.train.channels:
+        likelihood = dataclasses.replace(config.likelihood, channels=dataset.train.channels)
+        config = dataclasses.replace(config, likelihood=likelihood)
+    if normalise == "data" or (normalise == "auto" and not public):
+        mean, std = dataset.train.normalisation()
+        config = dataclasses.replace(config, normalisation=Normalisation(shift=-mean, scale=1 / std))
+    return config, dataset
+
+
+def _conditional(
+    artifact: VDVAE, process: Process, options: ConditionOptions, *, train_artifact: bool
+) -> ConditionalVAE:
+    channels = artifact.config.channels
+    partial = PartialConfig(channels=process.channels(channels), form=options.form)
+    model = ConditionalVAE(artifact, partial, train_artifact=train_artifact, process=process)
+    # y begins with an image, so that phi's first layer has a meaning for it.
+    alike = isinstance(process, KnownPixels) or process.channels(channels) == channels
+    if options.start == "encoder" and not alike:
+        raise ValueError(
+            f"the partial encoder can start at the encoder only if y begins with an image: not with {process.name}"
+        )
+    wanted = options.objective == "reverse" or options.form == "relative"
+    if options.start == "encoder" or (options.start == "auto" and wanted and alike and not train_artifact):
+        model.start_from_encoder()
+    return model
+
+
+def _unconditional(path: Path) -> VDVAE:
+    model = weights.load(path)
+    return model.artifact if isinstance(model, ConditionalVAE) else model
+
+
+def _fresh(seed: int, make: Callable[[], M]) -> M:
+    """Make a model whose random weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(Seeds(seed, "weights")(0))
+        return make()
+
+
+def _fingerprint(dataset: Dataset) -> str:
+    """What a run knows its data by: how many images there are, and some of them."""
+    digest = 0
+    for images in (dataset.train, dataset.validation):
+        digest = zlib.crc32(images.take(spread(len(images), 64)).images.contiguous().numpy().tobytes(), digest)
+    return f"{dataset.summary()}, fingerprint {digest:08x}"
+
+
+def _check_fit(dataset: Dataset, task: Task) -> None:
+    size, found = task.vae.config.image_size, dataset.train.size
+    if size != found:
+        raise ValueError(
+            f"the images are {found} x {found} pixels, the network takes {size} x {size}: "
+            f"give --size {size} to resize them, or another network"
+        )
+    if isinstance(task, Conditioning):
+        # Observations now, of the largest label too, so that what does not go together is told before writing.
+        labels, rows = dataset.train.labels, dataset.train.rows
+        largest = 0 if labels is None or labels.ndim > 1 else int(np.argmax(labels[rows]))
+        batch = dataset.train.take(np.array([0, largest])).batch()
+        task.process.observe(batch, normalise=task.vae.normalise, generator=torch.Generator())
+
+
+def _precision(options: TrainingOptions, world: World) -> Precision:
+    if options.precision == "auto":
+        return "bf16" if world.device.type == "cuda" else "fp32"
+    return options.precision
+
+
+def _trackers(options: TrainingOptions, folder: RunFolder) -> list[Tracker]:
+    trackers: list[Tracker] = []
+    if options.tensorboard:
+        trackers.append(TensorBoard(folder.path))
+    if options.wandb:
+        trackers.append(WeightsAndBiases(folder.path, options.wandb, options.to_dict()))
+    return trackers

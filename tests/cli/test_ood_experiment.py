@@ -1,0 +1,102 @@
+"""`condvae ood experiment`, as a user types it."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from helpers.ood_models import observing, plain_data
+from helpers.training import call
+from PIL import Image
+
+from condvae import save
+from condvae.data import ImageSet
+
+SMALL = ("--images", 4, "--fit-images", 6, "--resamples", 20, "--device", "cpu")
+
+
+def pack(path: Path, *, seed: int = 0, sets: tuple[str, ...] = ("train", "test")) -> Path:
+    """The small data as a zip."""
+    data = plain_data(train=12, validation=0, test=6, seed=seed)
+
+    def put(archive: zipfile.ZipFile, images: ImageSet, folder: str) -> None:
+        for row in images.rows:
+            file = io.BytesIO()
+            Image.fromarray(images.images[row]).save(file, "png")
+            archive.writestr(f"{folder}/{row:03}.png", file.getvalue())
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in sets:
+            put(archive, getattr(data, name), name)
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two models and data."""
+    folder = tmp_path_factory.mktemp("command")
+    save(observing(), folder / "ours.safetensors")
+    save(observing("relative"), folder / "theirs.safetensors")
+    pack(folder / "data.zip")
+    pack(folder / "other.zip", seed=3)
+    return folder
+
+
+@pytest.mark.usefixtures("drawn")
+def test_from_files_to_figures(tmp_path: Path, files: Path) -> None:
+    out = tmp_path / "out"
+    models: list[str | Path] = [files / "ours.safetensors", f"ipa-r={files / 'theirs.safetensors'}"]
+    few = ("--scores", "gradient", "likelihood", "--baselines", "completed-nearest", "--sets", "noise", "flip")
+    words: list[str | Path] = [
+        "ood",
+        "experiment",
+        *models,
+        "--data",
+        files / "data.zip",
+        "--against",
+        f"other={files / 'other.zip'}",
+    ]
+    words += [*map(str, SMALL), *few, "--out", out]
+    for number in (1, 2):
+        assert f"shard {number} of 2 is through" in call(*words, "--shard", f"{number}/2")
+    assert "units of work are done already" in call(*words)
+    result = json.loads((out / "results.json").read_text())
+    assert list(result["methods"]) == [
+        f"{model} {score}" for model in ("ours", "ipa-r") for score in ("gradient", "likelihood", "completed-nearest")
+    ]
+    assert list(result["sets"]) == ["noise", "flip", "other"]
+    assert (result["data"], result["images"]) == ("data.zip", 4)
+    (out / "auroc.png").unlink()
+    call("ood", "experiment", "--redraw", out)
+    assert (out / "auroc.png").is_file()
+
+
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, files: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "images").mkdir()
+    small: list[str | Path] = [*map(str, SMALL), "--out", out]
+    given: list[str | Path] = [files / "ours.safetensors", "--data", files / "data.zip", *small]
+    cases: list[tuple[list[str | Path], str]] = [
+        ([files / "ours.safetensors", *small], "no data was given"),
+        ([files / "no.safetensors", "--data", files / "data.zip", *small], "does not exist"),
+        ([files / "ours.safetensors", *given], "two models are called ours"),
+        (["faces64", *given], "faces64 takes images of 64 x 64 x 3, ours of 8 x 8 x 3"),
+        ([*given, "--data", tmp_path / "no"], "does not exist"),
+        ([*given, "--data", tmp_path / "images", "--out", tmp_path / "images" / "x"], "part of the data"),
+        ([*given, "--against", "svhn"], "expected NAME=PATH"),
+        ([*given, "--against", f"svhn={tmp_path / 'no'}"], "does not exist"),
+        ([*given, "--against", f"noise={files / 'other.zip'}"], "noise is the name of a set"),
+        ([*given, "--scores", "guess"], "unknown score 'guess'"),
+        ([*given, "--baselines", "completed-gan"], "needs a completer called 'gan'"),
+        ([*given, "--sets", "upside"], "unknown set 'upside'"),
+        ([*given, "--images", "1"], "number of images is 1"),
+        ([*given, "--shard", "3/2"], "expected I/N"),
+        ([*given, "--block", "0"], "measured together is 0"),
+        ([*given, "--device", "tpu"], "cannot be used"),
+        (["--redraw", tmp_path / "no"], "holds no results.json"),
+    ]
+    for arguments, message in cases:
+        printed = call("ood", "experiment", *arguments, expect=2)
+        assert message in printed and len(printed.strip().splitlines()) == 1, printed
+        assert not out.exists()

@@ -1,0 +1,345 @@
+"""The command: files and folders in, pictures, sheets and a record out; the record repeats it byte for byte."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.models import small_conditional, small_vae
+from helpers.pictures_to_complete import levels, model_file, photo
+from PIL import Image
+
+from condvae import save
+from condvae.cli import main
+from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.observe import Edges
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> list[str]:
+    return ["--model", str(model_file(tmp_path))]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".png"}
+
+
+def refused(words: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The one sentence; nothing has been written."""
+    capsys.readouterr()
+    before = sorted(path.name for path in out.parent.iterdir())
+    with pytest.raises(SystemExit) as stopped:
+        main(["complete", *words, "-o", str(out)])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("condvae: ") and len(error.splitlines()) == 1
+    assert sorted(path.name for path in out.parent.iterdir()) == before
+    return error
+
+
+def test_files_of_the_same_name_and_a_sheet(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    words = [str(photo(tmp_path / folder / "x.png", seed=i)) for i, folder in enumerate(("a", "b"))]
+    main(["complete", *words, *model, "--box", "2,3,9,8", "-n", "2", "-o", str(tmp_path / "out")])
+    pictures = contents(tmp_path / "out")
+    assert sorted(pictures) == ["001-x-1.png", "001-x-2.png", "002-x-1.png", "002-x-2.png", "sheet.png"]
+    assert len(set(pictures.values())) == 5
+    printed = capsys.readouterr().out
+    assert "x.png is 20 x 20: it is resized to 8 x 8" in printed and "1 of 2" in printed
+    # A picture's completions do not depend on what is completed beside it.
+    main(["complete", words[1], *model, "--box", "2,3,9,8", "-n", "1", "-o", str(tmp_path / "one")])
+    assert contents(tmp_path / "one")["001-x-1.png"] == pictures["002-x-1.png"]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["--random", "--seed", "3"],
+        ["--half", "top", "--temperature", "8:0.7", "--share", "1"],
+        ["--hole", "masks", "--pixels", "sample", "--keep-size"],
+        ["--known", "masks/x.png", "--temperature", "1,0.9,0.8,0.7"],
+    ],
+)
+def test_a_record_repeats_the_call(
+    tmp_path: Path, model: list[str], how: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("masks").mkdir()
+    words = []
+    for i, name in enumerate(("x", "y")):
+        words.append(str(photo(Path(f"{name}.png"), 20, 26, seed=i)))
+        Image.fromarray((levels(20, 26, 1, seed=i)[:, :, 0] > 100).astype(np.uint8) * 255).save(f"masks/{name}.png")
+    main(["complete", *words, *model, *how, "-n", "3", "-o", "out"])
+    elsewhere = tmp_path / "deep" / "down"
+    elsewhere.mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)  # paths are those of the files, wherever one stands
+    main(["complete", "--repeat", "../../out/record.json", "-o", "again", "--chunk", "1"])
+    assert contents(elsewhere / "again") == contents(tmp_path / "out") != {}
+    main(["complete", "--repeat", "again", "-o", "thrice"])
+    assert contents(elsewhere / "thrice") == contents(tmp_path / "out")
+
+
+def test_a_record_is_not_repeated_with_other_files(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, mask = photo(tmp_path / "x.png"), tmp_path / "mask.png"
+    Image.fromarray(levels(20, 20, 1)[:, :, 0]).point(lambda level: 255 * (level > 99)).save(mask)
+    main(["complete", str(path), "--hole", str(mask), *model, "-n", "1", "-o", str(tmp_path / "out")])
+    record, again = tmp_path / "out" / "record.json", tmp_path / "again"
+    words = ["--repeat", str(record)]
+    for changed in (path, mask, Path(model[1])):
+        kept = changed.read_bytes()
+        if changed.suffix == ".png":
+            photo(changed, seed=5)
+        else:
+            save(small_conditional(), changed)
+        assert f"{changed.name} is not the file that the record was made with" in refused(words, again, capsys)
+        changed.write_bytes(kept)
+    path.rename(tmp_path / "y.png")
+    assert "x.png cannot be read: No such file" in refused(words, again, capsys)
+    (tmp_path / "y.png").rename(path)
+    # Other versions are told, and tried.
+    plain = json.loads(record.read_text())
+    plain["versions"]["torch"] = "1.0"
+    record.write_text(json.dumps(plain))
+    main(["complete", *words, "-o", str(again)])
+    assert "was made with torch 1.0 (here" in capsys.readouterr().out
+    for damage, message in (
+        ({"format": "x"}, "no record of completions"),
+        ({"format_version": 9}, "format version 9, this condvae reads 1"),
+        ({"n": 0}, "number of completions is 0"),
+        ({"temperature": "x"}, "damaged"),
+        ({"hidden": 5}, "damaged"),
+        ({"model": None}, "in memory"),
+        ({"images": [{}]}, "damaged"),
+        ({"images": []}, "lists no images"),
+        ({"model": {"name": 5, "sha256": ""}}, "damaged: TypeError at 5, expected text"),
+        ({"model": {**plain["model"], "sha256": None}}, "None, expected text"),
+        ({"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]}, "None, expected text"),
+        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were in memory"),
+        ({"hidden": {"way": "half", "half": "left"}}, "in one way what was hidden"),
+        ({"hidden": {"way": "hole", "half": "left"}}, "2 ways, hole and half"),
+        ({"hidden": {"way": "nonsense"}}, "in one way what was hidden"),
+    ):
+        record.write_text(json.dumps({**plain, **damage}))
+        assert message in refused(words, tmp_path / "never", capsys)
+    record.write_text("{")
+    assert "not JSON" in refused(words, tmp_path / "never", capsys)
+    record.unlink()
+    assert "record.json cannot be read" in refused(words, tmp_path / "never", capsys)
+    assert "--half was given with --repeat" in refused([*words, "--half", "left"], tmp_path / "never", capsys)
+    assert "images were given with --repeat" in refused([str(path), *words], tmp_path / "never", capsys)
+
+
+def test_an_older_call_gives_way_and_other_files_stay(tmp_path: Path, model: list[str]) -> None:
+    out = tmp_path / "out"
+    words = ["complete", str(photo(tmp_path / "x.png")), *model, "--half", "left", "-o", str(out)]
+    main([*words, "-n", "5"])
+    (out / "mine.png").write_bytes(b"mine")
+    plain = json.loads((out / "record.json").read_text())
+    plain["sheets"] += ["../x.png", "mine.txt", 5]  # nothing elsewhere is touched
+    (out / "record.json").write_text(json.dumps(plain))
+    main([*words, "-n", "2"])
+    assert sorted(contents(out)) == ["001-x-1.png", "001-x-2.png", "mine.png", "sheet.png"]
+    assert (tmp_path / "x.png").is_file()
+
+
+def test_files_of_others_are_not_written_over(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = [str(photo(tmp_path / "x.png")), *model, "--half", "left", "-n", "2"]
+    for name in ("sheet.png", "001-x-2.png", "record.json"):
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        (out / name).write_text("mine")
+        message = refused(words, out, capsys)
+        assert f"{name} is there already, and is not from an earlier call: give another folder" in message
+        assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    out, pipe = tmp_path / "out", tmp_path / "out" / "record.json"
+    out.mkdir()
+    os.mkfifo(pipe)
+    good = str(photo(tmp_path / "x.png"))
+    assert "record.json is no regular file" in refused(["--repeat", str(pipe)], tmp_path / "never", capsys)
+    assert "record.json is there already" in refused([good, *model, "--half", "left"], out, capsys)
+    for words in ([str(pipe), "--half", "left"], [good, "--hole", str(pipe)]):
+        assert "record.json is no regular file" in refused([*words, *model], tmp_path / "never", capsys)
+
+
+def test_links_in_circles(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    circle = folder / "circle.png"
+    circle.symlink_to(circle.name)
+    (folder / "up").symlink_to("..")
+    photo(folder / "x.png")
+    words = [*model, "--half", "left", "-n", "1"]
+    assert "symbolic links" in refused([str(circle), *words], tmp_path / "never", capsys)
+    main(["complete", str(folder), *words, "-o", str(tmp_path / "out")])
+    assert sorted(contents(tmp_path / "out")) == ["001-x-1.png", "sheet.png"]
+    assert "cannot be written to" in refused([str(folder / "x.png"), *words], circle, capsys)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing(tmp_path: Path, model: list[str], number: int, code: int) -> None:
+    words = [
+        str(photo(tmp_path / "x.png")),
+        *model,
+        "--half",
+        "left",
+        "-n",
+        "10000",
+        "-o",
+        str(tmp_path / "deep" / "out"),
+    ]
+    # A shell may have told its children to ignore Ctrl-C.
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from condvae.cli import main; main()"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "complete", *words], stderr=subprocess.PIPE, env=environment
+    )
+    while not list(tmp_path.glob("deep/out/.unfinished-*")) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error.count(b"Traceback")) == (code, 0), error
+    assert not (tmp_path / "deep").exists()
+
+
+def test_the_folder_that_is_written_to_is_no_input(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    photo(folder / "x.png")
+    message = refused([str(folder), *model, "--half", "left"], folder, capsys)
+    assert "photos is written to, and its images are no input: give another folder for --out" in message
+
+
+def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "photos"
+    (folder / "inside").mkdir(parents=True)
+    for i in range(26):
+        photo(folder / "inside" / f"{i:02}.png", 8, 8, seed=i)
+    (folder / "bad.png").write_text("no picture")
+    (folder / "empty.jpg").touch()
+    words = ["complete", str(folder), *model, "--half", "left", "-n", "1"]
+    out = folder / "out"
+    main([*words, "-o", str(out)])
+    printed = capsys.readouterr().out
+    assert "2 of 28 files were passed over:" in printed and "bad.png is no image" in printed and "empty.jpg" in printed
+    assert len(contents(out)) == 26 + 2 and "sheet-2.png" in contents(out)
+    first = contents(out)
+    main([*words, "-o", str(out)])  # what lies in the folder that is written to is no input
+    assert contents(out) == first
+    only = tmp_path / "only"
+    only.mkdir()
+    assert "only holds no images" in refused([str(only), *model, "--half", "left"], tmp_path / "never", capsys)
+    shutil.copy(folder / "bad.png", only)
+    message = refused([str(only), *model, "--half", "left"], tmp_path / "never", capsys)
+    assert "none of the 1 images could be completed" in message and "bad.png is no image" in message
+
+
+def test_many_notes_are_counted_and_a_file_is_completed_once(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(photo(tmp_path / f"{i}.png", seed=i)) for i in range(8)]
+    main(["complete", *words, words[0], *model, "--half", "left", "-n", "1", "-o", str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert printed.count("is resized to") == 5 and "the like holds for 3 more" in printed
+    assert "0.png was named twice: it is completed once" in printed
+    assert len(contents(tmp_path / "out")) == 9
+
+
+def test_an_edge_model_needs_no_hole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edges.safetensors"
+    save(ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges()), path)
+    words = [str(photo(tmp_path / "x.png")), "--model", str(path), "-n", "2"]
+    main(["complete", *words, "-o", str(tmp_path / "out")])
+    assert len(contents(tmp_path / "out")) == 3
+    assert "completes no holes" in refused([*words, "--half", "left"], tmp_path / "never", capsys)
+
+
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(small_vae(), tmp_path / "vae.safetensors")
+    good, half = str(photo(tmp_path / "x.png")), ["--half", "left"]
+    (tmp_path / "text.png").write_text("no picture")
+    text = str(tmp_path / "text.png")
+    small = str(photo(tmp_path / "small.png", 8, 8))
+    out = tmp_path / "out"
+    for words, message in (
+        ([*model, *half], "no images were given"),
+        ([good, *model], "has no transparent pixels, so say what is hidden"),
+        ([good, *half, "--model", str(tmp_path / "vae.safetensors")], "unconditional VAE"),
+        ([good, *half, "--model", "nonsense"], "unknown model 'nonsense'"),
+        ([good, *model, "--box", "1,2,3"], "four whole numbers"),
+        ([good, *model, "--box", "1,2,3,19"], "does not lie in"),
+        ([good, *model, "--box", "1,2,3,4", *half], "2 ways, box and half"),
+        ([good, *model, "--random", "--hole", small], "2 ways, hole and random"),
+        ([good, *model, "--hole", small], "small.png is 8 x 8 but"),
+        ([good, *model, "--known", text], "text.png is no image"),
+        ([text, *model, *half], "text.png is no image"),
+        ([good, text, *model, *half], "text.png is no image"),
+        ([str(tmp_path / "none.png"), *model, *half], "none.png cannot be read"),
+        ([good, *model, *half, "-n", "0"], "number of completions is 0"),
+        ([good, *model, *half, "-n", "99999999"], "at most 10000"),
+        ([good, *model, *half, "--seed", "-1"], "the seed is -1"),
+        ([good, *model, *half, "--temperature", "nan"], "temperature"),
+        ([good, *model, *half, "--temperature", "warm"], "temperature 'warm' cannot be read"),
+        ([good, *model, *half, "--temperature", "5:1"], "at 5, but this model has 4 groups of latents"),
+        ([good, *model, *half, "--share", "2"], "no latents at resolution 2"),
+        ([good, *model, *half, "--chunk", "0"], "the chunk is 0"),
+    ):
+        assert message in refused(words, out, capsys)
+    if not torch.cuda.is_available():
+        assert "no GPU" in refused([good, *model, *half, "--device", "cuda"], out, capsys)
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    assert "cannot be written to" in refused([good, *model, *half], in_the_way, capsys)
+    with pytest.raises(SystemExit) as stopped:
+        main(["complete", good, *model, *half, "-o", str(in_the_way / "below")])
+    assert stopped.value.code == 2 and "cannot be written to" in capsys.readouterr().err
+
+
+def test_help_needs_no_torch_and_a_bomb_no_memory(tmp_path: Path, model: list[str]) -> None:
+    from helpers.pictures_to_complete import bomb
+
+    (tmp_path / "bomb.png").write_bytes(bomb(30_000, 4_000))
+    good = photo(tmp_path / "x.png")
+    script = (
+        "import resource, sys; from condvae.cli import main\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, 'torch' in sys.modules)"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, "complete", *words]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, cwd=tmp_path)
+
+    helped = run("--help")
+    assert helped.returncode == 0 and helped.stdout.split()[-1] == "False" and "--keep-size" in helped.stdout
+    for words in (["bomb.png", "--half", "left"], [str(good), "--hole", "bomb.png"]):
+        stopped = run(*words, *model, "-o", "out")
+        assert stopped.returncode == 2 and len(stopped.stderr.strip().splitlines()) == 1
+        assert "bomb.png" in stopped.stderr and "100 million" in stopped.stderr
+        assert int(stopped.stdout.split()[0]) < 600  # torch itself and a small model
+    assert not (tmp_path / "out").exists()

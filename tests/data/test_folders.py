@@ -1,0 +1,262 @@
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.fixtures import FIXTURES
+from numpy.typing import NDArray
+from PIL import Image
+
+from condvae.data import Dataset, ImageSet, open_data
+from condvae.data.folders import FINDINGS
+
+FaceArray = NDArray[np.uint8]
+FACES = FIXTURES / "faces32.zip"
+
+
+def content(images: ImageSet) -> FaceArray:
+    return images.images[images.rows]
+
+
+def sizes(data: Dataset) -> list[int]:
+    return [len(part) for part in (data.train, data.validation, data.test)]
+
+
+def write(root: Path, files: dict[str, bytes]) -> Path:
+    """A folder, or a zip if its name says so."""
+    if root.suffix == ".zip":
+        with zipfile.ZipFile(root, "w") as archive:
+            for name, held in files.items():
+                archive.writestr(name, held)
+    else:
+        for name, held in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(held)
+    return root
+
+
+def png(image: FaceArray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "png")
+    return file.getvalue()
+
+
+def test_the_pack_of_faces(faces: FaceArray, face_files: dict[str, bytes]) -> None:
+    data = open_data(FACES)
+    trained = np.array([name.startswith("train/") for name in face_files])
+    assert data.kind == "pack" and data.flips and data.skipped == ()
+    assert len(data.test) == (~trained).sum() and len(data.train) + len(data.validation) == trained.sum()
+    with zipfile.ZipFile(FACES) as archive:
+        table = dict(json.loads(archive.read("dataset.json"))["labels"])
+    expected = {face.tobytes(): table[name] for name, face in zip(face_files, faces, strict=True)}
+    for part in (data.train, data.validation, data.test):
+        assert part.labels is not None
+        for face, label in zip(content(part), part.labels[part.rows], strict=True):
+            assert expected.pop(face.tobytes()) == label
+    assert not expected
+
+
+@pytest.mark.parametrize("place", ["photos", "photos.zip"])
+@pytest.mark.parametrize("top", ["", "inner/"])
+def test_any_folder_or_zip(
+    tmp_path: Path, faces: FaceArray, face_files: dict[str, bytes], place: str, top: str
+) -> None:
+    names = list(face_files)
+    files = {f"{top}{name}": held for name, held in face_files.items()}
+    files |= {
+        f"{top}.hidden/a.jpg": b"x",
+        "__MACOSX/train/._b.jpg": b"x",
+        f"{top}train/.c.png": b"x",
+        f"{top}readme.txt": b"x",
+    }
+    data = open_data(write(tmp_path / place, files))
+    assert data.kind == "images" and data.skipped == () and data.train.labels is None
+    assert np.array_equal(data.train.images, faces)
+    assert set(data.test.rows) == {i for i, name in enumerate(names) if name.startswith("test/")}
+    assert sum(sizes(data)) == 512
+
+
+def test_own_validation_folder(tmp_path: Path, faces: FaceArray) -> None:
+    files = {f"{'train' if i < 20 else 'val'}/{i:03}.png": png(faces[i]) for i in range(30)}
+    data = open_data(write(tmp_path / "a", files))
+    assert sizes(data) == [18, 10, 2] and data.validation.rows.tolist() == list(range(20, 30))
+    files |= {f"test/{i}.png": png(faces[i]) for i in range(30, 34)} | {"extra/1.png": png(faces[40])}
+    data = open_data(write(tmp_path / "b", files))
+    assert sizes(data) == [20, 10, 4] and data.skipped == (f"{tmp_path / 'b'}: 1 images are in no split",)
+    with pytest.raises(ValueError, match=r"leaves no image to train on \(0 for validation, 4 for testing\): add"):
+        open_data(write(tmp_path / "c", {f"test/{i}.png": png(faces[i]) for i in range(4)}))
+
+
+def test_two_images_are_enough(tmp_path: Path, faces: FaceArray) -> None:
+    data = open_data(write(tmp_path / "two", {"a.png": png(faces[0]), "b/c.PNG": png(faces[1])}))
+    assert sizes(data) == [2, 0, 0] and np.array_equal(content(data.train), faces[:2])
+    assert data.validation.take(np.arange(0)).images.shape == (0, 3, 32, 32)
+
+
+def test_broken_files_are_skipped_and_named(tmp_path: Path, faces: FaceArray, face_files: dict[str, bytes]) -> None:
+    whole = dict(list(face_files.items())[:40])
+    names = list(whole)
+    whole[names[3]] = whole[names[3]][:400]  # cut short
+    whole[names[8]] = b""
+    whole[names[9]] = b"<html>404</html>"
+    for place in ("photos", "photos.zip"):
+        data = open_data(write(tmp_path / place, whole))
+        assert [line.split(": ")[0] for line in data.skipped] == [names[3], names[8], names[9]]
+        assert all(len(line.split(": ", 1)[1]) > 5 and "\n" not in line for line in data.skipped)
+        used = sorted(np.concatenate([data.train.rows, data.validation.rows, data.test.rows]))
+        assert used == [i for i in range(40) if i not in (3, 8, 9)]
+        assert np.array_equal(content(data.train), faces[data.train.rows])
+    for bad in (b"", whole[names[3]]):  # without a head, and with one
+        with pytest.raises(ValueError, match=r"holds 2 images and none can be read \(a\.jpg: .*\): copy or download"):
+            open_data(write(tmp_path / f"bad{len(bad)}", {"a.jpg": bad, "b.jpg": bad}))
+
+
+def test_a_damaged_member_of_a_zip_is_skipped(tmp_path: Path, faces: FaceArray) -> None:
+    path = write(tmp_path / "a.zip", {f"{i}.png": png(faces[i]) for i in range(3)})
+    held = bytearray(path.read_bytes())
+    held[held.index(png(faces[1])) + 200] ^= 255
+    path.write_bytes(held)
+    assert open_data(path).skipped == ("1.png: Bad CRC-32 for file '1.png'",)
+    path.write_bytes(held[:-100])
+    with pytest.raises(ValueError, match=r"a\.zip is not a whole zip file .*: copy or download it again"):
+        open_data(path)
+
+
+def test_mixed_sizes_want_a_size(tmp_path: Path, faces: FaceArray) -> None:
+    files = {f"{i}.png": png(faces[i]) for i in range(7)} | {"x.png": png(faces[8][:20]), "y.png": png(faces[9][:, :9])}
+    path = write(tmp_path / "photos", files)
+    with pytest.raises(ValueError, match="mixed sizes") as refusal:
+        open_data(path)
+    assert str(refusal.value) == (
+        f"{path} holds images of mixed sizes (7 of 32 x 32, 1 of 32 x 20, 1 of 9 x 32): "
+        "give --size and the network's image size, such as --size 64, to crop and resize them"
+    )
+    data = open_data(path, size=16)
+    assert sizes(data) == [9, 0, 0] and data.train.size == 16
+    with pytest.raises(ValueError, match=r"images that are not square \(1 of 32 x 20\): give --size"):
+        open_data(write(tmp_path / "wide", {"x.png": files["x.png"]}))
+
+
+def test_channels(tmp_path: Path, faces: FaceArray) -> None:
+    grey = {f"{i}.png": png(faces[i, :, :, 0]) for i in range(5)}
+    file = io.BytesIO()
+    Image.fromarray(faces[5, :, :, 0]).convert("RGB").save(file, "webp", lossless=True)
+    path = write(tmp_path / "grey", grey | {"5.webp": file.getvalue(), "6.jpg": b"broken"})
+    assert np.array_equal(content(open_data(path).train), faces[:6, :, :, :1])
+    assert np.array_equal(content(open_data(path, channels=3).train), np.repeat(faces[:6, :, :, :1], 3, axis=3))
+    assert open_data(write(tmp_path / "mixed", grey | {"7.png": png(faces[7])})).train.channels == 3
+    assert open_data(tmp_path / "mixed", channels=1).train.channels == 1
+
+
+@pytest.mark.parametrize("place", ["edges2faces", "edges2faces.zip"])
+def test_pairs(tmp_path: Path, faces: FaceArray, place: str) -> None:
+    edges = 255 - faces
+    files = {
+        f"{'train' if i < 40 else 'val'}/{i:03}.png": png(np.concatenate([edges[i], faces[i]], axis=1))
+        for i in range(50)
+    }
+    data = open_data(write(tmp_path / place, files))
+    assert data.kind == "pairs" and data.flips and sizes(data) == [36, 4, 10]
+    levels = data.test.take(np.arange(10))
+    assert np.array_equal(levels.images.numpy(), faces[40:50].transpose(0, 3, 1, 2))
+    assert levels.paired is not None and np.array_equal(levels.paired.numpy(), edges[40:50].transpose(0, 3, 1, 2))
+    assert open_data(tmp_path / place, size=8).train.size == 8
+
+
+def test_packs_with_findings_and_patients(tmp_path: Path, faces: FaceArray) -> None:
+    names = [f"{i:04}.png" for i in range(100)]
+    several = [[int(i % (k + 2) == 0) for k in range(14)] for i in range(100)]
+    table: dict[str, Any] = {
+        "labels": [list(pair) for pair in zip(names[::-1], several, strict=True)],
+        "label_names": list(FINDINGS[::-1]),
+        "patient_id": [i // 7 for i in range(100)],
+        "view": ["PA"] * 100,
+    }
+    files = {f"pack/{name}": png(faces[i]) for i, name in enumerate(names)}
+    files["pack/dataset.json"] = json.dumps(table).encode()
+    data = open_data(write(tmp_path / "a.zip", files))
+    assert data.kind == "pack" and not data.flips and data.label_names == FINDINGS[::-1]
+    assert data.train.labels is not None and np.array_equal(data.train.labels, several)
+    assert np.array_equal(data.train.images, faces[99 - np.arange(100)])  # in the order of the table
+    patients = [{row // 7 for row in part.rows} for part in (data.train, data.validation, data.test)]
+    assert all(patients) and sum(map(len, patients)) == len(set.union(*patients)) == 15
+    table["labels"].append(["gone.png", several[0]])
+    files["pack/dataset.json"] = json.dumps(table).encode()
+    files["pack/more.png"] = png(faces[200])
+    data = open_data(write(tmp_path / "b.zip", files))
+    assert data.skipped == ("dataset.json: 1 of its images are not there", "dataset.json: 1 images are not in it")
+
+
+def test_packs_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
+    def opened(text: str) -> Dataset:
+        return open_data(
+            write(tmp_path / "a", {"a.png": png(faces[0]), "b.png": png(faces[1]), "dataset.json": text.encode()})
+        )
+
+    assert opened('{"labels": null}').train.labels is None
+    assert opened('{"labels": [["a.png", null]]}').train.labels is None
+    for text in ("{", "[1]", '{"labels": [1]}', '{"labels": 3}'):
+        with pytest.raises(ValueError, match=r'dataset.json cannot be read .*: expected {"labels": \[\[name, label\]'):
+            opened(text)
+    with pytest.raises(ValueError, match=r"dataset.json lists c\.png and others, none of which is there"):
+        opened('{"labels": [["c.png", 1]]}')
+    for labels in ('["a.png", 1], ["b.png", null]', '["a.png", [1]], ["b.png", [1, 0]]', '["a.png", [7]]'):
+        with pytest.raises(ValueError, match="has labels of mixed kinds, expected a whole number each, or lists of"):
+            opened(f'{{"labels": [{labels}]}}')
+
+
+def chest(root: Path, faces: FaceArray) -> list[str]:
+    """100 images of 40 patients, the last 30 for testing."""
+    names = [f"{i:08}_000.png" for i in range(100)]
+    lines = ["Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age"]
+    found = ["No Finding", "Mass|Hernia", "Pleural_Thickening"]
+    lines += [f"{name},{found[i % 3]},0,{i * 4 // 10},50" for i, name in enumerate(names)]
+    files = {f"images_{i % 3:03}/images/{name}": png(faces[i]) for i, name in enumerate(names)}
+    files["Data_Entry_2017_v2020.csv"] = "\n".join(lines).encode()
+    files["train_val_list.txt"] = "\n".join(names[:70]).encode()
+    files["test_list.txt"] = "\n".join(names[70:]).encode()
+    write(root, files)
+    return names
+
+
+def test_chest_xray14(tmp_path: Path, faces: FaceArray) -> None:
+    names = chest(tmp_path, faces)
+    data = open_data(tmp_path)
+    assert data.kind == "chest-xray14" and not data.flips and data.label_names == FINDINGS == tuple(sorted(FINDINGS))
+    assert data.train.channels == 1 and data.test.rows.tolist() == list(range(70, 100))
+    grey = np.stack([np.asarray(Image.fromarray(face).convert("L")) for face in faces[:100]])
+    assert np.array_equal(data.train.images[..., 0], grey)
+    assert data.train.labels is not None and data.train.labels.shape == (100, 14)
+    assert [FINDINGS[k] for k in np.flatnonzero(data.train.labels[1])] == ["Hernia", "Mass"]
+    assert not data.train.labels[0].any()
+    assert data.test.members is not None
+    assert data.test.members.tolist() == [row * 4 // 10 for row in range(70, 100)]  # who is on them
+    assert 0 < len(data.validation) <= 7
+    assert not {row * 4 // 10 for row in data.train.rows} & {row * 4 // 10 for row in data.validation.rows}
+    (tmp_path / "images_000" / "images" / names[0]).unlink()
+    assert open_data(tmp_path).skipped == ("Data_Entry_2017_v2020.csv: 1 of its images are not there",)
+    (tmp_path / "train_val_list.txt").unlink()
+    assert len(open_data(tmp_path).test) == 30
+    (tmp_path / "test_list.txt").unlink()
+    data = open_data(tmp_path)
+    patients = [{(row + 1) * 4 // 10 for row in part.rows} for part in (data.train, data.validation, data.test)]
+    assert all(patients) and sum(map(len, patients)) == len(set.union(*patients))
+
+
+def test_chest_xray14_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
+    table = tmp_path / "Data_Entry_2017.csv"
+    for text in ("a,b\n1,2\n", "Image Index,Finding Labels,Patient ID\na.png,Mass,seven\n", "Image Index\na.png\n"):
+        table.write_text(text)
+        with pytest.raises(
+            ValueError, match=r"Data_Entry_2017.csv cannot be read .*: expected the columns Image Index"
+        ):
+            open_data(tmp_path)
+    table.write_text("Image Index,Finding Labels,Patient ID\na.png,Gout,7\n")
+    with pytest.raises(ValueError, match=r"has unknown findings \(Gout\), expected Atelectasis"):
+        open_data(tmp_path)
+    table.write_text("Image Index,Finding Labels,Patient ID\na.png,Mass,7\n")
+    with pytest.raises(ValueError, match=r"holds none of the images that Data_Entry_2017.csv lists: unpack images"):
+        open_data(tmp_path)

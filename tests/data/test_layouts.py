@@ -1,0 +1,182 @@
+"""Paths that lead nowhere, sets that are joined, and the cache of large ones."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.fixtures import FIXTURES
+from numpy.typing import NDArray
+
+from condvae.data import ImageSet, open_data
+from condvae.data import folders as folders_module
+from condvae.data.delivery import is_mapped
+
+FaceArray = NDArray[np.uint8]
+FACES = FIXTURES / "faces32.zip"
+
+
+def content(images: ImageSet) -> FaceArray:
+    return images.images[images.rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "words"),
+    [
+        ("nowhere", None, "nowhere does not exist: check the path to the data"),
+        (
+            "notes.txt",
+            b"hello",
+            r"notes.txt is not a data set of a known kind: expected a folder or zip of images, \.npy",
+        ),
+        ("cifar-10-python.tar.gz", b"hello", "is packed: unpack it and give the folder"),
+        ("a.zip", b"PK\x03\x04 and then nothing", "a.zip is not a whole zip file .*: copy or download it again"),
+        ("a.npy", b"", "a.npy is empty: copy or download it again"),
+        ("folder/notes.txt", b"hello", "folder holds no images: expected files of the kinds jpg, jpeg, png"),
+    ],
+)
+def test_what_is_no_data_set(tmp_path: Path, name: str, held: bytes | None, words: str) -> None:
+    path = tmp_path / name
+    if held is not None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(held)
+    with pytest.raises(ValueError, match=words):
+        open_data(path.parent if "/" in name else path)
+
+
+def test_wrong_options() -> None:
+    with pytest.raises(ValueError, match="channels is 2, expected 1 or 3"):
+        open_data(FACES, channels=2)
+    with pytest.raises(ValueError, match="size is 0, expected a whole number from 1"):
+        open_data(FACES, size=0)
+    with pytest.raises(ValueError, match="workers is 0, expected a whole number from 1"):
+        open_data(FACES, workers=0)
+    with pytest.raises(ValueError, match="no path to a data set was given"):
+        open_data([])
+
+
+def test_sets_are_joined(tmp_path: Path, faces: FaceArray) -> None:
+    whole = open_data(FACES)
+    np.savez(tmp_path / "more.npz", images=faces[:50], labels=np.full(50, 9))
+    more = open_data(tmp_path / "more.npz", validation=0)
+    data = open_data([str(FACES), tmp_path / "more.npz"])
+    assert data.kind == "pack + npz"
+    trained = len(whole.train) + len(whole.validation) + 45
+    assert len(data.train) + len(data.validation) == trained and len(data.validation) == trained // 10
+    assert np.array_equal(content(data.test), np.concatenate([content(whole.test), content(more.test)]))
+    assert data.train.labels is not None and (data.train.labels[-45:] == 9).all()
+    assert np.array_equal(data.train.images[-45:], content(more.train))
+    # Labels stay only where all have them.
+    np.save(tmp_path / "plain.npy", faces[:20])
+    assert open_data([FACES, tmp_path / "plain.npy"]).train.labels is None
+    np.save(tmp_path / "small.npy", faces[:20, :16, :16])
+    with pytest.raises(ValueError, match=r"of 32 x 32 x 3 and .*small.npy of 16 x 16 x 3: give --size"):
+        open_data([FACES, tmp_path / "small.npy"])
+
+
+def test_groups_stay_together_in_joined_sets(tmp_path: Path, face_files: dict[str, bytes]) -> None:
+    names = list(face_files)[:60]
+    for part in "ab":
+        with zipfile.ZipFile(tmp_path / f"{part}.zip", "w") as archive:
+            for i, name in enumerate(names):
+                archive.writestr(f"{i:02}.jpg", face_files[name])
+            labels = [[f"{i:02}.jpg", i // 3] for i in range(60)]
+            archive.writestr("dataset.json", json.dumps({"labels": labels, "patient": [i // 3 for i in range(60)]}))
+    data = open_data([tmp_path / "a.zip", tmp_path / "b.zip"])
+    labels_of = [
+        set() if part.labels is None else set(part.labels[part.rows]) for part in (data.train, data.validation)
+    ]
+    assert len(data.validation) == 9  # of 108: three whole patients, who may have a namesake in the other set
+    assert data.train.labels is not None
+    held = data.validation.rows
+    kept = data.train.rows
+    halves = [{(row >= 54, data.train.labels[row]) for row in rows} for rows in (kept, held)]
+    assert not halves[0] & halves[1] and labels_of[1]
+    # Everybody is told apart, whichever set and split they are in: three images each of 40 patients.
+    parts = [part.members for part in (data.train, data.validation, data.test)]
+    everybody = np.concatenate([part for part in parts if part is not None])
+    assert np.unique(everybody, return_counts=True)[1].tolist() == [3] * 40
+    np.save(tmp_path / "plain.npy", np.zeros((20, 32, 32, 3), dtype=np.uint8))
+    mixed = open_data([tmp_path / "a.zip", tmp_path / "plain.npy"]).train.members
+    assert mixed is not None and len(np.unique(mixed[-16:])) == 16  # nobody said who is on those
+
+
+def test_large_sets_go_to_a_file_that_is_kept(
+    tmp_path: Path, faces: FaceArray, face_files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, cache = tmp_path / "photos", tmp_path / "cache"
+    for i, held in enumerate(list(face_files.values())[:60]):
+        (photos / f"{i // 20}").mkdir(parents=True, exist_ok=True)
+        (photos / f"{i // 20}" / f"{i:02}.jpg").write_bytes(held if i != 30 else held[:300])
+
+    def again(limit: int = 60 * 3072 - 1) -> ImageSet:
+        data = open_data(photos, cache=cache, memory_limit=limit, validation=0)
+        assert data.skipped[0].startswith("1/30.jpg: ") and 30 not in data.train.rows
+        assert np.array_equal(content(data.train), faces[data.train.rows])
+        return data.train
+
+    assert not is_mapped(again(60 * 3072).images) and not cache.exists()
+    assert is_mapped(again().images)
+    (array,) = cache.glob("*.npy")
+    assert not list(cache.glob(".*.part"))
+    # The second time nothing is decoded.
+    with monkeypatch.context() as patch:
+        patch.setattr(folders_module, "decode", None)
+        patch.setattr(folders_module, "look", None)
+        assert is_mapped(again().images)
+    # Cut short, or without its notes: written again, and what a killed run left is swept away.
+    for broken in (array.read_bytes()[:1000], b"", array.read_bytes()[:-1]):
+        array.write_bytes(broken)
+        (cache / f".{array.stem}.xyz.part").write_bytes(b"half")
+        assert is_mapped(again().images) and array.stat().st_size > 60 * 3072
+        assert not list(cache.glob(".*.part"))
+    array.with_suffix(".json").unlink()
+    assert is_mapped(again().images)
+    # Other options, or a file that changed, are another array.
+    open_data(photos, cache=cache, memory_limit=0, size=16)
+    assert len(list(cache.glob("*.npy"))) == 2
+    (photos / "0" / "00.jpg").write_bytes(face_files[list(face_files)[1]])
+    changed = open_data(photos, cache=cache, memory_limit=0, validation=0)
+    assert np.array_equal(changed.train.images[0], faces[1])
+    assert len(list(cache.glob("*.npy"))) == 3
+
+
+def test_joined_and_resized_sets_go_to_a_file_too(tmp_path: Path, faces: FaceArray) -> None:
+    cache = tmp_path / "cache"
+    np.save(tmp_path / "a.npy", faces[:100])
+    np.save(tmp_path / "b.npy", faces[100:300])
+    for seed in (5, 6, 5):  # another seed holds out other images, so it must not find the file of the first
+        data = open_data([tmp_path / "a.npy", tmp_path / "b.npy"], cache=cache, memory_limit=1000, seed=seed)
+        assert is_mapped(data.train.images) and is_mapped(data.test.images)
+        expected = np.concatenate([faces[start : start + n][_kept(n, seed)] for start, n in ((0, 100), (100, 200))])
+        assert np.array_equal(data.train.images, expected)
+    small = open_data(tmp_path / "a.npy", size=8, cache=cache, memory_limit=1000)
+    assert is_mapped(small.train.images) and np.array_equal(
+        small.train.images, open_data(tmp_path / "a.npy", size=8).train.images
+    )
+
+
+def _kept(n: int, seed: int) -> NDArray[np.int64]:
+    return np.sort(np.random.RandomState(seed).permutation(n)[: n - n // 10])
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"needs 0\.0 GiB in the folder .*, which cannot be written .* XDG_CACHE_HOME"):
+        open_data(FACES, cache=tmp_path / "file" / "cache", memory_limit=0)
+
+
+def test_a_full_disk_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("condvae.data.store.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(ValueError, match=r"cannot be written \(0.0 GiB are free\): make room there"):
+        open_data(FACES, cache=tmp_path, memory_limit=0)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_the_cache_is_where_the_user_keeps_such_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    images = open_data(FACES, memory_limit=0).train.images
+    assert is_mapped(images) and os.listdir(tmp_path) == ["condvae"]

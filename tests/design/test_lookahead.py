@@ -1,0 +1,112 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from helpers.factor_worlds import linear_classifier
+from helpers.models import images, some_known
+from torch import Tensor
+
+from condvae.design import Candidates, foresee
+from condvae.design.lookahead import check_probabilities, log_posteriors
+from condvae.runtime.pixels import from_uint8, to_uint8
+
+LEVELS = to_uint8(images(6, channels=1)).view(2, 3, 1, 8, 8)
+KNOWN = some_known(2)
+GRID = Candidates.grid(8, side=3, points=4)
+
+
+def test_every_image_is_asked_about_after_every_scan() -> None:
+    g = linear_classifier()
+    everything = foresee(g, LEVELS, KNOWN, GRID)
+    assert everything.shape == (2, 3, 16, 2, 3) and everything.dtype == torch.float32
+    for b, n, scan in ((0, 0, 0), (0, 2, 5), (1, 1, 15)):
+        known = KNOWN[b : b + 1] | GRID.windows[scan : scan + 1]
+        pixels = torch.where(known, from_uint8(LEVELS[b, n : n + 1]), 0.0)
+        assert torch.equal(everything[b, n, scan], g.log_posterior(pixels, known)[0])
+    assert torch.equal(foresee(g, LEVELS, KNOWN, GRID, variable=1), everything[..., 1, :])
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 16, 96, 1000])
+def test_chunks_change_nothing_and_bound_what_the_classifier_is_given(at_once: int) -> None:
+    g = linear_classifier()
+    expected = foresee(g, LEVELS, KNOWN, GRID)
+    g.calls.clear()
+    assert torch.equal(foresee(g, LEVELS, KNOWN, GRID, at_once=at_once), expected)
+    assert max(g.calls) <= at_once and sum(g.calls) == 96
+
+
+def test_the_default_chunk_is_bounded_in_pixels() -> None:
+    g = linear_classifier(size=64)
+    levels = torch.zeros(1, 5, 1, 64, 64, dtype=torch.uint8)
+    foresee(g, levels, torch.zeros(1, 1, 64, 64, dtype=torch.bool), Candidates.grid(64, side=16, points=8))
+    assert max(g.calls) == 2**18 // 64**2 < sum(g.calls) == 320
+
+
+def test_what_a_scan_would_not_show_does_not_matter() -> None:
+    scan = Candidates.at(8, [(2, 2)], side=3)
+    shown = (KNOWN | scan.windows)[:, None]
+    other = torch.where(shown, LEVELS, 255 - LEVELS)
+    assert not torch.equal(other, LEVELS)
+    assert torch.equal(
+        foresee(linear_classifier(), other, KNOWN, scan), foresee(linear_classifier(), LEVELS, KNOWN, scan)
+    )
+
+
+def test_what_g_says_of_images_in_chunks() -> None:
+    g, levels = linear_classifier(), LEVELS.flatten(0, 1)
+    known = some_known(6, seed=3)
+    expected = g.log_posterior(torch.where(known, from_uint8(levels), 0.0), known)
+    assert torch.equal(log_posteriors(g, levels, known, at_once=4), expected)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    g = linear_classifier()
+    with pytest.raises(ValueError, match="expected uint8 of"):
+        foresee(g, from_uint8(LEVELS), KNOWN, GRID)
+    with pytest.raises(ValueError, match="windows of 4 x 4: give candidates of the images' size"):
+        foresee(g, LEVELS, KNOWN, Candidates.grid(4, side=2, points=2))
+    with pytest.raises(ValueError, match="known has shape"):
+        foresee(g, LEVELS, KNOWN[:1], GRID)
+    with pytest.raises(ValueError, match="the number of evaluations at once is 0"):
+        foresee(g, LEVELS, KNOWN, GRID, at_once=0)
+
+
+class Odd:
+    """Answers something else than a classifier does."""
+
+    names, outcomes = ("one", "other"), 3
+
+    def __init__(self, answer: Callable[[Tensor], Any]) -> None:
+        self.answer = answer
+
+    def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
+        found: Tensor = self.answer(linear_classifier().log_posterior(pixels, known))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda said: said[:, 0], r"gave \[\d+, 3\], expected a tensor \[\d+, 2, 3\]"),
+        (lambda said: said[:-1], r"gave \[\d+, 2, 3\], expected a tensor"),
+        (lambda said: said[..., :2].log_softmax(dim=-1), r"gave \[\d+, 2, 2\], expected a tensor"),
+        (lambda said: said.numpy(), "gave a ndarray, expected a tensor"),
+        (lambda said: None, "gave a NoneType"),
+        (lambda said: said.exp(), "no log-probabilities"),
+        (lambda said: said * torch.nan, "no log-probabilities"),
+        (lambda said: torch.full_like(said, -torch.inf), "no log-probabilities"),
+        (lambda said: torch.zeros_like(said), "no log-probabilities"),
+    ],
+)
+def test_what_is_no_answer_is_refused(answer: Callable[[Tensor], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        foresee(Odd(answer), LEVELS, KNOWN, GRID)
+    with pytest.raises(ValueError, match=words):
+        log_posteriors(Odd(answer), LEVELS[:, 0], KNOWN)
+
+
+def test_probabilities_may_be_certain_or_rounded() -> None:
+    certain = torch.tensor([0.0, -torch.inf]).expand(2, 3, 2)
+    check_probabilities(certain)
+    check_probabilities(torch.randn(5, 4).mul(9).log_softmax(dim=1).half())

@@ -1,0 +1,309 @@
+"""Files of whole images are scanned, and files of which some is known are told where to go on."""
+
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.models import randomise, small_conditional
+from helpers.pictures_to_complete import levels, photo
+from PIL import Image
+
+from condvae.cli import main
+from condvae.design.avp_cnn.classifier_file import load_classifier, save_classifier
+from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
+from condvae.design.candidates import Candidates
+from condvae.design.information import entropy
+from condvae.design.location import next_location
+from condvae.design.panel import in_nats
+from condvae.design.scan_files import ScanSettings, scan_files
+from condvae.observe import Edges, Patches
+from condvae.weights import load_conditional, save
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model and classifiers of 8 x 8 images, random but the same every time."""
+    folder = tmp_path_factory.mktemp("models")
+    model = small_conditional()
+    model.process = Patches()
+    save(model, folder / "model.safetensors")
+    names: dict[str, tuple[str, ...]] = {"findings": ("Edema", "Effusion", "any finding"), "animals": ("class",)}
+    for name, variables in names.items():
+        torch.manual_seed(0)
+        one = name == "animals"
+        config = ClassifierConfig(
+            size=8,
+            channels=3,
+            names=variables,
+            outcomes=3 if one else 2,
+            outcome_names=("cat", "dog", "horse") if one else None,
+            trunk="plain",
+            widths=(8,),
+            blocks=1,
+            stem_stride=1,
+            head=0,
+        )
+        classifier = AVPCNN(config)
+        randomise(classifier.last, 0, scale=1.0)
+        save_classifier(classifier, folder / f"{name}.safetensors")
+    return {path.stem: path for path in folder.iterdir()}
+
+
+def scanned(
+    made: dict[str, Path], images: list[Path], out: Path, *, classifier: str = "findings", **changes: Any
+) -> tuple[dict[str, Any], list[str]]:
+    """The record, and what was said."""
+    known = changes.pop("known", None)
+    values = {"task": "effusion" if classifier == "findings" else None, "steps": 2, "n": 3, "points": 4} | changes
+    said: list[str] = []
+    record = scan_files(
+        images,
+        out,
+        model=made["model"],
+        classifier=made[classifier],
+        settings=ScanSettings(**values),
+        known=known,
+        say=said.append,
+    )
+    return json.loads(record.read_text()), said
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_an_image_gets_a_panel_an_animation_and_an_entry(made: dict[str, Path], tmp_path: Path) -> None:
+    record, said = scanned(made, [photo(tmp_path / "a.jpg", 40, 60)], tmp_path / "out")
+    assert names_in(tmp_path / "out") == ["a.gif", "a.png", "design.json"]
+    with Image.open(tmp_path / "out" / "a.gif") as gif:
+        assert gif.n_frames == 2  # type: ignore[attr-defined]
+    (entry,) = record["images"]
+    assert (record["task"], record["simulated"], entry["outputs"]) == ("effusion", True, ["a.png", "a.gif"])
+    assert entry["size"] == [60, 40]
+    for t, (line, scan) in enumerate(zip(said[2:4], entry["scans"], strict=True)):
+        box = ",".join(map(str, scan["box"]))
+        assert line.startswith(f"scan {t + 1} at {box}: expected gain {in_nats(scan['expected_gain_nats'])}; ")
+    assert said[0].endswith("its middle 40 x 40 is resized to 8 x 8")
+    answers = [f"P(effusion) {p[1]:.3f}" for p in (entry["before"], *(scan["after"] for scan in entry["scans"]))]
+    assert [line.split("; ")[1] for line in said[2:4]] == [f"{a}, then {b}" for a, b in itertools.pairwise(answers)]
+    assert said[4] == f"the whole image: P(effusion) {entry['whole_image'][1]:.3f}"
+
+
+def test_boxes_are_in_pixels_of_the_image_itself(made: dict[str, Path], tmp_path: Path) -> None:
+    # Of 8 x 8 pixels, windows of 2 x 2 begin at 0, 2, 4 and 6; a pixel of the model is 5 x 5 of the middle 40 x 40.
+    record, _ = scanned(made, [photo(tmp_path / "a.png", 40, 60)], tmp_path / "out", steps=4)
+    for scan in record["images"][0]["scans"]:
+        x, y, width, height = scan["box"]
+        assert (width, height) == (10, 10)
+        assert (x - 10) % 10 == y % 10 == 0
+        assert 10 <= x <= 40 and 0 <= y <= 30
+
+
+def test_the_first_scan_is_where_the_estimator_says(made: dict[str, Path], tmp_path: Path) -> None:
+    model, classifier = load_conditional(made["model"]), load_classifier(made["findings"])
+    nothing = model.observe(torch.zeros(1, 3, 8, 8), torch.zeros(1, 1, 8, 8, dtype=torch.bool))
+    image, corners = photo(tmp_path / "a.png", 40, 60), set()
+    for estimator in ("eig", "epe"):
+        settings: dict[str, Any] = {"n": 3, "seed": 6, "estimator": estimator}
+        record, _ = scanned(made, [image], tmp_path / estimator, steps=1, **settings)
+        (scan,) = record["images"][0]["scans"]
+        grid = Candidates.grid(8, side=2, points=4)
+        found = next_location(nothing, model, classifier, grid, variable="effusion", **settings)
+        assert found.corner is not None and found.corner[0] != found.corner[1]  # or rows and columns could be mixed up
+        row, column = found.corner
+        corners.add(found.corner)
+        assert scan["box"] == [10 + 5 * column, 5 * row, 10, 10]
+        doubt = float(entropy(found.posterior.log())) if estimator == "epe" else 0.0
+        assert scan["expected_gain_nats"] == pytest.approx(float(found.scores.max()) + doubt, rel=1e-4)
+    assert len(corners) == 2
+
+
+def test_no_finding_is_the_opposite_of_any_finding(made: dict[str, Path], tmp_path: Path) -> None:
+    image = photo(tmp_path / "a.png")
+    some, _ = scanned(made, [image], tmp_path / "some", task="any finding")
+    none, said = scanned(made, [image], tmp_path / "none", task="no finding")
+    assert some["images"][0]["scans"] == none["images"][0]["scans"]  # the same doubt, so the same scans
+    assert f"P(no finding) {none['images'][0]['before'][0]:.3f}" in said[2]
+
+
+def test_an_only_variable_need_not_be_named_and_classes_are(made: dict[str, Path], tmp_path: Path) -> None:
+    record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", classifier="animals")
+    assert record["task"] == "class"
+    assert any(name in said[2] for name in ("cat", "dog", "horse"))
+
+
+def test_an_image_gets_the_same_alone_and_among_others(made: dict[str, Path], tmp_path: Path) -> None:
+    a, b = photo(tmp_path / "a.png"), photo(tmp_path / "b.png", seed=1)
+    alone, _ = scanned(made, [b], tmp_path / "alone")
+    both, _ = scanned(made, [a, b], tmp_path / "both")
+    other, _ = scanned(made, [b], tmp_path / "other", seed=1)
+    assert both["images"][1] == alone["images"][0]
+    for kind in ("png", "gif"):
+        assert (tmp_path / "alone" / f"b.{kind}").read_bytes() == (tmp_path / "both" / f"b.{kind}").read_bytes()
+    assert other["images"][0]["scans"] != alone["images"][0]["scans"]
+
+
+def test_advice_looks_at_known_pixels_alone_and_scans_nothing(made: dict[str, Path], tmp_path: Path) -> None:
+    seen, other = levels(24, 24, seed=0), levels(24, 24, seed=1)
+    white = np.zeros((24, 24), dtype=bool)
+    white[:9, 6:18] = True
+    Image.fromarray(white.astype(np.uint8) * 255).save(tmp_path / "known.png")
+    outputs = []
+    for name, pixels in (("a", seen), ("b", np.where(white[:, :, None], seen, other))):
+        folder = tmp_path / name
+        folder.mkdir()
+        Image.fromarray(pixels).save(folder / "image.png")
+        record, said = scanned(made, [folder / "image.png"], folder / "out", known=tmp_path / "known.png")
+        assert names_in(folder / "out") == ["design.json", "image.png"]
+        (entry,) = record["images"]
+        assert (record["simulated"], entry["whole_image"], len(entry["scans"])) == (False, None, 1)
+        assert entry["scans"][0]["after"] is None
+        assert said[-1].startswith(f"next scan at {','.join(map(str, entry['scans'][0]['box']))}: expected gain ")
+        outputs.append((entry["scans"], entry["before"], said[-1], (folder / "out" / "image.png").read_bytes()))
+    assert outputs[0] == outputs[1]
+    Image.fromarray(~white).save(tmp_path / "known.png")
+    record, _ = scanned(made, [tmp_path / "a" / "image.png"], tmp_path / "out", known=tmp_path / "known.png")
+    assert record["images"][0]["before"] != outputs[0][1]
+
+
+def test_all_or_nothing_is_written(made: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_text("no image")
+    with pytest.raises(ValueError, match=r"bad\.png is no image"):
+        scanned(made, [photo(tmp_path / "a.png"), tmp_path / "bad.png"], tmp_path / "deep" / "out")
+    assert names_in(tmp_path) == ["a.png", "bad.png"]
+
+
+def test_an_earlier_call_gives_way_and_other_files_do_not(made: dict[str, Path], tmp_path: Path) -> None:
+    a, b = photo(tmp_path / "a.png"), photo(tmp_path / "b.png", seed=1)
+    before = a.read_bytes()
+    with pytest.raises(ValueError, match=r"a\.png is there already"):
+        scanned(made, [a], tmp_path)
+    assert (a.read_bytes(), names_in(tmp_path)) == (before, ["a.png", "b.png"])
+    scanned(made, [a], tmp_path / "out")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    scanned(made, [b], tmp_path / "out", steps=1)
+    assert names_in(tmp_path / "out") == ["b.png", "design.json", "notes.txt"]
+
+
+def test_images_of_one_name_are_numbered(made: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    images = [photo(tmp_path / "a.png"), photo(tmp_path / "x" / "A.png", seed=1)]
+    record, _ = scanned(made, images, tmp_path / "out", steps=1)
+    assert [entry["outputs"] for entry in record["images"]] == [["a.png"], ["A-2.png"]]
+
+
+def test_bad_input_is_refused_in_a_sentence(made: dict[str, Path], tmp_path: Path) -> None:
+    image, out = photo(tmp_path / "a.png"), tmp_path / "out"
+    Image.new("L", (20, 20), 255).save(tmp_path / "white.png")
+    Image.new("L", (9, 9), 255).save(tmp_path / "small.png")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"images": []}, "no images were given"),
+        ({"task": None}, "say what is asked, by --task: Edema, Effusion"),
+        ({"task": "oedema"}, "knows nothing of 'oedema', expected one of: Edema"),
+        ({"task": "no findings"}, "knows nothing of 'no findings', expected one of: no finding, Edema"),
+        ({"points": 10_000}, "are too many: give fewer points"),
+        ({"steps": 0}, "the number of scans is 0"),
+        ({"n": 0}, "the number of completions is 0"),
+        ({"side": 1.5}, r"side of a scan is 1\.5"),
+        ({"points": 1}, "points along a side"),
+        ({"estimator": "best"}, "'eig' or 'epe'"),
+        ({"temperature": "hot"}, "hot"),
+        ({"known": tmp_path / "white.png"}, "known as a whole: nothing is left to scan"),
+        ({"known": tmp_path / "small.png"}, r"small\.png is 9 x 9 but"),
+        ({"images": [tmp_path / "none.png"]}, r"none\.png cannot be read"),
+    ]
+    for case, message in cases:
+        changes = dict(case)
+        with pytest.raises(ValueError, match=message):
+            scanned(made, changes.pop("images", [image]), out, **changes)
+        assert not out.exists()
+
+
+def test_a_model_and_a_classifier_must_belong_together(made: dict[str, Path], tmp_path: Path) -> None:
+    image, out = photo(tmp_path / "a.png"), tmp_path / "out"
+    torch.manual_seed(0)
+    grey = ClassifierConfig(size=8, channels=1, names=("Edema",), trunk="plain", widths=(8,), blocks=1, head=0)
+    save_classifier(AVPCNN(grey), tmp_path / "grey.safetensors")
+    with pytest.raises(ValueError, match=r"makes images of 8 x 8 x 3, .* takes 8 x 8 x 1"):
+        scanned({**made, "animals": tmp_path / "grey.safetensors"}, [image], out, classifier="animals")
+    translator = small_conditional()
+    translator.process = Edges()
+    save(translator, tmp_path / "edges.safetensors")
+    with pytest.raises(ValueError, match=r"edges\.safetensors was not trained to complete images"):
+        scanned({**made, "model": tmp_path / "edges.safetensors"}, [image], out)
+    assert not out.exists()
+
+
+def test_the_verb_says_where_it_looks(
+    made: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["design", "scan", photo(tmp_path / "a.png"), "--model", made["model"], "--classifier", made["findings"]]
+    words += ["--task", "effusion", "-n", 2, "--points", 3, "--estimator", "epe", "-o", tmp_path / "out"]
+    main([str(word) for word in (*words, "--steps", 1)])
+    said = capsys.readouterr().out.splitlines()
+    assert said[2].startswith("scan 1 at ")
+    assert said[-1] == f"wrote {tmp_path / 'out' / 'design.json'} and the pictures beside it"
+    record = json.loads((tmp_path / "out" / "design.json").read_text())
+    assert (record["estimator"], record["n"], record["steps"], record["points"]) == ("epe", 2, 1, 3)
+    Image.new("L", (20, 20), 0).save(tmp_path / "black.png")
+    main([str(word) for word in (*words, "--known", tmp_path / "black.png")])
+    assert "next scan at " in capsys.readouterr().out
+    for wrong in (("--known", tmp_path / "black.png", "--steps", 3), ("--device", "cuda"), ("--points", 1)):
+        if "cuda" in wrong and torch.cuda.is_available():
+            continue
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in (*words, *wrong)])
+        error = capsys.readouterr().err
+        assert (stop.value.code, error.count("\n"), error[:9]) == (2, 1, "condvae: ")
+
+
+def test_scans_end_when_all_has_been_seen(made: dict[str, Path], tmp_path: Path) -> None:
+    record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", steps=9, side=0.5, points=2)
+    (entry,) = record["images"]
+    assert len({tuple(scan["box"]) for scan in entry["scans"]}) == len(entry["scans"]) == 4
+    assert said[-2] == "nothing is left to scan after 4: every location has been seen"
+    np.testing.assert_allclose(entry["scans"][-1]["after"], entry["whole_image"], atol=1e-6)
+
+
+def test_known_pixels_that_leave_no_location_are_told_of_by_name(made: dict[str, Path], tmp_path: Path) -> None:
+    """Of a grid of four corners, all of which have been scanned."""
+    seen = np.zeros((8, 8), dtype=np.uint8)
+    for row, column in ((0, 0), (0, 6), (6, 0), (6, 6)):
+        seen[row : row + 2, column : column + 2] = 255
+    (tmp_path / "known").mkdir()
+    images = [photo(tmp_path / f"{name}.png", 8, 8) for name in "ab"]
+    Image.fromarray(0 * seen).save(tmp_path / "known" / "a.png")
+    Image.fromarray(seen).save(tmp_path / "known" / "b.png")
+    with pytest.raises(ValueError, match=r"nothing is left to scan of .*b\.png: all locations show known pixels alone"):
+        scanned(made, images, tmp_path / "out", known=tmp_path / "known", points=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_completion_tells_of_no_gain_and_that_is_said(made: dict[str, Path], tmp_path: Path) -> None:
+    record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", n=1)
+    assert said[0].startswith("by one completion no location tells more than another")
+    assert all(scan["expected_gain_nats"] == 0 for scan in record["images"][0]["scans"])
+
+
+def test_boxes_in_a_picture_smaller_than_the_grid_are_in_it(made: dict[str, Path], tmp_path: Path) -> None:
+    for side in (1, 3):
+        record, _ = scanned(made, [photo(tmp_path / f"{side}.png", side, side)], tmp_path / f"out{side}", steps=8)
+        for scan in record["images"][0]["scans"]:
+            x, y, width, height = scan["box"]
+            assert width >= 1 <= height and 0 <= x <= side - width and 0 <= y <= side - height
+
+
+def test_names_of_files_need_not_be_text(made: dict[str, Path], tmp_path: Path) -> None:
+    names = [b"\xff\xfe.png", "ray \N{SKULL}\nnew line.png".encode(), b"x" * 240 + b".png"]
+    images = []
+    for name in names:
+        images.append(Path(os.fsdecode(os.fsencode(tmp_path / "") + b"/" + name)))
+        photo(tmp_path / "a.png").rename(images[-1])
+    record, _ = scanned(made, images, tmp_path / "out", steps=1)
+    outputs = [entry["outputs"][0] for entry in record["images"]]
+    assert outputs[0] == "??.png" and sorted([*outputs, "design.json"]) == names_in(tmp_path / "out")

@@ -1,0 +1,109 @@
+"""JSON, CSV, Markdown and figures say the same; the folder is nobody else's."""
+
+import copy
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.experiment_runs import FINDINGS, numbers, small_data, small_experiment
+from PIL import Image
+
+from condvae.experiments.design import figures, redraw, tables
+from condvae.experiments.design.report import FORMAT, REPORT
+
+
+def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
+    assert json.loads((folder / "results.json").read_text()) == whole
+    assert whole["format"] == FORMAT
+    assert whole["model"] == {"name": None, "temperature": 1.0, "pixels": "mean", "precision": "fp32"}
+    assert whole["classifier"] == {"name": None, "precision": "its own"}
+    with open(folder / "results.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    (row,) = [
+        row
+        for row in rows
+        if (row["policy"], row["metric"], row["task"], row["scans"]) == ("eig-nearest", "auroc", "no finding", "2-3")
+    ]
+    cell = whole["policies"]["eig-nearest"]["auroc"]["no finding"][4]
+    assert [float(row[key]) for key in ("mean", "low", "high")] == [cell[key] for key in ("mean", "low", "high")]
+    crossed = [row for row in rows if row["policy"] == "eig-ipa for edema" and row["task"] == "effusion"]
+    assert [row["scans"] for row in crossed] == ["3", "1-3"]
+    text = (folder / "results.md").read_text()
+    after_one = whole["policies"]["eig-nearest"]["auroc"]["edema"][1]["mean"]
+    assert f"| eig-nearest | 0.500 [0.500, 0.500] | {after_one:.3f} [" in text
+    assert "24 test images of 12 patients of patches; positives: edema 8, effusion 8, no finding 5." in text
+    assert "The mean of 2 tries with other draws: random, uncond, non-greedy." in text
+    for policy in whole["policies"]:
+        assert text.count(f"| {policy} |") >= 5
+
+
+@pytest.mark.usefixtures("drawn")
+def test_figures_show_every_policy_and_task(tmp_path: Path, whole: dict[str, Any]) -> None:
+    figure = figures.curves_figure(whole, "auroc")
+    assert figure is not None
+    assert [axis.get_title() for axis in figure.axes] == ["mean of 3 tasks", "edema", "effusion", "no finding"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*list(whole["policies"])[:-1], "full image"]
+    line = next(line for line in figure.axes[1].get_lines() if line.get_label() == "random")
+    shown = [cell["mean"] for cell in whole["policies"]["random"]["auroc"]["edema"][1:4]]
+    assert np.asarray(line.get_ydata()).tolist() == shown
+    matrix = figures.cross_tasks_figure(whole)
+    assert matrix is not None
+    written = [text.get_text() for text in matrix.axes[0].texts]
+    assert written == [f"{cell['mean']:.3f}" for line in whole["cross_tasks"]["eig-ipa"]["last"] for cell in line]
+    maps = figures.where_figure(whole)
+    assert maps is not None and len(maps.axes) == 6 * 3
+    (tmp_path / "results.json").write_text(json.dumps(whole))
+    assert [path.name for path in redraw(tmp_path)] == list(figures.NAMES)
+    for name in figures.NAMES:
+        with Image.open(tmp_path / name) as image:
+            assert min(image.size) > 200
+
+
+@pytest.mark.usefixtures("drawn")
+def test_figures_of_a_poor_report(tmp_path: Path) -> None:
+    change: dict[str, Any] = {"policies": ("full",), "tasks": ("edema",)}
+    nobody = small_data(without=FINDINGS)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "auroc.png").write_text("of an earlier report, whose numbers a kill has taken")
+    result = small_experiment(tmp_path, change=change, data=nobody, model=None)
+    assert result is not None
+    assert [path.name for path in tmp_path.glob("*.png")] == ["nll.png"]
+    assert "| full | - | - | - | - | - |" in tables.as_markdown(result)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    for name, words in (("notes.txt", "holds notes.txt, which is not from"), ("results.json", "is not from an exper")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("{}")
+        with pytest.raises(ValueError, match=words):
+            small_experiment(tmp_path / name)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "results.csv").write_text("a,b\n")
+    with pytest.raises(ValueError, match="holds results of something else"):
+        small_experiment(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"holds no results.json of an experiment"):
+        redraw(tmp_path / "other")
+
+
+@pytest.mark.usefixtures("drawn")
+def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
+    short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
+    short["policies"]["random"]["where"]["all tasks"].pop()
+    worded["policies"]["random"]["nll"]["edema"][1]["mean"] = "much"
+    for altered in ({"format": FORMAT}, short, worded):
+        (tmp_path / "results.json").write_text(json.dumps(altered))
+        with pytest.raises(
+            ValueError, match=r"has been altered .*: call condvae design experiment with the options of"
+        ):
+            redraw(tmp_path)
+
+
+def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path) -> None:
+    change: dict[str, Any] = {"policies": ("random",), "tasks": ("edema",)}
+    first = small_experiment(tmp_path, change=change)
+    (tmp_path / "results.json").unlink()  # it is written after the other tables
+    assert numbers(small_experiment(tmp_path, change=change)) == numbers(first)
+    assert set(REPORT[:3]) <= {path.name for path in tmp_path.iterdir()}

@@ -1,0 +1,319 @@
+"""What is measured is what was scanned, and scans are chosen by those who claim it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.experiment_runs import FINDINGS, SMALL, PatchClassifier, numbers, small_data, small_experiment
+from helpers.models import small_conditional
+from safetensors.torch import load_file
+from sklearn.metrics import log_loss, roc_auc_score
+from torch import Tensor
+
+from condvae.completers import TrainingMean
+from condvae.conditional import ConditionalVAE
+from condvae.data import Dataset
+from condvae.design import Random, scan
+from condvae.design.candidates import Candidates
+from condvae.observe import Edges, Observation
+
+QUICK: dict[str, Any] = {"policies": ("eig-nearest", "random"), "tasks": ("edema", "effusion")}
+
+
+def scans_of(folder: Path, name: str) -> dict[str, Tensor]:
+    """What lies on disk of a policy and a variable, read by hand."""
+    (place,) = (folder / "runs").glob(f"{name}-" + "[0-9a-f]" * 24)
+    parts = [load_file(path) for path in sorted(place.glob("*.safetensors"))]
+    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+
+def test_numbers_are_those_of_the_scans(folder: Path, whole: dict[str, Any]) -> None:
+    labels = small_data().test.labels
+    assert labels is not None
+    edema, nothing = labels[:24, 0], labels[:24].sum(axis=1) == 0
+    found = whole["policies"]
+    log_p = scans_of(folder, "eig-ipa-edema")["log_p"].double()
+    assert log_p.shape == (24, 1, 4, 5, 2)
+    for t in range(4):
+        p = log_p[:, 0, t, 0, 1].exp().numpy()
+        assert found["eig-ipa"]["auroc"]["edema"][t]["mean"] == pytest.approx(roc_auc_score(edema, p), abs=1e-6)
+        assert found["eig-ipa"]["nll"]["edema"][t]["mean"] == pytest.approx(log_loss(edema, p, labels=[0, 1]), rel=1e-5)
+    log_p = scans_of(folder, "random")["log_p"].double()
+    assert log_p.shape == (24, 2, 4, 5, 2)
+    tries = [roc_auc_score(nothing, log_p[:, r, 2, 4, 0].exp().numpy()) for r in range(2)]
+    assert found["random"]["auroc"]["no finding"][2]["mean"] == pytest.approx(np.mean(tries), abs=1e-6)
+    assert found["random"]["tries"] == 2 and found["eig-ipa"]["tries"] == 1
+    assert scans_of(folder, "full")["log_p"].shape == (24, 1, 1, 5, 2)
+
+
+def test_the_classifier_is_shown_what_was_chosen_and_nothing_else(folder: Path) -> None:
+    data, classifier = small_data(), PatchClassifier()
+    found = scans_of(folder, "eig-nearest-effusion")
+    windows = Candidates.grid(8, side=2, points=4).windows
+    images = data.test.take(np.arange(24)).images / 127.5 - 1
+    for t in range(4):
+        known = windows[found["chosen"][:, 0, :t].long()].any(dim=1)
+        expected = classifier.log_posterior(images, known)
+        torch.testing.assert_close(found["log_p"][:, 0, t], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_who_knows_where_to_look_is_seen(folder: Path, whole: dict[str, Any]) -> None:
+    """A finding shows in one corner: the first scan should go there, for everybody, and tell who has it."""
+    for policy in ("eig-ipa", "epe-ipa", "eig-nearest", "uncond"):
+        for task, corner in (("edema", 0), ("effusion", 3)):
+            assert (scans_of(folder, f"{policy}-{task}")["chosen"][..., 0] == corner).all()
+            assert whole["policies"][policy]["auroc"][task][1]["mean"] > 0.95
+    assert whole["policies"]["random"]["auroc"]["edema"][1]["mean"] < 0.8
+    assert whole["policies"]["full"]["auroc"]["edema"][0]["mean"] == 1.0
+    difference = whole["differences"]["random"]["auroc"]["all tasks"][1]
+    assert 0 < difference["low"] <= difference["mean"] <= difference["high"]
+
+
+def test_scans_for_another_task_tell_less(whole: dict[str, Any]) -> None:
+    assert set(whole["cross_tasks"]) == {"eig-ipa", "epe-ipa", "eig-nearest"}
+    matrix = whole["cross_tasks"]["eig-ipa"]
+    auroc = whole["policies"]["eig-ipa"]["auroc"]
+    for i, task in enumerate(matrix["tasks"]):
+        assert matrix["last"][i][i] == auroc[task][3]
+        assert matrix["mean"][i][i]["mean"] == pytest.approx(np.mean([auroc[task][t]["mean"] for t in (1, 2, 3)]))
+    edema, effusion = (matrix["mean"][i] for i in (0, 1))
+    assert edema[0]["mean"] > edema[1]["mean"] and effusion[1]["mean"] > effusion[0]["mean"]
+
+
+def test_where_each_policy_looks(folder: Path, whole: dict[str, Any]) -> None:
+    where = whole["policies"]["eig-ipa"]["where"]
+    assert list(where) == ["edema", "effusion", "no finding"]
+    assert len(where["edema"]) == 16 and sum(where["edema"]) == 24 * 3 and where["edema"][0] == 24
+    assert list(whole["policies"]["random"]["where"]) == ["all tasks"]
+    assert sum(whole["policies"]["random"]["where"]["all tasks"]) == 2 * 24 * 3
+    assert not whole["policies"]["full"]["where"]
+
+
+def test_who_needs_no_task_is_run_once(folder: Path) -> None:
+    names = [path.name.rpartition("-")[0] for path in (folder / "runs").iterdir()]
+    assert sorted(name for name in names if name.startswith(("random", "full"))) == ["full", "random"]
+    assert len(names) == 2 + 5 * 3
+
+
+def test_tries_have_other_draws(folder: Path) -> None:
+    chosen = scans_of(folder, "random")["chosen"]
+    assert not torch.equal(chosen[:, 0], chosen[:, 1])
+    again = scan(
+        small_data().test.take(np.arange(24)).images,
+        Random(candidates=Candidates.grid(8, side=2, points=4)),
+        PatchClassifier(),
+        Candidates.grid(8, side=2, points=4),
+        steps=3,
+        seed=0,
+    )
+    assert torch.equal(again.chosen, chosen[:, 0].long())  # the first try is that of the seed itself
+
+
+def test_the_seed_decides(tmp_path: Path, folder: Path) -> None:
+    small_experiment(tmp_path, change={**QUICK, "seed": 1})
+    assert not torch.equal(scans_of(tmp_path, "random")["chosen"], scans_of(folder, "random")["chosen"])
+
+
+def test_some_images_get_what_they_get_among_all(tmp_path: Path, folder: Path) -> None:
+    result = small_experiment(tmp_path, change={**QUICK, "images": 8})
+    assert result is not None and result["images"] == 8
+    for name in ("random", "eig-nearest-edema"):
+        assert torch.equal(scans_of(tmp_path, name)["chosen"], scans_of(folder, name)["chosen"][::3])
+
+
+def test_patients_are_resampled_whole(whole: dict[str, Any]) -> None:
+    assert (whole["images"], whole["patients"], whole["patients_also_in_training"]) == (24, 12, 0)
+
+
+def test_patients_in_both_splits_are_told_of(tmp_path: Path) -> None:
+    data, said = small_data(), list[str]()
+    assert data.train.groups is not None
+    data = replace(data, train=replace(data.train, groups=data.train.groups - 12))
+    result = small_experiment(tmp_path, change=QUICK, data=data, say=said.append)
+    assert result is not None and result["patients_also_in_training"] == 12
+    told = "12 of the 12 patients are in training images too, which flatters every number"
+    assert told in said[:2] and "12 of the patients are in training images too" in (tmp_path / "results.md").read_text()
+    few = small_experiment(tmp_path, change={**QUICK, "images": 5}, data=data)
+    assert few is not None and few["patients"] == few["patients_also_in_training"] == 5  # of those who are scanned
+
+
+def test_images_of_nobody_knows_whom_are_resampled_one_by_one(tmp_path: Path) -> None:
+    data, said = small_data(), list[str]()
+    unknown = replace(data, test=replace(data.test, groups=None))
+    result = small_experiment(tmp_path, change=QUICK, data=unknown, say=said.append)
+    assert result is not None and (result["patients"], result["patients_also_in_training"]) == (None, None)
+    assert any(line.startswith("the data does not say whose images they are") for line in said)
+    text = (tmp_path / "results.md").read_text()
+    assert "24 test images of patches;" in text and "60 resamples of the images, each by itself" in text
+
+
+def test_an_image_scanned_by_itself_ranks_with_its_like(tmp_path: Path) -> None:
+    """Before any scan all images look the same, however they are cut into blocks, and AUROCs are 1/2 exactly."""
+
+    class Rounding(PatchClassifier):
+        """Off in the last digits, by how many images there are beside, as sums in another order are."""
+
+        def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
+            return super().log_posterior(pixels, known) * (1 + 1e-6 / len(pixels))
+
+    result = small_experiment(tmp_path, change=QUICK, classifier=Rounding(), block=7)
+    assert result is not None
+    assert all(result["policies"]["eig-nearest"]["auroc"][task][0]["mean"] == 0.5 for task in ("edema", "effusion"))
+
+
+def test_one_image_imagined_is_no_information_and_that_is_said(tmp_path: Path) -> None:
+    said = list[str]()
+    small_experiment(tmp_path, change={**QUICK, "n": 1}, say=said.append)
+    assert any("policies by eig choose at random: give -n 2 or more" in line for line in said)
+
+
+def test_a_finding_that_nobody_has_is_a_stated_result(tmp_path: Path) -> None:
+    said = list[str]()
+    result = small_experiment(tmp_path, change=QUICK, data=small_data(without=["Edema"]), say=said.append)
+    assert result is not None
+    told = "edema has no positives among the 24 images: it has no AUROC, and means leave it out"
+    assert said.count(told) == 1 and result["tasks"]["edema"] == {"positives": 0, "trouble": told}
+    found = result["policies"]["eig-nearest"]
+    assert found["auroc"]["edema"][2] == {"mean": None, "low": None, "high": None}
+    assert found["nll"]["edema"][2]["mean"] > 0
+    assert result["sets"] == {"all tasks": ["effusion"]}
+    assert found["auroc"]["all tasks"] == found["auroc"]["effusion"]
+    assert told in (tmp_path / "results.md").read_text()
+    nobody = small_experiment(tmp_path, change={**QUICK, "tasks": ("edema",)}, data=small_data(without=["Edema"]))
+    assert nobody is not None and nobody["sets"] == {}
+
+
+class Mine:
+    """Paints what is hidden black."""
+
+    name, varies, identity = "mine", False, "black"
+
+    def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+        assert observation.pixels is not None and observation.known is not None
+        levels = ((observation.pixels + 1) * 127.5).round().to(torch.uint8)
+        return torch.where(observation.known, levels, 0)[:, None].expand(-1, k, -1, -1, -1)
+
+
+def test_any_completer_may_choose(tmp_path: Path) -> None:
+    data = small_data()
+    change = {"policies": ("eig-mine", "eig-mean"), "tasks": ("edema",)}
+    others = {"mine": Mine(), "mean": TrainingMean.fit(data.train)}
+    result = small_experiment(tmp_path, change=change, completers=others, model=None)
+    assert result is not None and result["policies"]["eig-mine"]["auroc"]["edema"][1]["mean"] > 0.95
+    assert result["differences"] == {}
+
+
+def translator() -> ConditionalVAE:
+    model = small_conditional()
+    model.process = Edges()
+    return model
+
+
+def without_test(data: Dataset) -> Dataset:
+    return replace(data, test=data.test.subset(np.arange(0)))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"model": None}, "eig-ipa needs a model"),
+        ({"change": {"policies": ("eig-gan",)}}, "eig-gan needs a completer called gan, there are ipa, nearest"),
+        ({"completers": {"ipa": Mine()}}, "a completer is called 'ipa', which has a meaning already"),
+        ({"data": without_test(small_data())}, "there are no test images to scan"),
+        ({"data": replace(small_data(), label_names=None)}, "4 labels of each image have no names, expected named fin"),
+        ({"data": replace(small_data(), label_names=("a", "b"))}, "4 labels of each image have 2 names"),
+        ({"block": 0}, "the number of images that are scanned together is 0"),
+        ({"block": -3}, "the number of images that are scanned together is -3"),
+        ({"change": {"side": 0.5, "steps": 5}}, "but 4 of 4 x 4 pixels can show all .*: give at most 4 --steps"),
+        ({"model": translator()}, "the model was not trained to complete images"),
+        ({"change": {"tasks": ("hernia",)}}, "knows nothing of 'hernia'"),
+        ({"classifier": PatchClassifier(FINDINGS)}, "knows nothing of 'no finding'"),
+        ({"change": {"side": 1.0, "points": 3}}, "nothing is left to scan"),
+    ],
+)
+def test_refusals(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        small_experiment(tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_image_of_another_size_is_refused(tmp_path: Path) -> None:
+    data = small_data()
+    train, test = (replace(part, images=np.tile(part.images, (1, 2, 2, 1))) for part in (data.train, data.test))
+
+    class Any16(PatchClassifier):
+        def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
+            return super().log_posterior(pixels[..., :8, :8], known[..., :8, :8])
+
+    with pytest.raises(ValueError, match="the data has images of 16 x 16 x 3, the model makes 8 x 8 x 3"):
+        small_experiment(tmp_path / "out", data=replace(data, train=train, test=test), classifier=Any16())
+
+
+def test_a_classifier_that_cannot_be_told_from_others_is_refused(tmp_path: Path) -> None:
+    class Plain:
+        names, outcomes = (*FINDINGS, "any finding"), 2
+
+        def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
+            return PatchClassifier().log_posterior(pixels, known)
+
+    with pytest.raises(ValueError, match="has neither weights nor an `identity`"):
+        small_experiment(tmp_path / "out", classifier=Plain(), change=QUICK)
+    named = Plain()
+    named.identity = "plain"  # type: ignore[attr-defined]
+    assert small_experiment(tmp_path / "out", classifier=named, change=QUICK)
+
+
+def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
+    policies = ("eig-ipa", "random")
+    base: dict[str, Any] = {"policies": policies, "tasks": ("edema",), "repeats": 1}
+
+    def folders(**options: Any) -> set[str]:
+        before = {path.name for path in tmp_path.glob("runs/*")}
+        change = {**base, **options.pop("change", {})}
+        small_experiment(tmp_path, change=change, **options)
+        return {path.name.rpartition("-")[0] for path in tmp_path.glob("runs/*") if path.name not in before}
+
+    both = {"eig-ipa-edema", "random"}
+    assert folders() == both
+    assert folders() == set()
+    model = small_conditional().eval()
+    with torch.no_grad():
+        next(model.partial.parameters())[0] += 1e-3
+    assert folders(model=model) == {"eig-ipa-edema"}
+    assert folders(temperature=0.5) == {"eig-ipa-edema"}
+    assert folders(pixels="sample") == {"eig-ipa-edema"}
+    assert folders(change={"n": 4}) == {"eig-ipa-edema"}
+    assert folders(change={"first_n": 9}) == {"eig-ipa-edema"}
+    assert folders(change={"repeats": 2}) == {"random"}
+    assert folders(classifier=PatchClassifier(sharpness=2.0)) == both
+    for change in ({"steps": 2}, {"points": 5}, {"side": 0.4}, {"seed": 3}, {"images": 12}):
+        assert folders(change=change) == both
+    assert folders(change={"resamples": 10}) == set()
+    assert folders(change={"tasks": ("edema", "effusion")}) == {"eig-ipa-effusion"}
+    assert folders(data=small_data(without=["Atelectasis"])) == both
+    assert numbers(small_experiment(tmp_path, change=base)) == numbers(small_experiment(tmp_path / "new", change=base))
+
+
+def test_settings_of_the_paper_are_the_defaults() -> None:
+    defaults = type(SMALL)()
+    assert (defaults.steps, defaults.n, defaults.points, defaults.side) == (5, 10, 17, 0.25)
+    assert len(defaults.tasks) == 6
+
+
+def test_a_completer_that_changes_what_is_known_is_refused(tmp_path: Path) -> None:
+    class Elsewhere(Mine):
+        def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
+            return super().complete(observation, k, seed).roll(1, dims=-1)
+
+    with pytest.raises(ValueError, match="mine has changed known pixels"):
+        small_experiment(tmp_path, change={"policies": ("eig-mine",)}, completers={"mine": Elsewhere()}, model=None)
+
+
+def test_names_too_long_for_a_folder_are_cut(tmp_path: Path) -> None:
+    long = "m" * 300
+    change = {"policies": (f"eig-{long}", f"eig-{long}2"), "tasks": ("edema",)}
+    result = small_experiment(tmp_path, change=change, completers={long: Mine(), f"{long}2": Mine()}, model=None)
+    assert result is not None and len(result["policies"]) == 2

@@ -1,0 +1,117 @@
+import time
+
+import numpy as np
+import pytest
+import torch
+from helpers.evaluation_runs import FACES
+
+from condvae.data import Dataset, ImageSet, open_data
+from condvae.experiments.evaluation import Blocks, Problems, Settings, problems
+from condvae.experiments.evaluation.plan import Kind, units
+from condvae.experiments.resumable_work import Shard
+from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
+
+
+def test_images_are_spread_and_references_are_others() -> None:
+    data = open_data(FACES)
+    asked = Problems.choose(data, Settings(images=20, deep_images=10, k=2))
+    assert len(asked) == 20
+    assert np.array_equal(asked.rows, np.arange(20) * len(data.test) // 20)
+    assert set(asked.deep) < set(range(20))
+    assert (asked.references != asked.rows[asked.deep][:, None]).all()
+    assert asked.references.min() >= 0 and asked.references.max() < len(data.test)
+    assert len(np.unique(asked.references)) > 10
+    cpu = torch.device("cpu")
+    some = asked.known(3, np.array([7, 2]), cpu)
+    assert torch.equal(some, known_in_bin(HOLE_BINS[3], 20, 32, seed=0)[[7, 2]])
+    assert torch.equal(asked.truth(np.array([4]), cpu), data.test.take(asked.rows[[4]]).images)
+    others = asked.others(np.array([3, 5]), cpu)
+    assert torch.equal(others[1, 0], data.test.take(asked.references[5, :1]).images[0])
+
+
+def test_identities_follow_what_they_are_of() -> None:
+    data = open_data(FACES)
+
+    def identities(**change: int) -> tuple[str, str, str]:
+        options: dict[str, int] = {"images": 8, "deep_images": 4, "k": 2, **change}
+        asked = Problems.choose(data, Settings(**options))  # type: ignore[arg-type]
+        return asked.identity, asked.deep_identity, asked.bits_identity
+
+    assert identities() == identities(k=5)
+    for change, value, changed in (("images", 9, 0), ("deep_images", 3, 1), ("seed", 9, 0), ("bits_images", 9, 2)):
+        before, after = identities(), identities(**{change: value})
+        assert before[changed] != after[changed]
+        if change.endswith("_images"):  # the others are none of its business
+            assert [i for i in range(3) if before[i] != after[i]] == [changed]
+
+
+def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    said: list[str] = []
+
+    def slow(hole: HoleBin, n: int, size: int, *, seed: int) -> torch.Tensor:
+        drawn.append(str(hole))
+        while hole == HOLE_BINS[3] and not said:
+            time.sleep(0.001)
+        return known_in_bin(hole, n, size, seed=seed)
+
+    monkeypatch.setattr(problems, "known_in_bin", slow)
+    asked = Problems.choose(open_data(FACES), Settings(images=8, deep_images=4, k=2))
+    first = asked.identity
+    assert not drawn
+    asked.holes(1, said.append)
+    assert not said  # it was quick
+    monkeypatch.setattr(problems, "_PATIENCE", 0.01)
+    for _ in range(2):
+        assert torch.equal(asked.holes(3, said.append), known_in_bin(HOLE_BINS[3], 8, 32, seed=0))
+        asked.known(3, np.array([2]), torch.device("cpu"))
+    assert drawn == ["0.2-0.4", "0.6-0.8"]
+    assert said == ["drawing 8 holes of 0.6-0.8 ..."]
+    monkeypatch.setattr(problems, "HOLES_REVISION", 2)
+    assert Problems.choose(open_data(FACES), Settings(images=8, deep_images=4, k=2)).identity != first
+
+
+def test_too_few_test_images_are_refused() -> None:
+    data = open_data(FACES)
+    for count, message in ((0, "there are no test images"), (1, "there is one test image")):
+        few = ImageSet(images=data.test.images, rows=data.test.rows[:count])
+        fields = {name: getattr(data, name) for name in ("kind", "train", "validation", "label_names", "flips")}
+        with pytest.raises(ValueError, match=message):
+            Problems.choose(Dataset(test=few, skipped=(), **fields), Settings())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k, the number of completions of an image, is 0"),
+        ({"images": 1}, "the number of images is 1"),
+        ({"images": 10, "deep_images": 11}, "at most as many --deep-images as --images"),
+        ({"deep_images": 0}, "completed k times is 0"),
+        ({"seed": -1}, "the seed is -1"),
+        ({"metrics": ("fid",)}, "unknown metrics 'fid'"),
+        ({"metrics": ()}, "no metrics were asked for"),
+        ({"images": 3}, "at least 4 for FID"),
+        ({"deep_images": 1}, "2 for coverage"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Settings(**options)  # type: ignore[arg-type]
+    assert Settings(images=100).deep == 100
+    assert Settings().deep == 500
+
+
+def test_units_cover_everything_once() -> None:
+    for kind, holes in (("deep", 5), ("wide", 5), ("bounds", 5), ("truth", 1), ("elbo", 1)):
+        named: Kind = kind  # type: ignore[assignment]
+        found = list(units(named, 23, Blocks(wide=10, deep=4)))
+        covered = [(unit.hole, i) for unit in found for i in range(unit.first, unit.stop)]
+        assert len(covered) == len(set(covered)) == holes * 23
+        assert len({str(unit) for unit in found}) == len(found)
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "-1/3", "1/0"])
+def test_a_shard_is_one_of_some(text: str) -> None:
+    assert Shard.parse("2/8") == (2, 8)
+    with pytest.raises(ValueError, match="expected I/N"):
+        Shard.parse(text)

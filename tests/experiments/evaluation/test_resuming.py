@@ -1,0 +1,116 @@
+"""Killed and taken up again, shared out, cut otherwise, added to: the same numbers, and never a mixture of two."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.evaluation_runs import SMALL, deep_only, numbers, small_networks
+from helpers.fixtures import HELPERS
+from helpers.training import kill_and_repeat, run
+
+from condvae.data import Dataset
+from condvae.experiments.evaluation import (
+    Blocks,
+    Networks,
+    Settings,
+    Subject,
+    baselines,
+    evaluate,
+    methods_of,
+    problems,
+)
+from condvae.experiments.resumable_work import Shard
+from condvae.runtime.messages import silent
+
+SCRIPT = HELPERS / "evaluation_runs.py"
+
+
+def test_killed_and_taken_up_again(tmp_path: Path, whole: dict[str, Any]) -> None:
+    out = tmp_path / "killed"
+    kill_and_repeat(SCRIPT, out, parts=20)
+    assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
+    assert len(list((out / "parts").iterdir())) == 1  # what the kill has left half-written is gone too
+
+
+def test_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
+    out = tmp_path / "ranks"
+    run(out, script=SCRIPT, ranks=2)
+    assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
+
+
+def test_shards_that_know_nothing_of_each_other(tmp_path: Path, data: Dataset) -> None:
+    for number in (3, 1, 2):
+        assert deep_only(data, tmp_path / "shards", shard=Shard(number, 3)) is None
+    assert not (tmp_path / "shards" / "results.json").exists()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shards").rglob("*.safetensors")}
+    joined = deep_only(data, tmp_path / "shards", keep_parts=True)
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "shards").rglob("*.safetensors")}
+    assert before == after  # nothing was measured twice, and --keep-parts keeps
+    assert numbers(joined) == numbers(deep_only(data, tmp_path / "whole"))
+
+
+def test_other_blocks(tmp_path: Path, data: Dataset, subject: Subject, whole: dict[str, Any]) -> None:
+    ours = methods_of(subject, ["1"], ["mean"], k=SMALL.k)
+    methods = [*ours, *baselines(["random"], data)]
+    again = evaluate(
+        methods, data, tmp_path, settings=SMALL, networks=small_networks(), blocks=Blocks(wide=8, deep=3), say=silent
+    )
+    for method in methods:
+        mine, theirs = numbers(again)["methods"][method.name], numbers(whole)["methods"][method.name]
+        for metric, columns in mine["metrics"].items():
+            for column, cell in columns.items():
+                expected = theirs["metrics"][metric][column]
+                assert cell["mean"] == pytest.approx(expected["mean"], rel=1e-3, abs=1e-6), (method.name, metric)
+
+
+def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Dataset) -> None:
+    first = deep_only(data, tmp_path, methods=baselines(["random"], data))
+    stored = (tmp_path / "methods" / "random-training-image.deep.json").stat().st_mtime_ns
+    both = deep_only(data, tmp_path, methods=baselines(["mean"], data))
+    assert (tmp_path / "methods" / "random-training-image.deep.json").stat().st_mtime_ns == stored
+    found = numbers(both)["methods"]
+    assert list(found) == ["training mean", "random training image"]
+    assert found["random training image"] == numbers(first)["methods"]["random training image"]
+
+
+@pytest.mark.parametrize("change", [{"k": 3}, {"seed": 1}, {"deep_images": 3}, {"images": 9}])
+def test_a_changed_option_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset, change: dict[str, int]) -> None:
+    before = deep_only(data, tmp_path, methods=baselines(["random", "mean"], data), keep_parts=True)
+    options: dict[str, Any] = {"images": 8, "deep_images": 4, "k": 4, "metrics": ("lpips", "coverage"), **change}
+    settings = Settings(**options)
+    after = deep_only(data, tmp_path, methods=baselines(["random"], data), settings=settings)
+    assert list(numbers(after)["methods"]) == ["random training image"]  # the mean was measured otherwise
+    fresh = deep_only(data, tmp_path / "fresh", methods=baselines(["random"], data), settings=settings)
+    assert numbers(after) == numbers(fresh)
+    assert numbers(after)["methods"] != numbers(before)["methods"]
+
+
+def test_another_network_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset) -> None:
+    from helpers.lpips_networks import random_lpips
+
+    before = deep_only(data, tmp_path)
+    after = deep_only(data, tmp_path, networks=Networks(lpips=random_lpips(1)))
+    assert numbers(after)["methods"].keys() == numbers(before)["methods"].keys()
+    assert numbers(after) != numbers(before)
+
+
+def test_parts_that_are_missing_at_the_end_are_an_error(tmp_path: Path, data: Dataset) -> None:
+    deep_only(data, tmp_path, shard=Shard(1, 2))
+    damaged = next((tmp_path / "parts").rglob("*.safetensors"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="remove it and run once more"):
+        deep_only(data, tmp_path)
+    damaged.unlink()
+    assert numbers(deep_only(data, tmp_path)) == numbers(deep_only(data, tmp_path / "fresh"))
+
+
+def test_where_all_is_final_no_hole_is_drawn(tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: object, **options: object) -> None:
+        raise AssertionError("a hole was drawn")
+
+    first = deep_only(data, tmp_path)
+    monkeypatch.setattr(problems, "known_in_bin", never)
+    assert numbers(deep_only(data, tmp_path)) == numbers(first)
+    with pytest.raises(AssertionError, match="a hole was drawn"):
+        deep_only(data, tmp_path / "new")

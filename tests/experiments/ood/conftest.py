@@ -1,0 +1,25 @@
+"""One small experiment in one sitting, which others are held to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.ood_runs import small_experiment
+from helpers.sittings import in_one_sitting
+
+from condvae.experiments.ood import figures
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiment") / "whole"
+
+
+@pytest.fixture(scope="session")
+def whole(folder: Path) -> dict[str, Any]:
+    return in_one_sitting(small_experiment, figures, folder)
+
+
+@pytest.fixture(autouse=True)
+def quick(undrawn: None) -> None:
+    """No figures where nobody asks for them."""

@@ -1,0 +1,145 @@
+"""Work that is shared out is done once, and what lies on disk is whole and what it says it is."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from condvae.data import ImageSet
+from condvae.data.digests import digest_of_set
+from condvae.experiments.resumable_work import Block, Chore, Shard, Shelf, blocks, work
+from condvae.runtime.atomic import write_text
+from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
+from condvae.runtime.folders import check_folder, make_folder, read_json
+from condvae.runtime.messages import silent
+
+
+def chores(folder: Path, done: list[int]) -> list[Chore]:
+    """Two kinds of six units each; each notes that it was done."""
+
+    def measure(number: int) -> dict[str, Tensor]:
+        done.append(number)
+        return {"number": torch.full((2,), number)}
+
+    shelves = [Shelf(folder / name, kind="test part") for name in "ab"]
+    return [
+        Chore(what="ab"[i // 6], shelf=shelves[i // 6], unit=f"{i:02}", images=2, measure=partial(measure, i))
+        for i in range(12)
+    ]
+
+
+def test_a_shard_is_read_from_text() -> None:
+    assert Shard.parse("2/8") == (2, 8)
+    for text in ("", "2", "0/3", "4/3", "-1/3", "1/x", "1/3/4"):
+        with pytest.raises(ValueError, match="expected I/N with I from 1 to N"):
+            Shard.parse(text)
+
+
+def test_blocks_cover_everything_once() -> None:
+    assert list(blocks(10, 4)) == [(0, 4), (4, 8), (8, 10)]
+    assert str(Block(128, 256)) == "000128-000256"
+
+
+def test_every_unit_is_done_by_one_of_the_shards_and_never_again(tmp_path: Path) -> None:
+    done: list[int] = []
+    for number in (2, 3, 1):
+        work(chores(tmp_path, done), Shard(number, 3), silent, shows=False)
+    assert sorted(done) == list(range(12))
+    said: list[str] = []
+    work(chores(tmp_path, done), Shard(1, 1), said.append, shows=False)
+    assert len(done) == 12 and said == ["12 of 12 units of work are done already"]
+    numbers, seconds = chores(tmp_path, [])[6].shelf.get([f"{i:02}" for i in (7, 6)])
+    assert numbers["number"].tolist() == [7, 7, 6, 6] and seconds >= 0
+
+
+def test_a_line_for_each_kind_of_work(tmp_path: Path) -> None:
+    said: list[str] = []
+    work(chores(tmp_path, []), Shard(1, 2), said.append, shows=False)
+    assert [line.partition(" in ")[0] for line in said] == ["a: 6 images", "b: 6 images"]
+
+
+def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def measure() -> dict[str, Tensor]:
+        order.append("measured")
+        return {"x": torch.zeros(1)}
+
+    shelf = Shelf(tmp_path / "a", kind="test part")
+    one = Chore(
+        what="a", shelf=shelf, unit="1", images=1, measure=measure, prepare=lambda say: order.append("prepared")
+    )
+    for _ in range(2):
+        work([one], Shard(1, 1), silent, shows=False)
+    assert order == ["prepared", "measured"]
+
+
+def test_a_part_that_is_missing_damaged_or_another_ones_is_noticed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "a", kind="test part")
+    shelf.put("1", {"x": torch.ones(2)}, seconds=1.0)
+    with pytest.raises(ValueError, match="lacks 1 of 2 parts, the first is 2: all processes must write to a folder"):
+        shelf.check_whole(["1", "2"])
+    shutil.copy(tmp_path / "a" / "1.safetensors", tmp_path / "a" / "2.safetensors")
+    with pytest.raises(ValueError, match="holds what was measured as a/1: remove it and run once more"):
+        shelf.get(["2"])
+    with pytest.raises(ValueError, match="expected a other file: remove it"):
+        Shelf(tmp_path / "a", kind="other").get(["1"])
+    part = tmp_path / "a" / "1.safetensors"
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="remove it and run once more"):
+        shelf.get(["1"])
+
+
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+    def check(folder: Path) -> None:
+        check_folder(folder, folders=("runs",), report=("results.json",), what="a test", ours=lambda path: False)
+
+    check(tmp_path / "not there")
+    check(tmp_path)
+    (tmp_path / ".hidden").touch()
+    check(tmp_path)
+    for name, words in (
+        ("runs", "runs is a file, where a folder should be"),
+        ("notes", "holds notes, which is not from a test"),
+        ("results.json", "results.json is not from a test"),
+    ):
+        (tmp_path / name).touch()
+        with pytest.raises(ValueError, match=words):
+            check(tmp_path)
+        (tmp_path / name).unlink()
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is a file: give a folder"):
+        check(tmp_path / "file")
+    with pytest.raises(ValueError, match="cannot be written to"):
+        make_folder(tmp_path / "file" / "below")
+
+
+def test_text_is_read_back_where_it_is_ours(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.json"
+    write_text(path, '{"format": "mine", "x": 1}')
+    assert read_json(path, format="mine") == {"format": "mine", "x": 1}
+    assert read_json(path, format="yours") is None and read_json(tmp_path / "no", format="mine") is None
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.json"]
+
+
+def test_names_of_values_networks_and_images() -> None:
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1}) != fingerprint({"a": 1, "b": 3})
+    layer = nn.Linear(2, 2)
+    before = digest_of(layer)
+    assert before == digest_of(layer) != digest_of(layer, {"a": 1})
+    with torch.no_grad():
+        layer.weight[0, 0] += 1e-3
+    assert digest_of(layer) != before
+    images = np.zeros((5, 4, 4, 1), dtype=np.uint8)
+    some = ImageSet(images=images, rows=np.arange(4))
+    first = digest_of_set(some)
+    assert first != digest_of_set(ImageSet(images=images, rows=np.arange(5)))
+    images[4] = 1
+    assert digest_of_set(some) == first  # not in the set
+    images[3, 0, 0] = 1
+    assert digest_of_set(some) != first
+    assert slug_of("eig-ipa, no finding") == "eig-ipa-no-finding"

@@ -1,0 +1,207 @@
+"""A hierarchical VAE in which everything is linear and Gaussian, so that every quantity of the paper has a closed form.
+
+Four grey pixels x = B z + sigma e; groups z_l ~ N(A_l z_<l, prior_std_l^2). A variable is written as a matrix of its
+coefficients over independent standard normals, so covariances are products of such matrices.
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from condvae.conditional import ConditionalVAE
+from condvae.gaussian import Gaussian
+from condvae.kernels.side_stream import Aside
+from condvae.observe import Observation
+from condvae.vdvae import VDVAE, Source
+from condvae.vdvae.decoder import LatentBlock, Looked
+
+PIXELS = 4
+KNOWN = torch.tensor([True, True, False, False])
+
+
+class LinearSource(nn.Module):
+    """z_l ~ N(weight_l [z_<l, input], std_l^2): a prior, an encoder or a partial encoder."""
+
+    def __init__(self, groups: Sequence[int], inputs: int, generator: torch.Generator) -> None:
+        super().__init__()
+        total = sum(groups)
+        self.groups = list(groups)
+        self.weights = nn.ParameterList(
+            nn.Parameter(0.3 * torch.randn(d, total + inputs, generator=generator, dtype=torch.float64)) for d in groups
+        )
+        self.log_stds = nn.ParameterList(nn.Parameter(torch.zeros(d, dtype=torch.float64)) for d in groups)
+
+    def gaussian(self, group: int, state: Tensor, inputs: Tensor) -> Gaussian:
+        mean = torch.cat((state.flatten(1), inputs), 1) @ self.masked(group).T
+        return Gaussian(mean[:, :, None, None], self.log_stds[group].expand_as(mean)[:, :, None, None])
+
+    def masked(self, group: int) -> Tensor:
+        """The weight without what stands for z_l and later groups: the state holds zeros there in any case."""
+        weight: Tensor = self.weights[group].clone()
+        weight[:, sum(self.groups[:group]) : sum(self.groups)] = 0
+        return weight
+
+    def rows(self, inputs: Tensor, first_noise: int) -> Tensor:
+        """z over the normals that `inputs` is written in; z's own noise starts at column `first_noise`."""
+        total = sum(self.groups)
+        z = torch.zeros(total, inputs.shape[1], dtype=torch.float64)
+        start = 0
+        for group, d in enumerate(self.groups):
+            z[start : start + d] = (self.masked(group) @ torch.cat((z, inputs))).detach()
+            columns = torch.arange(first_noise + start, first_noise + start + d)
+            z[torch.arange(start, start + d), columns] += self.log_stds[group].exp().detach()
+            start += d
+        return z
+
+
+class LinearBlock(LatentBlock):
+    """The state is all of z, zero where it is not drawn yet."""
+
+    def __init__(self, prior: LinearSource, group: int) -> None:
+        nn.Module.__init__(self)
+        self.source, self.group = prior, group
+
+    def look(self, state: Tensor, *, prior: bool = True) -> Looked:
+        return Looked(state)
+
+    def prior_of(self, looked: Looked) -> Gaussian:
+        state = looked.hidden
+        return self.source.gaussian(self.group, state, state.new_zeros(len(state), 0))
+
+    def take_in(self, state: Tensor, looked: Looked, z: Tensor) -> Tensor:
+        start = sum(self.source.groups[: self.group])
+        return torch.cat((state[:, :start], z, state[:, start + z.shape[1] :]), 1)
+
+
+class LinearDecoder:
+    """One level with a block per group."""
+
+    def __init__(self, prior: LinearSource) -> None:
+        self.total = sum(prior.groups)
+        self.blocks = [LinearBlock(prior, group) for group in range(len(prior.groups))]
+
+    def levels(self) -> list[tuple[None, list[LinearBlock]]]:
+        return [(None, self.blocks)]
+
+    def enter(self, stage: None, coarser: None, batch: int) -> Tensor:
+        return torch.zeros(batch, self.total, 1, 1, dtype=torch.float64)
+
+    def leave(self, state: Tensor) -> Tensor:
+        return state
+
+
+class LinearVAE(VDVAE):
+    """The real `descend`, with a linear decoder and encoder."""
+
+    def __init__(self, groups: Sequence[int], loading: Tensor, sigma: float, seed: int = 0) -> None:
+        nn.Module.__init__(self)
+        generator = torch.Generator().manual_seed(seed)
+        self.groups = list(groups)
+        self.loading = loading
+        self.sigma = sigma
+        self.prior = LinearSource(groups, 0, generator)
+        self.q = LinearSource(groups, PIXELS, generator)
+        self.config: Any = SimpleNamespace(group_stages=list(groups), image_dims=PIXELS, channels=1)
+        self.decoder: Any = LinearDecoder(self.prior)
+        self.aside, self.ahead = Aside(), Aside()
+
+    def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None: ...
+
+    def posterior(self, x: Tensor) -> Any:
+        source: Source = lambda group, state, prior: self.q.gaussian(group, state, x.flatten(1))  # noqa: E731
+        return source
+
+    def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
+        mean = state.flatten(1) @ self.loading.T
+        log_std = torch.full_like(mean, self.sigma).log()
+        return Gaussian(mean, log_std).log_prob(x.flatten(1)).reshape(-1, 2, 2)
+
+    def joint(self) -> tuple[Tensor, Tensor]:
+        """(z, x) under the model, over normals [z's noise, pixel noise]."""
+        total = sum(self.groups)
+        z = self.prior.rows(torch.zeros(0, total + PIXELS, dtype=torch.float64), 0)
+        noise = torch.zeros(PIXELS, total + PIXELS, dtype=torch.float64)
+        noise[:, total:] = self.sigma * torch.eye(PIXELS, dtype=torch.float64)
+        return z, self.loading @ z + noise
+
+    def data_covariance(self) -> Tensor:
+        _, x = self.joint()
+        return x @ x.T
+
+    @torch.no_grad()
+    def fit_encoder(self) -> None:
+        """q(z_l | z_<l, x) with the exact posterior's means and variances: exact if groups have independent latents."""
+        z, x = self.joint()
+        start = 0
+        for group, d in enumerate(self.groups):
+            inputs = torch.cat((z, x))
+            used = torch.cat((torch.arange(start), torch.arange(len(z), len(inputs))))
+            mean, covariance = regress(z[start : start + d], inputs[used])
+            self.q.weights[group].zero_()
+            self.q.weights[group][:, used] = mean
+            self.q.log_stds[group].copy_(covariance.diagonal().log() / 2)
+            start += d
+
+
+class LinearConditional(ConditionalVAE):
+    """An artifact as above and a linear c(z | y), where y is the known pixels."""
+
+    def __init__(self, artifact: LinearVAE, seed: int = 1) -> None:
+        nn.Module.__init__(self)
+        self.artifact = artifact.requires_grad_(False)
+        self.c = LinearSource(artifact.groups, int(KNOWN.sum()), torch.Generator().manual_seed(seed))
+
+    def posterior(self, observation: Observation) -> Any:
+        assert observation.pixels is not None
+        y = observation.pixels.flatten(1)[:, KNOWN]
+        source: Source = lambda group, state, prior: self.c.gaussian(group, state, y)  # noqa: E731
+        return source
+
+    def c_given_y(self) -> tuple[Tensor, Tensor]:
+        """c(z | y) = N(M y, S): (M, S)."""
+        total, inputs = sum(self.c.groups), int(KNOWN.sum())
+        y = torch.zeros(inputs, inputs + total, dtype=torch.float64)
+        y[:, :inputs] = torch.eye(inputs, dtype=torch.float64)
+        z = self.c.rows(y, inputs)
+        return z[:, :inputs], z[:, inputs:] @ z[:, inputs:].T
+
+    def r_given_y(self) -> tuple[Tensor, Tensor]:
+        """r(z | y) with r(z, x) = p_data(x) q(z | x): (M, S)."""
+        assert isinstance(self.artifact, LinearVAE)
+        x = torch.zeros(PIXELS, PIXELS + sum(self.c.groups), dtype=torch.float64)
+        x[:, :PIXELS] = torch.linalg.cholesky(self.artifact.data_covariance())
+        return regress(self.artifact.q.rows(x, PIXELS), x[KNOWN])
+
+    def p_given_y(self) -> tuple[Tensor, Tensor]:
+        """The model's own posterior p(z | y): (M, S)."""
+        assert isinstance(self.artifact, LinearVAE)
+        z, x = self.artifact.joint()
+        return regress(z, x[KNOWN])
+
+
+def regress(target: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """E[target | inputs] = M inputs and its covariance, for variables written over independent normals."""
+    weight = torch.linalg.solve(inputs @ inputs.T, inputs @ target.T).T
+    rest = target - weight @ inputs
+    return weight, rest @ rest.T
+
+
+def observe(x: Tensor) -> Observation:
+    known = KNOWN.reshape(1, 1, 2, 2).expand(len(x), -1, -1, -1)
+    return Observation(y=torch.where(known, x, 0.0), known=known, pixels=torch.where(known, x, 0.0))
+
+
+def sigma_points(artifact: LinearVAE) -> tuple[Tensor, list[Tensor]]:
+    """A batch of images and noise whose second moments are exactly those of the data and of standard normals.
+
+    All objectives are quadratic in (x, noise) here, so their batch mean is their expectation, without sampling error.
+    """
+    k = PIXELS + sum(artifact.groups)
+    basis, _ = torch.linalg.qr(torch.randn(k, k, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    points = torch.cat((basis, -basis)) * k**0.5
+    x = points[:, :PIXELS] @ torch.linalg.cholesky(artifact.data_covariance()).T
+    noise = points[:, PIXELS:].split(artifact.groups, dim=1)
+    return x.reshape(-1, 1, 2, 2), [part[:, :, None, None] for part in noise]

@@ -1,0 +1,45 @@
+"""Small models for tests: random weights everywhere, so that nothing is hidden by parts that start at zero."""
+
+import torch
+from torch import Tensor
+
+from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.vdvae import VDVAE, VDVAEConfig, preset
+
+
+def randomise(model: torch.nn.Module, seed: int, scale: float = 0.15) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(scale * torch.randn(parameter.shape, generator=generator))
+
+
+def small_vae(config: VDVAEConfig | None = None, *, seed: int = 0) -> VDVAE:
+    torch.manual_seed(seed)
+    vae = VDVAE(config or preset("tiny"))
+    randomise(vae, seed)
+    return vae
+
+
+def small_conditional(
+    config: VDVAEConfig | None = None, *, form: str = "direct", train_artifact: bool = False
+) -> ConditionalVAE:
+    vae = small_vae(config)
+    partial = PartialConfig(channels=vae.config.channels + 1, form=form)  # type: ignore[arg-type]
+    model = ConditionalVAE(vae, partial, train_artifact=train_artifact)
+    randomise(model.partial, 1)
+    return model
+
+
+def images(batch: int, *, size: int = 8, channels: int = 3, seed: int = 0) -> Tensor:
+    """Random 8-bit images in [-1, 1]."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(256, (batch, channels, size, size), generator=generator) / 127.5 - 1
+
+
+def some_known(batch: int, *, size: int = 8, seed: int = 0) -> Tensor:
+    return torch.rand(batch, 1, size, size, generator=torch.Generator().manual_seed(seed)) < 0.5
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)

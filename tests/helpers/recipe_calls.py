@@ -1,0 +1,33 @@
+"""Recipes called as scripts, in this process: starting another one would take longer than most of them do."""
+
+import contextlib
+import io
+import runpy
+import sys
+from typing import NamedTuple
+from unittest import mock
+
+from helpers.fixtures import ROOT
+
+RECIPES = ROOT / "recipes"
+
+
+class Call(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(recipe: str, *arguments: object) -> Call:
+    """What `python recipes/RECIPE ARGUMENTS` would do and say."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.object(sys, "argv", [recipe, *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            runpy.run_path(str(RECIPES / recipe), run_name="__main__")
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+    return Call(code, out.getvalue(), err.getvalue())

@@ -1,0 +1,58 @@
+"""A training in which something goes wrong: python sabotage.py WHAT STEP RANK condvae-arguments...
+
+nan: that rank's observation of that step holds NaN. die: that rank kills itself there, once. disk: from that step on no
+file may grow beyond a few bytes, as on a full disk. broken: from that step on every loss is NaN.
+"""
+
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+import torch
+
+from condvae import cli
+from condvae.objectives import Bound
+from condvae.observe.batch import Batch
+from condvae.training.task import Conditioning, Pretraining, Task
+
+
+def main() -> None:
+    what, step, rank, *arguments = sys.argv[1:]
+    for task in (Conditioning, Pretraining):
+        sabotage(task, what, int(step), int(rank))
+    cli.main(arguments)
+
+
+def sabotage(task: type[Task], what: str, at: int, rank: int) -> None:
+    prepare, bound = task.prepare, task.bound
+    state = {"step": -1}
+
+    def prepared(self: Task, step: int) -> None:
+        state["step"] = step
+        mine = int(os.environ.get("RANK", "0")) == rank
+        if step == at and mine and what == "disk":
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+        if step == at and mine and what == "die" and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
+        prepare(self, step)
+
+    def bounded(self: Task, batch: Batch, generator: torch.Generator, **options: Any) -> Bound:
+        if (
+            what == "nan"
+            and state["step"] == at
+            and int(os.environ.get("RANK", "0")) == rank
+            and not options["complete"]
+        ):
+            batch = Batch(x=torch.full_like(batch.x, torch.nan))
+        if what == "broken" and state["step"] >= at and not options["complete"]:
+            batch = Batch(x=torch.full_like(batch.x, torch.nan))
+        return bound(self, batch, generator, **options)
+
+    task.prepare, task.bound = prepared, bounded  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Small trainings for tests: the command line as a user types it, and what two runs must have in common."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from helpers.fixtures import FIXTURES
+from safetensors.torch import load_file
+
+from condvae import cli
+
+FACES = FIXTURES / "faces32.zip"
+# Faces at 8 x 8: small enough that a step takes milliseconds.
+SMALL = ["--data", str(FACES), "--size", "8", "--batch", "8", "--evaluate-on", "16", "--device", "cpu"]
+
+
+def command(*words: str | Path, ranks: int = 1, restarts: int = 0, script: Path | None = None) -> list[str]:
+    """`condvae ...`, or a script, in one process or under torchrun."""
+    what = [str(script)] if script else ["-m", "condvae"]
+    if ranks == 1:
+        return [sys.executable, *what, *map(str, words)]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    return [*launcher, f"--max-restarts={restarts}", *what, *map(str, words)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """One thread per process: results then do not depend on how many cores are free, nor does the time."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
+
+
+def kill_and_repeat(script: Path, out: Path, *, parts: int) -> str:
+    """Kill a script that works into a folder once so many parts are there, call it again, and return what it says."""
+    words = command(out, script=script)
+    process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    until = time.monotonic() + 120
+    while len(list(out.rglob("*.safetensors"))) < parts:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "results.json").exists()
+    said = run(out, script=script)
+    assert "units of work are done already" in said
+    return said
+
+
+def run(*words: str | Path, expect: int = 0, **options: Any) -> str:
+    """Run to the end, and return what was printed."""
+    done = subprocess.run(
+        command(*words, **options), env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == expect, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def call(*words: str | Path, expect: int = 0) -> str:
+    """As `run`, in this process: where nothing hangs on the process, starting one would take most of the time."""
+    printed, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            cli.main([str(word) for word in words])
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    assert code == expect, f"exit code {code}\n{printed.getvalue()}"
+    return printed.getvalue()
+
+
+def alone(*words: str | Path) -> None:
+    """For a process that does nothing else."""
+    torch.set_num_threads(1)
+    cli.main([str(word) for word in words])
+
+
+def log_of(folder: Path, *events: str) -> list[dict[str, Any]]:
+    """The lines of a run's log without what a clock put into them."""
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    clock = ("images_per_second", "elapsed")
+    return [
+        {key: value for key, value in line.items() if key not in clock}
+        for line in lines
+        if not events or line["event"] in events
+    ]
+
+
+def assert_same_model(one: Path, other: Path, *, tolerance: float = 0.0) -> None:
+    mine, theirs = load_file(one), load_file(other)
+    assert mine.keys() == theirs.keys()
+    for name, tensor in mine.items():
+        torch.testing.assert_close(tensor, theirs[name], rtol=tolerance, atol=tolerance)

@@ -1,0 +1,112 @@
+"""Pictures come all together or not at all."""
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from condvae.images.atomic_folder import Album, stem_of
+
+
+def picture(level: int = 0) -> Image.Image:
+    return Image.new("L", (2, 2), level)
+
+
+def test_pictures_appear_at_the_end(tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b"
+    with Album(out) as album:
+        album.put("1.png", picture())
+        assert not (out / "1.png").exists()
+        album.put("2.png", picture())
+    assert sorted(path.name for path in out.iterdir()) == ["1.png", "2.png"]
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with Album(tmp_path / "a" / "b") as album:
+            album.put("1.png", picture())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_what_was_there_before(tmp_path: Path) -> None:
+    with Album(tmp_path) as album:
+        album.put("1.png", picture(7))
+    (tmp_path / "sheet.png").mkdir()
+
+    def obstructed() -> None:
+        with Album(tmp_path) as album:
+            album.put("1.png", picture(9))
+            album.put("sheet.png", picture())
+
+    with pytest.raises(ValueError, match=r"sheet\.png is a folder"):
+        obstructed()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.png", "sheet.png"]
+    with Image.open(tmp_path / "1.png") as kept:
+        assert kept.getpixel((0, 0)) == 7
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for out in (tmp_path / "file", tmp_path / "file" / "deep"):
+        with pytest.raises(ValueError, match=r"cannot be written to .*: give another folder"), Album(out):
+            raise AssertionError
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    for name in ("mine.png", "old.png", "older.png"):
+        picture(7).save(tmp_path / name)
+    album = Album(tmp_path, replaces=["old.png", "older.png"])
+    with album:
+        album.put("old.png", picture(9))
+        with pytest.raises(ValueError, match=r"mine\.png is there already"):
+            album.put("mine.png", picture(9))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.png", "old.png"]
+    with Image.open(tmp_path / "mine.png") as kept, Image.open(tmp_path / "old.png") as new:
+        assert (kept.getpixel((0, 0)), new.getpixel((0, 0))) == (7, 9)
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def filled(text: bool) -> None:
+        with Album(out) as album:
+            if text:
+                album.write("a.txt", "x" * 1000)
+            album.put("1.png", picture())
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for text in (False, True):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+        try:
+            with pytest.raises(ValueError, match=r"out cannot be written to \(File too large\): give another folder"):
+                filled(text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert not out.exists()
+
+
+def test_who_comes_second_to_a_folder_takes_nothing_away(tmp_path: Path) -> None:
+    def both() -> None:
+        with Album(tmp_path, replaces=[]) as slow:
+            slow.put("1.png", picture(7))
+            with Album(tmp_path, replaces=[]) as quick:
+                quick.put("1.png", picture(9))
+
+    with pytest.raises(ValueError, match=r"1\.png is there already"):
+        both()
+    assert [path.name for path in tmp_path.iterdir()] == ["1.png"]
+    with Image.open(tmp_path / "1.png") as kept:
+        assert kept.getpixel((0, 0)) == 9
+
+
+def test_stems_are_text_that_fits_on_a_disk() -> None:
+    assert stem_of(Path("a/b.c.png")) == "b.c"
+    assert stem_of(Path(os.fsdecode(b"a\xff\xfe.png"))) == "a??"
+    assert stem_of(Path("\N{SNOWMAN}" * 50 + ".png")) == "\N{SNOWMAN}" * 33

@@ -1,0 +1,187 @@
+"""Pictures of every mode come in upright with their transparency apart; everything else is one sentence."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.pictures_to_complete import bomb, levels, photo
+from PIL import Image, ImageFile
+
+from condvae.images.reading import MOST_PIXELS, read_files, read_picture, shown
+
+RGB = levels(6, 9)
+GREY = RGB[:, :, 1]
+ALPHA = np.where(np.arange(9) < 4, 0, 255).astype(np.uint8)[None].repeat(6, axis=0)
+
+
+def with_alpha(array: np.ndarray, alpha: np.ndarray = ALPHA) -> Image.Image:
+    image = Image.fromarray(array)
+    image.putalpha(Image.fromarray(alpha))
+    return image
+
+
+@pytest.mark.parametrize(
+    ("image", "suffix", "expected"),
+    [
+        (Image.fromarray(RGB), "png", RGB),
+        (Image.fromarray(RGB), "ppm", RGB),
+        (Image.fromarray(GREY), "png", GREY),
+        (Image.fromarray(GREY).convert("1"), "png", np.asarray(Image.fromarray(GREY).convert("1")) * np.uint8(255)),
+        (Image.fromarray(GREY.astype(np.uint16) * 257), "png", GREY),
+        (Image.fromarray(GREY.astype(np.uint16) * 257), "tiff", GREY),
+        (Image.fromarray(RGB).quantize(16), "gif", np.asarray(Image.fromarray(RGB).quantize(16).convert("RGB"))),
+        (Image.fromarray(RGB).convert("CMYK"), "tiff", RGB),
+        (with_alpha(RGB), "png", RGB),
+        (with_alpha(GREY), "png", GREY),
+        (with_alpha(RGB), "webp", None),
+    ],
+)
+def test_modes(tmp_path: Path, image: Image.Image, suffix: str, expected: np.ndarray | None) -> None:
+    path = tmp_path / f"a.{suffix}"
+    image.save(path)
+    for source in (path, str(path), image):
+        picture = read_picture(source)
+        if expected is not None:
+            assert np.array_equal(np.asarray(picture.colours), expected)  # under what is transparent too
+        assert (picture.alpha is not None) == (image.mode in ("LA", "RGBA"))
+        if picture.alpha is not None:
+            assert np.array_equal(picture.transparent, ALPHA < 128)
+            white = np.asarray(picture.on_white())
+            assert (white[ALPHA == 0] == 255).all()
+            assert np.array_equal(white[ALPHA == 255], np.asarray(picture.colours)[ALPHA == 255])
+
+
+def test_palettes_and_sixteen_bits_with_a_transparent_colour(tmp_path: Path) -> None:
+    few = Image.fromarray(RGB).quantize(8)
+    few.save(tmp_path / "few.png", transparency=3)
+    few.save(tmp_path / "some.png", transparency=bytes([255, 0, 127, 128]))
+    index = np.asarray(few)
+    assert np.array_equal(read_picture(tmp_path / "few.png").transparent, index == 3)
+    assert np.array_equal(read_picture(tmp_path / "some.png").transparent, (index == 1) | (index == 2))
+    soft = with_alpha(RGB).quantize(16)  # a palette whose colours have an alpha of their own
+    expected = np.asarray(soft.convert("RGBA"))[:, :, 3] < 128
+    assert soft.mode == "P" and expected.any() and np.array_equal(read_picture(soft).transparent, expected)
+    deep = GREY.astype(np.uint16) * 257
+    Image.fromarray(deep).save(tmp_path / "deep.png", transparency=int(deep[0, 0]))
+    picture = read_picture(tmp_path / "deep.png")
+    assert np.array_equal(np.asarray(picture.colours), GREY) and np.array_equal(picture.transparent, deep == deep[0, 0])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pictures_are_turned_with_their_transparency(tmp_path: Path, orientation: int) -> None:
+    from PIL import ImageOps
+
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    with_alpha(RGB).save(tmp_path / "a.png", exif=exif)
+    with Image.open(tmp_path / "a.png") as image:
+        expected = np.asarray(ImageOps.exif_transpose(image))
+        loaded = read_picture(image)
+    for picture in (read_picture(tmp_path / "a.png"), loaded):
+        assert np.array_equal(np.asarray(picture.colours), expected[:, :, :3])
+        assert np.array_equal(picture.transparent, expected[:, :, 3] < 128)
+
+
+def test_arrays() -> None:
+    for array, expected in (
+        (RGB, RGB),
+        (GREY, GREY),
+        (GREY[:, :, None], GREY),
+        (RGB / 255.0, RGB),
+        ((GREY / 255.0).astype(np.float32), GREY),
+        (RGB[:, ::-1], RGB[:, ::-1]),
+    ):
+        assert np.array_equal(np.asarray(read_picture(array).colours), expected)
+    picture = read_picture(np.dstack([RGB, ALPHA]))
+    assert np.array_equal(np.asarray(picture.colours), RGB) and np.array_equal(picture.transparent, ALPHA == 0)
+    for bad, message in (
+        (GREY > 100, "array of bool"),
+        (RGB.astype(np.int32), "array of int32"),
+        (RGB / 127.5 - 1, r"numbers from -1 to .*expected \[0, 1\]"),
+        (np.full((4, 4), np.nan), "numbers from nan"),
+        (RGB[:, :, :2], r"shape \(6, 9, 2\)"),
+        (RGB[None], "expected .H, W. or"),
+        (RGB[:0], "9 x 0 pixels"),
+        ([[1, 2]], "is a list, expected a path"),
+        (None, "is a NoneType"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_picture(bad)  # type: ignore[arg-type]
+
+
+def test_only_the_first_frame_counts(tmp_path: Path) -> None:
+    frames = [Image.fromarray(levels(6, 9, seed=i)).quantize(64) for i in range(3)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    picture = read_picture(tmp_path / "a.gif")
+    assert np.array_equal(np.asarray(picture.colours), np.asarray(frames[0].convert("RGB")))
+
+
+def test_what_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "empty.png").touch()
+    buffer = io.BytesIO()
+    Image.fromarray(levels(64, 64)).save(buffer, "jpeg")
+    (tmp_path / "cut.jpg").write_bytes(buffer.getvalue()[:-500])
+    Image.fromarray(np.ones((4, 4), dtype=np.float32)).save(tmp_path / "float.tiff")
+    (tmp_path / "vector.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")
+    os.mkfifo(tmp_path / "pipe.png")
+    assert not ImageFile.LOAD_TRUNCATED_IMAGES
+    for name, message in (
+        ("text.png", "text.png is no image"),
+        ("empty.png", "empty.png is no image"),
+        ("cut.jpg", "cut.jpg is damaged, .*truncated"),
+        ("float.tiff", "float.tiff .*floating-point pixels"),
+        ("vector.png", "vector.png is no image"),
+        ("none.png", "none.png cannot be read: No such file"),
+        ("pipe.png", "pipe.png is no regular file"),
+        ("", "is a folder, expected an image file"),
+    ):
+        with pytest.raises(ValueError, match=message) as error:
+            read_picture(tmp_path / name)
+        assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="name at least one"):
+        read_files([], channels=3, size=8)
+
+
+def test_damaged_exif_data_do_not_matter(tmp_path: Path) -> None:
+    Image.fromarray(RGB).save(tmp_path / "a.png", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff nonsense")
+    assert np.array_equal(np.asarray(read_picture(tmp_path / "a.png").colours), RGB)
+
+
+SCRIPT = """
+import resource, sys
+from condvae.images.reading import read_picture
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path in sys.argv[1:]:
+    try:
+        read_picture(path)
+    except ValueError as error:
+        print(error)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) // 1024)
+"""
+
+
+def test_bombs_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
+    (tmp_path / "bomb.png").write_bytes(bomb(30_000, 30_000))
+    (tmp_path / "just.png").write_bytes(bomb(10_001, 10_000))  # which Pillow alone would take
+    assert MOST_PIXELS < 10_001 * 10_000
+    words = [str(tmp_path / "bomb.png"), str(tmp_path / "just.png")]
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True, check=True, timeout=100
+    )
+    first, second, mebibytes = run.stdout.strip().splitlines()
+    assert "bomb.png has more than 100 million pixels" in first
+    assert "just.png is 10001 x 10000 pixels, expected at most 100 million" in second
+    assert int(mebibytes) < 50
+    assert run.stderr == ""
+
+
+def test_a_name_is_shown_on_one_line(tmp_path: Path) -> None:
+    assert shown("a\nb\udcff.png") == "a?b?.png"
+    path = photo(tmp_path / "a\nb.png")
+    assert read_picture(path).name.endswith("a?b.png")

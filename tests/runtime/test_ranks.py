@@ -1,0 +1,49 @@
+"""Ranks find each other, also where dead ones have left their traces."""
+
+import threading
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from condvae.runtime.ranks import World, agree_on_a_name, join
+
+
+def test_ranks_agree_on_a_name_beside_what_dead_ones_have_left() -> None:
+    store = dist.HashStore()  # type: ignore[attr-defined]
+    # An earlier start: its ranks said hello, some were answered.
+    store.set("hello 1", "dead")
+    store.set("name for dead", "of the dead")
+    store.set("of the dead taken by 1", "yes")
+    names: dict[int, str] = {}
+
+    def start(rank: int) -> None:
+        names[rank] = agree_on_a_name(store, rank, 3)
+
+    for _ in range(2):  # and once more, beside what the first have left
+        ranks = [threading.Thread(target=start, args=(rank,)) for rank in range(3)]
+        for thread in ranks:
+            thread.start()
+        for thread in ranks:
+            thread.join(timeout=30)
+        assert not any(thread.is_alive() for thread in ranks)
+        assert len(set(names.values())) == 1 and names[0] != "of the dead"
+        before = names.copy()
+        names.clear()
+    assert before
+
+
+def test_alone_every_exchange_is_free() -> None:
+    with join("cpu") as world:
+        assert world == World(0, 1, torch.device("cpu"))
+        assert world.leads
+        tensor = torch.ones(2)
+        assert world.sum(tensor) is tensor and world.from_leader(tensor) is tensor
+        assert world.tell("word") == "word"
+        world.check_agreement(tensor, 1)
+
+
+def test_devices_that_cannot_be_used_are_refused() -> None:
+    for device in ("toaster", "meta", "cuda:99"):
+        with pytest.raises(ValueError, match=r"cannot be used|offers none|there are"), join(device):
+            pass

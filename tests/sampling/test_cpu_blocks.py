@@ -1,0 +1,168 @@
+"""Completion k has the same bits however many are drawn, in whatever chunks and threads."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from helpers.models import images, small_conditional, some_known
+
+from condvae import load
+from condvae.completion import completions
+from condvae.conditional import ConditionalVAE
+from condvae.observe import Observation
+from condvae.runtime.pixels import to_uint8
+from condvae.sampling.cpu_blocks import completed_levels
+from condvae.sampling.plain import sample_conditional, seeds_from
+from condvae.sampling.sampler import Sampler
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def observed(model: ConditionalVAE, batch: int = 1) -> Observation:
+    size = model.artifact.config.image_size
+    return model.observe(images(batch, size=size), some_known(batch, size=size))
+
+
+@pytest.fixture(scope="module")
+def faces64() -> ConditionalVAE:
+    """What is shipped: its convolutions are wide enough to be split up in several ways."""
+    model = load("faces64")
+    assert isinstance(model, ConditionalVAE)
+    return model
+
+
+def test_known_pixels_stay_and_it_is_what_sample_conditional_draws() -> None:
+    model = small_conditional()
+    observation = observed(model, 2)
+    made = completions(model, observation, 5, seed=1)
+    assert made.shape == (2, 5, 3, 8, 8)
+    noise = seeds_from(1, 5, observations=range(2))
+    plain = observation.paste(sample_conditional(model, observation, 5, noise=noise, pixels="mean").images, n=5)
+    torch.testing.assert_close(made.flatten(0, 1), plain, rtol=1e-4, atol=1e-5)
+    assert observation.known is not None and observation.pixels is not None
+    known = observation.known.expand(-1, 3, -1, -1)
+    for k in range(5):
+        assert torch.equal(made[:, k][known], observation.pixels[known])
+    assert not torch.equal(made[:, 0], made[:, 1])
+
+
+@pytest.mark.parametrize("pixels", ["mean", "sample"])
+def test_a_sample_has_the_same_bits_for_any_number_chunk_and_threads(
+    pixels: str, faces64: ConditionalVAE, threads: None
+) -> None:
+    observation = observed(faces64)
+    torch.set_num_threads(1)
+    reference = completions(faces64, observation, 9, seed=3, pixels=pixels)  # type: ignore[arg-type]
+    assert not torch.equal(reference[0, 0], reference[0, 1])
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        for n, chunk in ((1, None), (2, 1), (8, 3), (6, 100)):
+            again = completions(faces64, observation, n, seed=3, pixels=pixels, chunk=chunk)  # type: ignore[arg-type]
+            assert torch.equal(again, reference[:, :n]), (count, n, chunk)
+        assert torch.get_num_threads() == count
+
+
+def test_sixty_four_begin_as_one_does(faces64: ConditionalVAE) -> None:
+    observation = observed(faces64)
+    many = completions(faces64, observation, 64)
+    for n in (1, 8):
+        assert torch.equal(completions(faces64, observation, n), many[:, :n])
+    assert torch.equal(completions(faces64, observation, 64, chunk=5), many)
+
+
+def test_a_sampler_of_the_same_model_changes_no_bit(faces64: ConditionalVAE) -> None:
+    observation = observed(faces64)
+    before = completions(faces64, observation, 2)
+    Sampler(faces64, precision="fp32")(observation, 1)
+    assert torch.equal(completions(faces64, observation, 2), before)
+
+
+def test_calls_at_the_same_time_leave_the_number_of_threads_as_it_was(threads: None) -> None:
+    torch.set_num_threads(2)
+    model = small_conditional()
+    observation = observed(model)
+    alone = completions(model, observation, 9)
+    with ThreadPoolExecutor(3) as callers:
+        together = list(callers.map(lambda _: completions(model, observation, 9), range(12)))
+    assert all(torch.equal(made, alone) for made in together)
+    assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as fresh:
+        assert fresh.submit(torch.get_num_threads).result() == 2
+
+
+def test_temperature_zero_gives_one_answer_whatever_the_seed() -> None:
+    model = small_conditional()
+    observation = observed(model)
+    made = completions(model, observation, 6, seed=1, temperature=0.0)
+    assert (made == made[:, :1]).all()
+    assert torch.equal(made, completions(model, observation, 6, seed=2, temperature=0.0))
+    drawn = completions(model, observation, 6, seed=1, temperature=0.0, pixels="sample")
+    assert not torch.equal(drawn[0, 0], drawn[0, 1])
+
+
+def test_everything_known_and_nothing_known() -> None:
+    model, x = small_conditional(), images(1)
+    every = torch.ones(1, 1, 8, 8, dtype=torch.bool)
+    made = completions(model, model.observe(x, every), 3)
+    assert torch.equal(made, x[:, None].expand(-1, 3, -1, -1, -1))
+    made = completions(model, model.observe(x, ~every), 3)
+    assert made.isfinite().all() and not torch.equal(made[0, 0], made[0, 1])
+    other = completions(model, model.observe(-x, ~every), 3)
+    assert torch.equal(made, other)  # what is hidden has no say
+
+
+def test_shared_latents_leave_the_first_as_it_is_and_bring_the_others_near() -> None:
+    model = small_conditional()
+    observation = observed(model)
+    free = completions(model, observation, 6)
+    spread = [free.std(dim=1).mean()]
+    for resolution in (1, 4):
+        made = completions(model, observation, 6, share=resolution)
+        assert torch.equal(made[:, 0], free[:, 0])
+        assert torch.equal(made[:, :3], completions(model, observation, 3, share=resolution))
+        spread.append(made.std(dim=1).mean())
+    assert spread[0] > spread[1] > spread[2] > 0
+    finest = completions(model, observation, 6, share=8)
+    assert (finest == finest[:, :1]).all()
+    with pytest.raises(ValueError, match="no latents at resolution 5, only at 1, 4, 8"):
+        completions(model, observation, 2, share=5)
+
+
+def test_shared_latents_do_not_depend_on_chunks(faces64: ConditionalVAE, threads: None) -> None:
+    observation = observed(faces64)
+    reference = completions(faces64, observation, 6, share=8)
+    torch.set_num_threads(2)
+    assert torch.equal(completions(faces64, observation, 2, share=8, chunk=1), reference[:, :2])
+    torch.testing.assert_close(completions(faces64, observation, 1), reference[:, :1], rtol=0, atol=0)
+
+
+def test_grey_levels_are_the_same_and_a_sampler_agrees() -> None:
+    model = small_conditional()
+    observation = observed(model)
+    settings = {"seed": 2, "temperature": 0.8, "pixels": "mean", "share": None}
+    levels = completed_levels(model, observation, 5, **settings)  # type: ignore[arg-type]
+    floats = completions(model, observation, 5, seed=2, temperature=0.8)
+    assert torch.equal(torch.from_numpy(levels), to_uint8(floats[0]).permute(0, 2, 3, 1))
+    sampler = Sampler(model, precision="fp32")
+    near = completed_levels(model, observation, 5, sampler=sampler, **settings)  # type: ignore[arg-type]
+    assert abs(near.astype(int) - levels).max() <= 1
+
+
+def test_bad_numbers_are_refused() -> None:
+    model = small_conditional()
+    observation = observed(model)
+    for options, message in (
+        ({"n": 0}, "number of samples"),
+        ({"n": 2, "chunk": 0}, "the chunk is 0"),
+        ({"n": 2, "seed": -1}, "the seed is -1"),
+        ({"n": 2, "temperature": float("nan")}, "temperature nan"),
+        ({"n": 2, "pixels": "median"}, "pixels is 'median'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            completions(model, observation, **options)

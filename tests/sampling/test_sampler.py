@@ -1,0 +1,142 @@
+"""The fast sampler draws what the plain one draws, sample by sample, in any chunks."""
+
+import time
+from typing import Any
+
+import pytest
+import torch
+from helpers.models import images, small_conditional, some_known
+
+from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.observe import Observation
+from condvae.runtime.pixels import to_uint8
+from condvae.sampling.plain import Pixels, chunks, sample_conditional, seeds_from
+from condvae.sampling.sampler import Sampler, faster_precision
+from condvae.vdvae import VDVAE, preset
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def model_and_observation(form: str = "direct") -> tuple[ConditionalVAE, Observation]:
+    model = small_conditional(form=form).to(DEVICE)
+    return model, model.observe(images(3).to(DEVICE), some_known(3).to(DEVICE))
+
+
+def plain(model: ConditionalVAE, observation: Observation, n: int, pixels: Pixels, temperature: float) -> torch.Tensor:
+    noise = seeds_from(7, n, observations=range(len(observation)))
+    made = sample_conditional(model, observation, n, noise=noise, pixels=pixels, temperature=temperature).images
+    levels = to_uint8(observation.paste(made, n=n))
+    return levels.view(len(observation), n, *levels.shape[1:])
+
+
+@pytest.mark.parametrize("form", ["direct", "relative"])
+@pytest.mark.parametrize("pixels", ["sample", "mean"])
+@pytest.mark.parametrize("chunk", [None, 1, 4, 7])
+def test_full_precision_gives_the_plain_samples_in_any_chunks(chunk: int | None, pixels: Pixels, form: str) -> None:
+    model, observation = model_and_observation(form)
+    sampler = Sampler(model, precision="fp32", chunk=chunk)
+    got = sampler(observation, 5, seed=7, pixels=pixels, temperature=0.8)
+    difference = (got.int() - plain(model, observation, 5, pixels, 0.8).int()).abs()
+    assert got.dtype == torch.uint8
+    assert difference.max() <= 1  # a batch of another size may round differently
+    # Whatever else is drawn, and however often the sampler was used before:
+    fewer = sampler(observation, 2, seed=7, pixels=pixels, temperature=0.8)
+    assert (fewer.int() - got[:, :2].int()).abs().max() <= 1
+    assert not torch.equal(sampler(observation, 5, seed=8, pixels=pixels), got)
+
+
+def test_known_pixels_come_back_exactly_and_observations_without_any_work() -> None:
+    model, observation = model_and_observation()
+    got = Sampler(model)(observation, 2)
+    assert observation.known is not None
+    assert observation.pixels is not None
+    known = observation.known[:, None].expand_as(got)
+    assert torch.equal(got[known], to_uint8(observation.pixels)[:, None].expand_as(got)[known])
+    blind = Observation(y=observation.y)
+    assert Sampler(model)(blind, 2).shape == (3, 2, 3, 8, 8)
+
+
+def test_temperatures_by_group_and_zero() -> None:
+    model, observation = model_and_observation()
+    sampler = Sampler(model, precision="fp32")
+    cold = sampler(observation, 3, temperature=0.0, pixels="mean")
+    assert all(torch.equal(cold[:, 0], cold[:, k]) for k in (1, 2))
+    groups = len(model.artifact.config.group_stages)
+    assert torch.equal(sampler(observation, 3, temperature=[0.0] * groups, pixels="mean"), cold)
+    assert not torch.equal(sampler(observation, 3, temperature=[1.0] + [0.0] * (groups - 1), pixels="mean"), cold)
+
+
+def test_what_is_not_finite_in_half_precision_is_drawn_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, observation = model_and_observation()
+    wanted = Sampler(model, precision="fp32")(observation, 4, seed=7)
+    from condvae.sampling import sampler as module
+
+    whole = module._Chunk.decode
+
+    def broken(self: object, seeds: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made, finite = whole(self, seeds)  # type: ignore[arg-type]
+        made, finite = made.clone(), finite.clone()
+        made[1, 2], finite[1, 2] = 0, False
+        return made, finite
+
+    monkeypatch.setattr(module._Chunk, "decode", broken)
+    got = Sampler(model, precision="fp32")(observation, 4, seed=7)
+    assert (got.int() - wanted.int()).abs().max() <= 1
+
+
+def test_bad_input_is_refused() -> None:
+    model, observation = model_and_observation()
+    with pytest.raises(ValueError, match="number of samples"):
+        Sampler(model)(observation, 0)
+    with pytest.raises(ValueError, match="chunk"):
+        Sampler(model, chunk=0)
+    with pytest.raises(ValueError, match="precision"):
+        Sampler(model, precision="fp8")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="temperature"):
+        Sampler(model)(observation, 1, temperature=-1.0)
+
+
+@pytest.mark.parametrize(("slow", "expected"), [(torch.float32, "bf16"), (torch.bfloat16, "fp32")])
+def test_a_cpu_takes_the_precision_that_proves_faster(
+    slow: torch.dtype, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convolve = torch.nn.functional.conv2d
+
+    def slowed(x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+        if x.dtype == slow:
+            time.sleep(0.05)
+        return convolve(x, *arguments, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", slowed)
+    assert faster_precision(small_conditional()) == expected
+
+
+@pytest.mark.parametrize(("observations", "n", "most"), [(3, 5, 7), (3, 5, 4), (1, 1, 9), (10, 1, 4), (2, 3, 1)])
+def test_chunks_cover_every_sample_once_and_stay_small(observations: int, n: int, most: int) -> None:
+    seen = torch.zeros(observations, n, dtype=torch.int64)
+    pieces = list(chunks(observations, n, most))
+    for rows, columns in pieces:
+        assert 0 < seen[rows, columns].numel() <= min(most, seen[pieces[0]].numel())
+        seen[rows, columns] += 1
+    assert (seen == 1).all()
+
+
+@gpu
+@pytest.mark.parametrize("form", ["direct", "relative"])
+@pytest.mark.parametrize("scales", ["log_std", "softplus"])
+def test_graphs_and_kernels_give_the_plain_pictures(form: str, scales: str) -> None:
+    """Half precision: means of pixels within 2/255 everywhere; sampled pixels too, but where a component flips."""
+    torch.manual_seed(0)
+    vae = VDVAE(preset("small32", scales=scales))
+    model = ConditionalVAE(vae, PartialConfig(channels=4, form=form)).to(DEVICE)  # type: ignore[arg-type]
+    observation = model.observe(images(2, size=32).to(DEVICE), some_known(2, size=32).to(DEVICE))
+    said: list[str] = []
+    sampler = Sampler(model, say=said.append, chunk=8)
+    assert sampler.precision == "fp16"
+    for n in (1, 5, 20):
+        mean, drawn = (sampler(observation, n, seed=7, pixels=pixels) for pixels in ("mean", "sample"))
+        assert (mean.int() - plain(model, observation, n, "mean", 1.0).int()).abs().max() <= 2
+        assert ((drawn.int() - plain(model, observation, n, "sample", 1.0).int()).abs() > 2).float().mean() < 1e-3
+    assert torch.equal(sampler(observation, 20, seed=7)[:, :5], sampler(observation, 20, seed=7)[:, :5])
+    assert not said

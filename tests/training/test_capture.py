@@ -1,0 +1,194 @@
+"""Fast steps are plain steps: with fused kernels, recorded as CUDA graphs, or, where that cannot be, as they are."""
+
+import pytest
+import torch
+from helpers.models import generator, small_vae
+
+from condvae import kernels
+from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.data import Levels
+from condvae.observe import Edges, Freeform, Halves
+from condvae.runtime.ranks import World
+from condvae.training.capture import Capture, why_not_fused
+from condvae.training.evaluation import evaluate
+from condvae.training.optimiser import Rule
+from condvae.training.step import MicroBatch, Precision, TrainingStep
+from condvae.training.task import Conditioning, Pretraining, Task
+from condvae.vdvae import VDVAE, preset
+
+CPU = torch.device("cpu")
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def levels(n: int, size: int = 8, seed: int = 0) -> Levels:
+    images = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=generator(seed))
+    return Levels(images, None, None)
+
+
+def make(
+    kind: str,
+    device: torch.device,
+    *,
+    precision: Precision = "fp32",
+    fused: bool = False,
+    network: str = "tiny",
+    streams: int = 3,
+) -> TrainingStep:
+    torch.manual_seed(0)
+    # A deep network stays at its first weights: with larger ones it amplifies rounding.
+    vae = small_vae() if network == "tiny" else VDVAE(preset(network))
+    task: Task = Pretraining(vae)
+    if kind != "elbo":
+        process = {"forward": Freeform(), "reverse": Halves(), "edges": Edges()}[kind]
+        model = ConditionalVAE(vae, PartialConfig(channels=process.channels(3)))
+        if kind == "reverse":
+            task = Conditioning(model, process, objective="reverse", anneal=5)
+        else:
+            task = Conditioning(model, process)
+    task.model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    rule = Rule(clip=200, skip_above=1e6, ema=0.9)
+    world = World(0, 1, device)
+    return TrainingStep(task, rule, world, precision=precision, flip=True, fused=fused, streams=streams)
+
+
+def train(
+    step: TrainingStep, steps: int, *, capture: bool, batch: int = 4, size: int = 8
+) -> tuple[list[float], list[str]]:
+    said: list[str] = []
+    call = Capture(step, said.append) if capture else step
+    device = step.world.device
+    draws, lr, losses = torch.Generator(device), torch.tensor(1e-3, device=device), []
+    for number in range(steps):
+        step.task.prepare(number)
+        draws.manual_seed(number)
+        call([MicroBatch(levels(batch, size, seed=number).to(device), draws)], lr, shards=1)
+        losses.append(step.report().loss)
+    return losses, said
+
+
+def test_on_a_cpu_steps_are_taken_as_they_are_and_one_line_says_so() -> None:
+    plain, captured = make("elbo", CPU), make("elbo", CPU)
+    expected, _ = train(plain, 3, capture=False)
+    losses, said = train(captured, 3, capture=True)
+    assert losses == expected
+    assert torch.equal(plain.flat.values, captured.flat.values)
+    assert len(said) == 1
+    assert "GPU" in said[0]
+
+
+def test_why_kernels_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "GPU" in str(why_not_fused(CPU, "bf16"))
+    assert "bf16" in str(why_not_fused(torch.device("cuda"), "fp32"))
+    monkeypatch.setattr(kernels, "installed", lambda: False)
+    assert "Triton" in str(why_not_fused(torch.device("cuda"), "bf16"))
+
+
+@gpu
+@pytest.mark.parametrize("kind", ["elbo", "forward", "reverse"])
+def test_recorded_steps_are_the_steps_themselves(kind: str) -> None:
+    """Same kernels, same numbers: bit for bit, over updates, averages and counts."""
+    device = torch.device("cuda", 0)
+    steps = [make(kind, device, precision="bf16", fused=True) for _ in range(2)]
+    for step, capture in zip(steps, (False, True), strict=True):
+        losses, said = train(step, 12, capture=capture)
+        assert not said
+        assert all(loss == loss for loss in losses)
+    one, other = (step.optimiser.vectors() for step in steps)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@gpu
+@pytest.mark.parametrize("kind", ["elbo", "forward", "reverse"])
+def test_fast_and_plain_steps_agree_over_a_hundred_steps(kind: str) -> None:
+    """Same weights, images, observations and noise; bf16 kernels in a graph against plain torch in bf16 and float32."""
+    device = torch.device("cuda", 0)
+    runs: dict[str, torch.Tensor] = {}
+    variants: list[tuple[str, Precision, bool]] = [
+        ("fp32", "fp32", False),
+        ("bf16", "bf16", False),
+        ("fast", "bf16", True),
+    ]
+    for name, precision, fast in variants:
+        step = make(kind, device, precision=precision, fused=fast, network="small32")
+        runs[name] = torch.tensor(train(step, 100, capture=fast, batch=16, size=32)[0])
+    assert all(torch.isfinite(losses).all() for losses in runs.values())
+    scale = runs["fp32"].abs().mean()
+    by_precision, by_engine = (float((runs[name] - runs["fp32"]).abs().mean() / scale) for name in ("bf16", "fast"))
+    # The fast path is as near to float32 as torch's own bf16 is, within a few of its roundings (2^-8).
+    assert by_engine < max(3 * by_precision, 0.01)
+
+
+def gradients_of(step: TrainingStep, steps: int, *, capture: bool, batch: int) -> list[torch.Tensor]:
+    """After each step, of weights that stay as they are; images and draws repeat every four steps."""
+    call = Capture(step, lambda line: pytest.fail(line)) if capture else step
+    device = step.world.device
+    size = step.task.vae.config.image_size
+    draws, still, gradients = torch.Generator(device), torch.zeros((), device=device), []
+    for number in range(steps):
+        draws.manual_seed(number % 4)
+        call([MicroBatch(levels(batch, size, seed=number % 4).to(device), draws)], still, shards=1)
+        gradients.append(step.flat.gradients.clone())
+    return gradients
+
+
+@gpu
+@pytest.mark.parametrize("kind", ["forward", "elbo", "reverse"])
+def test_kernels_that_run_beside_each_other_disturb_none(kind: str) -> None:
+    """Graph, streams and look-ahead against none of them, at a size that fills the GPU: gradients bit for bit.
+
+    A race shows now and then only, hence many steps; losses hardly show it at all.
+    """
+    device = torch.device("cuda", 0)
+    alone = make(kind, device, precision="bf16", fused=True, network="cifar10", streams=0)
+    assert alone.fused is not None
+    alone.fused.ahead.streams = []
+    expected = gradients_of(alone, 4, capture=False, batch=30)
+    together = make(kind, device, precision="bf16", fused=True, network="cifar10")
+    got = gradients_of(together, 40, capture=True, batch=30)
+    assert [number for number, one in enumerate(got) if not torch.equal(one, expected[number % 4])] == []
+
+
+@gpu
+def test_what_cannot_be_recorded_is_taken_as_it_is_with_one_line() -> None:
+    device = torch.device("cuda", 0)
+    step = make("edges", device, precision="bf16", fused=True)  # the edge detector looks at the device
+    losses, said = train(step, 4, capture=True)
+    assert len(said) == 1
+    assert "captured" in said[0]
+    assert all(loss == loss for loss in losses)
+
+
+@gpu
+def test_several_micro_batches_and_another_shape() -> None:
+    device = torch.device("cuda", 0)
+    steps = [make("forward", device, precision="bf16", fused=True) for _ in range(2)]
+    said: list[str] = []
+    for step, capture in zip(steps, (False, True), strict=True):
+        call = Capture(step, said.append) if capture else step
+        draws, lr = [torch.Generator(device) for _ in range(2)], torch.tensor(1e-3, device=device)
+        for number in range(6):
+            n = 3 if number == 4 else 4  # a batch that the graphs were not recorded for
+            batches = []
+            for i, draw in enumerate(draws):
+                draw.manual_seed(2 * number + i)
+                batches.append(MicroBatch(levels(n, seed=number + 10 * i).to(device), draw))
+            call(batches, lr, shards=2)
+    assert torch.equal(steps[0].flat.values, steps[1].flat.values)
+    assert len(said) == 1
+    assert "another shape" in said[0]
+
+
+@gpu
+def test_evaluation_uses_the_weights_that_are_there() -> None:
+    from condvae.data import ImageSet
+
+    device = torch.device("cuda", 0)
+    step = make("elbo", device, precision="bf16", fused=True)
+    plain = make("elbo", device, precision="bf16")
+    array = levels(20).images.permute(0, 2, 3, 1).contiguous().numpy()
+    held_out = ImageSet(images=array, rows=torch.arange(20).numpy())
+    first = evaluate(step, held_out, seed=0).nats_per_dim
+    assert first == pytest.approx(evaluate(plain, held_out, seed=0).nats_per_dim, rel=0.02)
+    with step.flat.replaced_by(torch.zeros_like(step.flat.values)):
+        assert evaluate(step, held_out, seed=0).nats_per_dim != first
+    assert evaluate(step, held_out, seed=0).nats_per_dim == first

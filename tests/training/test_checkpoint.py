@@ -1,0 +1,76 @@
+"""Checkpoints are whole, few, and only for the run that they belong to."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.models import generator, small_vae
+
+from condvae.runtime.ranks import World
+from condvae.training.checkpoint import Checkpoints, Position, pack, unpack
+from condvae.training.optimiser import Rule
+from condvae.training.step import MicroBatch, TrainingStep
+from condvae.training.task import Pretraining
+from condvae.vdvae import preset
+
+
+def make_step(seed: int = 0, channels: int = 3) -> TrainingStep:
+    vae = small_vae(preset("tiny", channels=channels), seed=seed)
+    return TrainingStep(Pretraining(vae), Rule(), World(0, 1, torch.device("cpu")), precision="fp32", flip=True)
+
+
+def advance(step: TrainingStep, number: int) -> None:
+    from condvae.data import Levels
+
+    images = torch.randint(256, (4, 3, 8, 8), dtype=torch.uint8, generator=generator(number))
+    step([MicroBatch(Levels(images, None, None), generator(number))], torch.tensor(1e-3), shards=1)
+
+
+def test_the_next_step_from_a_checkpoint_is_the_next_step(tmp_path: Path) -> None:
+    one, other = make_step(), make_step(seed=1)
+    checkpoints = Checkpoints(tmp_path, keep=1, options={})
+    for number in range(3):
+        advance(one, number)
+    checkpoints.save(Position(step=3), pack(one))
+    found = checkpoints.latest(pytest.fail)
+    assert found is not None
+    unpack(other, found[1], tmp_path)
+    for step in (one, other):
+        advance(step, 3)
+    mine, theirs = one.optimiser, other.optimiser
+    for name in ("first", "second", "average", "updates"):
+        assert torch.equal(getattr(mine, name), getattr(theirs, name)), name
+    assert torch.equal(one.flat.values, other.flat.values)
+    assert one.report() == other.report()
+
+
+def test_the_last_few_and_the_best_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2, options={})
+    tensors = {"x": torch.zeros(1)}
+    for number in range(6):
+        checkpoints.save(Position(step=number, best_step=1 if number else None), tensors)
+    assert checkpoints.steps() == [1, 4, 5]
+    checkpoints.discard_after(4)
+    assert checkpoints.steps() == [1, 4]
+
+
+def test_a_damaged_one_is_named_and_passed_over(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=5, options={})
+    for number in (1, 2, 3):
+        checkpoints.save(Position(step=number), {"x": torch.full((100,), float(number))})
+    damaged = bytearray(checkpoints.path(3).read_bytes())
+    damaged[-10] ^= 1  # one bit, in a file of the right length
+    checkpoints.path(3).write_bytes(damaged)
+    checkpoints.path(2).write_bytes(b"")
+    warnings: list[str] = []
+    found = checkpoints.latest(warnings.append)
+    assert found is not None
+    assert found[0].step == 1
+    assert len(warnings) == 2 and "step-000000003" in warnings[0]
+    checkpoints.path(1).unlink()
+    assert checkpoints.latest(warnings.append) is None
+
+
+def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"belongs to another model: .*encoder"):
+        unpack(make_step(channels=1), pack(make_step()), tmp_path / "x")

@@ -1,0 +1,238 @@
+"""From images to models: every way to train, on real faces, and what is refused before anything is written."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.training import FACES, assert_same_model, log_of
+
+from condvae import weights
+from condvae.conditional import ConditionalVAE
+from condvae.observe import Freeform, Halves
+from condvae.training import ConditionOptions, PretrainOptions, condition, options_for, pretrain
+from condvae.vdvae import VDVAE, preset
+
+QUICK: dict[str, Any] = {
+    "data": (FACES,),
+    "size": 8,
+    "batch": 8,
+    "warm_up": 5,
+    "log_every": 10,
+    "evaluate_every": 20,
+    "evaluate_on": 32,
+    "sheet_every": 0,
+    "device": "cpu",
+}
+LONGER: dict[str, Any] = {
+    "batch": 16,
+    "lr": 5e-3,
+    "schedule": "cosine",
+    "ema": 0.98,
+    "evaluate_every": 150,
+    "log_every": 50,
+}
+
+
+@pytest.fixture(scope="module")
+def vae(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pretrained for a few seconds."""
+    out = tmp_path_factory.mktemp("vae") / "run"
+    return pretrain(PretrainOptions(**{**QUICK, **LONGER}, network="tiny", steps=320, out=out))
+
+
+def evaluations(folder: Path) -> list[float]:
+    return [record["bits_per_dim"] for record in log_of(folder, "evaluation")]
+
+
+def test_both_losses_fall_well_below_their_start(vae: Path, tmp_path: Path) -> None:
+    start, *_, end = evaluations(vae.parent)
+    assert end < start - 2.5  # bits per dimension: 9.1 to about 6.3
+    file = condition(ConditionOptions(**{**QUICK, **LONGER}, artifact=vae, steps=100, out=tmp_path / "run"))
+    kl = [sum(record["kl_nats"].values()) for record in log_of(file.parent, "evaluation")]
+    assert kl[-1] < 0.5 * kl[0]  # KL(q || c), nats per image
+    # The frozen artifact inside the result is the one that was given.
+    model, artifact = weights.load(file), weights.load(vae)
+    assert isinstance(model, ConditionalVAE) and isinstance(artifact, VDVAE)
+    assert all(torch.equal(a, b) for a, b in zip(model.artifact.parameters(), artifact.parameters(), strict=True))
+    assert model.process == Freeform()
+    assert (file.parent / "sheets" / "step-000000100.png").is_file()
+
+
+def test_the_normalisation_is_the_pretraining_sets(vae: Path, tmp_path: Path) -> None:
+    """Transfer: other images (grey ones here), the same artifact, its own normalisation."""
+    model = weights.load(vae)
+    assert isinstance(model, VDVAE)
+    normalisation = model.config.normalisation
+    assert normalisation != preset("tiny").normalisation  # measured on the faces
+    from PIL import Image
+
+    for i in range(30):
+        Image.new("L", (8, 8), 8 * i).save(tmp_path / f"{i}.png")
+    file = condition(
+        ConditionOptions(**{**QUICK, "data": (tmp_path,), "size": None}, artifact=vae, steps=3, out=tmp_path / "run")
+    )
+    transferred = weights.load(file)
+    assert isinstance(transferred, ConditionalVAE)
+    assert transferred.artifact.config.normalisation == normalisation
+    assert transferred.artifact.config.channels == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective": "reverse", "anneal": 4},
+        {"form": "relative"},
+        {"observe": ("edges",)},
+        {"observe": ("grey",)},
+        {"observe": ("low-resolution,factor=4",)},
+        {"observe": ("freeform,low=0.2,high=0.8,weight=2", "boxes", "halves", "pixels", "patches", "nothing")},
+        {"optimiser": "adamax", "micro_batch": 2, "precision": "bf16", "recompute": "yes"},
+    ],
+)
+def test_ways_to_condition(vae: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
+    file = condition(ConditionOptions(**{**QUICK, **changes}, artifact=vae, steps=10, lr=1e-3, out=tmp_path / "run"))
+    header = weights.describe(file)
+    assert header.process is not None
+    assert header.record["steps"] == header.record["updates"] == 10
+    assert math.isfinite(header.record["bits_per_dim"])
+
+
+def test_a_run_keeps_what_it_started_from_and_nothing_else(vae: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    other = pretrain(PretrainOptions(**QUICK, network="tiny", steps=2, seed=9, out=tmp_path / "other"))
+    # A file left by a run that never began does not stand in for the artifact that is asked for.
+    out.mkdir()
+    (out / "artifact.safetensors").write_bytes(other.read_bytes())
+    here = tmp_path / "vae.safetensors"
+    here.write_bytes(vae.read_bytes())
+    file = condition(ConditionOptions(**QUICK, artifact=here, steps=4, out=out))
+    assert_same_model(out / "artifact.safetensors", vae)
+    # A run that began goes on with its own, whatever has become of the file since.
+    here.write_bytes(other.read_bytes())
+    condition(ConditionOptions(**QUICK, artifact=here, steps=8, out=out, resume=True))
+    model, artifact = weights.load(file), weights.load(vae)
+    assert isinstance(model, ConditionalVAE) and isinstance(artifact, VDVAE)
+    assert all(torch.equal(a, b) for a, b in zip(model.artifact.parameters(), artifact.parameters(), strict=True))
+    # Likewise a model that training goes on from.
+    first = tmp_path / "first.safetensors"
+    first.write_bytes(file.read_bytes())
+    again = ConditionOptions(**QUICK, init=first, steps=4, out=tmp_path / "again")
+    condition(again)
+    first.unlink()
+    condition(dataclasses.replace(again, steps=8, resume=True))
+
+
+def test_from_scratch_trains_everything_on_the_whole_image(tmp_path: Path) -> None:
+    file = condition(ConditionOptions(**QUICK, scratch="tiny", steps=60, lr=5e-3, ema=0.9, out=tmp_path / "run"))
+    start, *_, end = evaluations(file.parent)
+    assert end < start - 1
+    fresh = weights.load(file)
+    assert isinstance(fresh, ConditionalVAE)
+    assert not (file.parent / "artifact.safetensors").exists()
+    # Nothing is left out of the bound: the loss of training is that of evaluation, likelihood included.
+    assert log_of(file.parent, "train")[-1]["log_likelihood_nats"] < 0
+
+
+def test_training_goes_on_from_a_model(vae: Path, tmp_path: Path) -> None:
+    options = ConditionOptions(
+        **QUICK, artifact=vae, steps=20, lr=2e-3, ema=0.5, observe=("halves",), out=tmp_path / "first"
+    )
+    first = condition(options)
+    second = condition(ConditionOptions(**QUICK, init=first, steps=5, lr=1e-6, out=tmp_path / "second"))
+    assert evaluations(second.parent)[0] == pytest.approx(evaluations(first.parent)[-1], abs=1e-6)
+    assert weights.describe(second).process == Halves()  # as the model was trained, since nothing else is said
+    again = pretrain(PretrainOptions(**QUICK, init=vae, steps=5, lr=1e-6, out=tmp_path / "again"))
+    assert evaluations(again.parent)[0] == pytest.approx(evaluations(vae.parent)[-1], abs=0.05)
+
+
+def test_streamed_data_gives_the_same_model(vae: Path, tmp_path: Path) -> None:
+    for residency in ("device", "stream"):
+        condition(ConditionOptions(**QUICK, artifact=vae, steps=12, residency=residency, out=tmp_path / residency))
+    assert_same_model(tmp_path / "device" / "model.safetensors", tmp_path / "stream" / "model.safetensors")
+
+
+def test_minutes_end_on_time_with_a_model(tmp_path: Path) -> None:
+    options = {**QUICK, "network": "tiny", "schedule": "linear", "lr": 1e-3}
+    file = pretrain(PretrainOptions(**options, minutes=0.1, out=tmp_path / "run"))
+    end = [json.loads(line) for line in (file.parent / "log.jsonl").read_text().splitlines()][-1]
+    assert 3 < end["elapsed"] < 14  # 6 s; the rest is for a machine that is busy with other things
+    last = log_of(file.parent, "train")[-1]
+    assert last["lr"] < 0.2e-3  # the rate has come down with the clock
+    assert weights.describe(file).record["steps"] == end["step"]
+
+
+def test_options_of_a_preset_can_be_changed() -> None:
+    options = options_for(ConditionOptions, "ipa-cifar10", data=(FACES,), out=Path("run"), lr=1.0)
+    assert (options.batch, options.lr, options.clip, options.skip_above, options.ema) == (30, 1.0, 200.0, 400.0, 0.9999)
+    with pytest.raises(ValueError, match="unknown preset 'ipa-mnist', expected one of ipa-cifar10"):
+        options_for(ConditionOptions, "ipa-mnist", data=(FACES,), out=Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": None}, r"32 x 32 pixels, the network takes 8 x 8: give --size 8"),
+        ({"data": (Path("nowhere"),)}, r"nowhere"),
+        ({"data": ()}, r"no data was given"),
+        ({"steps": None}, r"give a number of steps, or minutes"),
+        ({"batch": 10, "micro_batch": 4}, r"a batch of 10 images cannot be shared out"),
+        ({"lr": 0.0}, r"learning rate is 0"),
+        ({"network": "huge"}, r"unknown network 'huge', expected one of"),
+        ({"network": "none.json"}, r"none.json cannot be read"),
+        ({"device": "toaster"}, r"device 'toaster' cannot be used"),
+        ({"keep": 0}, r"--keep is 0"),
+        ({"workers": 0}, r"--workers is 0"),
+        ({"seed": 2**40}, r"--seed is \d+, expected a whole number below"),
+        ({"size": 16}, r"--size 16 was given, but the network takes 8 pixels"),
+        ({"device": "meta"}, r"device 'meta' cannot be used"),
+    ],
+)
+def test_bad_options_of_pretraining_leave_nothing_behind(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    options = {**QUICK, "network": "tiny", "steps": 5, "out": tmp_path / "run", **changes}
+    with pytest.raises(ValueError, match=message):
+        pretrain(PretrainOptions(**options))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"artifact": None}, r"give one of --artifact"),
+        ({"scratch": "tiny"}, r"not artifact and scratch"),
+        ({"objective": "reverse", "observe": ("edges",)}, r"reverse objective needs known pixels"),
+        ({"observe": ("frefrom",)}, r"frefrom"),
+        ({"observe": ("label,classes=3",)}, r"label"),
+        ({"observe": ("paired",)}, r"pair"),
+        ({"anneal": 5}, r"--anneal"),
+        ({"anneal": -1, "objective": "reverse"}, r"--anneal"),
+        ({"artifact": FACES.parent}, r"is a folder: give a file, such as .*model.safetensors"),
+        ({"observe": ("label,classes=10000",), "start": "encoder"}, r"can start at the encoder only if"),
+    ],
+)
+def test_bad_options_of_conditioning_leave_nothing_behind(
+    vae: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    options = {**QUICK, "artifact": vae, "steps": 5, "out": tmp_path / "run", **changes}
+    with pytest.raises(ValueError, match=message):
+        condition(ConditionOptions(**options))
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
+    from condvae.training.run_folder import RunFolder
+
+    options = ConditionOptions(**QUICK, artifact=vae, steps=5, out=tmp_path / "run")
+    holder = RunFolder(tmp_path / "run")
+    holder.claim(options, data="faces", resume=False)
+    with pytest.raises(ValueError, match="another process trains in"):
+        condition(options)
+    holder.release()
+    condition(options)
+    refused = [RunFolder(tmp_path / "run") for _ in range(2)]
+    for folder in refused:  # the second too: a refusal holds nothing
+        with pytest.raises(ValueError, match="holds a run on other data"):
+            folder.claim(options, data="cats", resume=True)

@@ -1,0 +1,162 @@
+"""One step is one update of AdamW on the mean over all micro-batches, or none at all; and it never waits."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from helpers.models import generator, small_conditional, small_vae
+
+from condvae import objectives
+from condvae.data import ImageSet, Levels
+from condvae.observe import Freeform
+from condvae.runtime.ranks import World
+from condvae.training.optimiser import Rule
+from condvae.training.step import MicroBatch, TrainingStep
+from condvae.training.task import Conditioning, Pretraining
+
+CPU = torch.device("cpu")
+
+
+def levels(n: int, seed: int = 0) -> Levels:
+    return Levels(torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=generator(seed)), None, None)
+
+
+def make_step(device: torch.device = CPU, *, flip: bool = False, rule: Rule | None = None) -> TrainingStep:
+    vae = small_vae().to(device)
+    rule = rule or Rule(clip=1e9, skip_above=1e9, ema=0.5)
+    return TrainingStep(Pretraining(vae), rule, World(0, 1, device), precision="fp32", flip=flip)
+
+
+def test_micro_batches_add_up_to_the_mean_over_all_of_them() -> None:
+    step = make_step()
+    batches = [MicroBatch(levels(4, seed=s), generator(s)) for s in (1, 2)]
+    reference = small_vae()
+    losses = [
+        objectives.elbo(reference, batch.levels.batch().x, noise=generator(s)).loss
+        for s, batch in zip((1, 2), batches, strict=True)
+    ]
+    mean = (losses[0] + losses[1]) / 2
+    mean.backward()
+    optimiser = torch.optim.AdamW(reference.parameters(), lr=1e-3, betas=(0.9, 0.9), weight_decay=0.01)
+    optimiser.step()
+    step(batches, torch.tensor(1e-3), shards=2)
+    for (name, mine), theirs in zip(step.task.model.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5, msg=name)
+    progress = step.report()
+    assert progress.loss == pytest.approx(mean.item(), rel=1e-5)
+    assert progress.loss == pytest.approx(
+        (sum(progress.kl_nats) - progress.log_likelihood_nats) / (3 * 8 * 8), rel=1e-5
+    )
+
+
+def test_a_step_that_is_not_finite_changes_nothing_but_the_count() -> None:
+    step = make_step()
+    step([MicroBatch(levels(4), generator())], torch.tensor(1e-3), shards=1)
+    before = {name: vector.clone() for name, vector in step.optimiser.vectors().items()}
+    task = step.task
+    whole = task.bound
+
+    def broken(*arguments: object, **options: object) -> objectives.Bound:
+        bound = whole(*arguments, **options)  # type: ignore[arg-type]
+        bound.kl_nats.data[0, 0] = math.nan
+        return bound
+
+    task.bound = broken  # type: ignore[method-assign]
+    for _ in range(3):
+        step([MicroBatch(levels(4), generator())], torch.tensor(1e-3), shards=1)
+    assert all(torch.equal(vector, before[name]) for name, vector in step.optimiser.vectors().items())
+    progress = step.report()
+    assert (progress.steps, progress.skipped, progress.streak, progress.longest_streak) == (4, 3, 3, 3)
+    assert math.isfinite(progress.loss)
+    task.bound = whole  # type: ignore[method-assign]
+    step([MicroBatch(levels(4), generator())], torch.tensor(1e-3), shards=1)
+    progress = step.report()
+    assert (progress.steps, progress.skipped, progress.streak, progress.longest_streak) == (1, 0, 0, 0)
+
+
+def test_a_report_of_nothing_accepted_has_no_loss() -> None:
+    step = make_step(rule=Rule(skip_above=1e-6))
+    step([MicroBatch(levels(2), generator())], torch.tensor(1e-3), shards=1)
+    progress = step.report()
+    assert progress.skipped == 1
+    assert math.isnan(progress.loss)
+
+
+def test_flips_mirror_half_of_the_images_and_their_partners() -> None:
+    from condvae.observe.batch import Batch
+
+    seen: list[Batch] = []
+    step = make_step(flip=True)
+    task = step.task
+    whole = task.bound
+
+    def look(batch: Batch, *arguments: object, **options: object) -> objectives.Bound:
+        seen.append(batch)
+        return whole(batch, *arguments, **options)  # type: ignore[arg-type]
+
+    task.bound = look  # type: ignore[method-assign]
+    given = levels(64)
+    pair = Levels(given.images, torch.arange(64), given.images)
+    step([MicroBatch(pair, generator(5))], torch.tensor(1e-3), shards=1)
+    plain = pair.batch()
+    kept = (seen[0].x == plain.x).flatten(1).all(1)
+    mirrored = (seen[0].x == plain.x.flip(3)).flatten(1).all(1)
+    assert bool((kept ^ mirrored).all())
+    assert 15 < int(mirrored.sum()) < 49
+    assert seen[0].paired is not None
+    assert torch.equal(seen[0].paired, seen[0].x)
+
+
+def test_observations_differ_between_images_and_steps() -> None:
+    task = Conditioning(small_conditional(), Freeform())
+    batch = levels(16).batch()
+    observations = [
+        task.process.observe(batch, normalise=task.vae.normalise, generator=generator(seed)) for seed in (0, 1)
+    ]
+    known = torch.cat([observation.known for observation in observations if observation.known is not None])
+    assert len(torch.unique(known.flatten(1), dim=0)) > 24
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("conditional", [False, True])
+def test_the_step_never_waits_for_the_device(conditional: bool) -> None:
+    device = torch.device("cuda")
+    if conditional:
+        model = small_conditional().to(device)
+        # Completion of a fixed kind: freeform observations look once a round whether there are enough.
+        from condvae.observe import Halves
+
+        task: Pretraining | Conditioning = Conditioning(model, Halves())
+    else:
+        task = Pretraining(small_vae().to(device))
+    step = TrainingStep(task, Rule(), World(0, 1, device), precision="bf16", flip=True)
+    batch = MicroBatch(levels(4).to(device), torch.Generator(device))
+    lr = torch.tensor(1e-3, device=device)
+    step([batch], lr, shards=1)
+    torch.cuda.synchronize()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the mode calls itself a prototype
+            torch.cuda.set_sync_debug_mode("error")
+        step([batch], lr, shards=1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert step.report().steps == 2
+
+
+def test_evaluation_is_the_mean_over_images_and_repeats_exactly() -> None:
+    from condvae.training.evaluation import CHUNK, by_resolution, evaluate
+
+    step = make_step()
+    rows = np.arange(CHUNK + 7)
+    images = ImageSet(images=levels(len(rows)).images.permute(0, 2, 3, 1).numpy().copy(), rows=rows)
+    first, second = evaluate(step, images, seed=1), evaluate(step, images, seed=1)
+    assert first == second
+    assert first.images == CHUNK + 7
+    assert evaluate(step, images, seed=2).nats_per_dim != first.nats_per_dim
+    dims = 3 * 8 * 8
+    assert first.nats_per_dim == pytest.approx((sum(first.kl_nats) - first.log_likelihood_nats) / dims)
+    assert sum(by_resolution(step.task.vae.config, first.kl_nats).values()) == pytest.approx(sum(first.kl_nats))
+    assert list(by_resolution(step.task.vae.config, first.kl_nats)) == [1, 4, 8]
