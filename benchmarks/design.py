@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.clock import seconds
 from condvae import weights
 from condvae.completers.asking import complete_at
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE, PartialConfig
-from condvae.design import Candidates, Completions, Greedy, foresee
+from condvae.design import Candidates, Completions, Greedy, look_ahead
 from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.experiments.design.run import sampler_chunk
@@ -113,7 +113,7 @@ def measure(model: ConditionalVAE, classifier: AVPCNN, options: Options, device:
         "step_ms": step,
         "step_wanted_ms": WANTED_MS[device.type],
         "completions_ms": ms(lambda: complete_at(completer, one, options.n, seed=0, places=[0])),
-        "foresight_ms": ms(lambda: foresee(classifier, completions, known[:1], candidates, variable=0)),
+        "foresight_ms": ms(lambda: look_ahead(classifier, completions, known[:1], candidates, variable=0)),
     }
     reference = plain_ms(model, classifier, images[:1], known[:1], candidates, options, device)
     result["reference"] = reference

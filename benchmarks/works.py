@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from benchmarks import flops
 from benchmarks.reference import Objective, PlainTraining, plain_copy, plain_known
 from condvae.conditional import ConditionalVAE, PartialConfig
-from condvae.data import Levels
+from condvae.data import LevelBatch
 from condvae.likelihood import LogisticMixture
 from condvae.observe import Freeform, Observation
 from condvae.observe.batch import Batch
@@ -20,8 +20,8 @@ from condvae.sampling.sampler import Sampler
 from condvae.training.capture import Capture, why_not_fused
 from condvae.training.memory import recomputes
 from condvae.training.optimiser import Rule
-from condvae.training.step import MicroBatch, Precision, TrainingStep
-from condvae.training.task import Conditioning, Pretraining, Task
+from condvae.training.step import MicroBatch, TrainingPrecision, TrainingStep
+from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.vdvae import VDVAE, VDVAEConfig, preset
 from condvae.vdvae.blocks import Block, recompute_activations
 from condvae.vdvae.decoder import LatentBlock
@@ -114,7 +114,7 @@ ON_CPU = tuple(
 class Variant:
     """Which of our measures are taken; the default is all that the device offers."""
 
-    precision: Precision | None = None
+    precision: TrainingPrecision | None = None
     fused: bool | None = None
     graph: bool = True
     compiled: bool = False
@@ -158,12 +158,12 @@ class OurTraining:
     def __init__(self, work: Work, device: torch.device, variant: Variant) -> None:
         model = make_model(work.config, conditional=work.kind != "elbo")
         model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.task: Task
+        self.task: TrainingTask
         if isinstance(model, VDVAE):
             self.task = Pretraining(model)
         else:
             objective: Literal["forward", "reverse"] = "reverse" if work.kind == "ipa-r" else "forward"
-            self.task = Conditioning(model, Freeform(), objective=objective)
+            self.task = ConditionalTraining(model, Freeform(), objective=objective)
         choice: Literal["auto", "yes", "no"] = "auto"
         if variant.recompute is not None:
             choice = "yes" if variant.recompute else "no"
@@ -171,7 +171,7 @@ class OurTraining:
             recompute_activations(model if self.task.needs_whole_network else model.partial)  # type: ignore[arg-type]
         if variant.compiled:
             compile_blocks(model)
-        precision: Precision = variant.precision or ("bf16" if device.type == "cuda" else "fp32")
+        precision: TrainingPrecision = variant.precision or ("bf16" if device.type == "cuda" else "fp32")
         fused = why_not_fused(device, precision) is None if variant.fused is None else variant.fused
         more = {} if variant.streams is None else {"streams": variant.streams}
         self.step = TrainingStep(
@@ -186,7 +186,7 @@ class OurTraining:
         self.messages: list[str] = []
         graph = variant.graph and device.type == "cuda"
         self.call = Capture(self.step, self.messages.append) if graph else self.step
-        self.items, self.levels = work.batch, Levels(random_levels(work, device, work.batch), None, None)
+        self.items, self.levels = work.batch, LevelBatch(random_levels(work, device, work.batch), None, None)
         self.generator, self.lr, self.done = torch.Generator(device), torch.full((), LR, device=device), 0
 
     def __call__(self) -> None:

@@ -17,17 +17,17 @@ import tyro
 from torch import Tensor
 
 from condvae import weights
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.data import Dataset, open_data
 from condvae.design import Candidates, Completions, Greedy, Random, TrainingImages, full_image, scan
 from condvae.design.avp_cnn.classifier_file import load_classifier
+from condvae.design.avp_cnn.classifier_options import ClassifierOptions
+from condvae.design.avp_cnn.classifier_training import train_classifier
 from condvae.design.avp_cnn.network import AVPCNN
-from condvae.design.avp_cnn.options import ClassifierOptions
-from condvae.design.avp_cnn.training import train_classifier
 from condvae.design.panel import animation, frames, panel
 from condvae.design.patient import follow
 from condvae.design.question import Question
-from condvae.images.atomic_folder import Album
+from condvae.images.atomic_folder import AtomicFolder
 from condvae.runtime.checks import check_whole
 from condvae.sampling.sampler import Sampler
 from condvae.sampling.temperature import parse
@@ -124,7 +124,7 @@ def draw(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candid
     steps = [one.step for one in scans]
     label = int(labels_of(levels.labels)[0])
     title = f"test picture {options.drawn}: {question.outcomes[label] if question.outcomes else label}"
-    with Album(options.out) as album:
+    with AtomicFolder(options.out) as album:
         album.put("panel.png", panel(steps, candidates, title=title))
         pictures = frames(steps, candidates, title=title)
         album.put("panel.gif", pictures[0], **animation(pictures))

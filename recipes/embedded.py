@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from condvae import weights
-from condvae.training import ConditionOptions, PretrainOptions, condition, options_for, pretrain
+from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,7 @@ def main(options: Options) -> None:
     if options.snapshots:
         shared |= {"checkpoint_every": options.snapshots, "keep": 10**6}
     folder = options.out / "partial"
-    trained = condition(
-        options_for(ConditionOptions, model.preset, **shared, minutes=minutes, artifact=vae, out=folder)
-    )
+    trained = train(options_for(TrainOptions, model.preset, **shared, minutes=minutes, artifact=vae, out=folder))
     file = options.out / f"{options.name}.safetensors"
     weights.save(weights.load(trained), file, half=True, packed=True, record=weights.describe(trained).record)
     size = file.stat().st_size

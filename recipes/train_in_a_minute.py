@@ -17,7 +17,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.images.sheets import conditional_sheet
 from condvae.observe.batch import Batch
-from condvae.training import ConditionOptions, PretrainOptions, condition, options_for, pretrain
+from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 from condvae.weights import load
 
 # Structure as varied as the model believes it to be; details calmer, since their prior has seen little training.
@@ -44,9 +44,9 @@ class Options:
 def main(options: Options) -> None:
     shared = {"data": (options.images,), "batch": options.batch, "seed": options.seed, "validation": 0, "resume": True}
     vae = pretrain(options_for(PretrainOptions, "demo", **shared, steps=options.vae_steps, out=options.out / "vae"))
-    file = condition(
+    file = train(
         options_for(
-            ConditionOptions, "demo", **shared, steps=options.partial_steps, artifact=vae, out=options.out / "partial"
+            TrainOptions, "demo", **shared, steps=options.partial_steps, artifact=vae, out=options.out / "partial"
         )
     )
     model = load(file)

@@ -21,10 +21,10 @@ from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.experiments.evaluation.methods import Method, Subject, methods_of, subject_of
-from condvae.experiments.evaluation.plan import MIXTURE, Settings
+from condvae.experiments.evaluation.plan import MIXTURE, EvaluationSettings
 from condvae.experiments.evaluation.run import evaluate
 from condvae.metrics import LPIPS
-from condvae.metrics.feature_networks import Networks
+from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.ranks import join
 from condvae.training.checkpoint import Checkpoints
 
@@ -74,10 +74,10 @@ def main(options: Options) -> None:
             methods,
             open_data(options.data),
             options.out / "evaluation",
-            settings=Settings(
+            settings=EvaluationSettings(
                 images=options.images, deep_images=options.images, k=options.k, seed=options.seed, metrics=("lpips",)
             ),
-            networks=Networks(lpips=LPIPS.load(options.lpips).to(world.device)),
+            networks=FeatureNetworks(lpips=LPIPS.load(options.lpips).to(world.device)),
             data_name=options.data.name,
             world=world,
         )

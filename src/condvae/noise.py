@@ -25,7 +25,7 @@ PIXEL_VALUE_STREAM = 2**32 + 1
 SEED_STREAM = 2**32 + 2
 """From which one seed makes those of many samples."""
 
-Kind = Literal["normal", "uniform"]
+Distribution = Literal["normal", "uniform"]
 
 _Words: TypeAlias = npt.NDArray[np.uint64]
 _Numbers: TypeAlias = npt.NDArray[np.float32]
@@ -80,7 +80,7 @@ class SeededNoise:
     def uniform(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
         return self._numbers("uniform", stream, shape, device)
 
-    def _numbers(self, kind: Kind, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
+    def _numbers(self, kind: Distribution, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
         _check_seeds(len(self.seeds), shape)
         maker = device if kernels.available(device) else torch.device("cpu")
         return _seeded(kind, self.on(maker), stream, shape).to(device)
@@ -152,7 +152,7 @@ def _check_seeds(seeds: int, shape: Sequence[int]) -> None:
         raise ValueError(f"{seeds} seeds were given for a batch of {shape[0]}: give one seed per sample")
 
 
-def _seeded(kind: Kind, seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
+def _seeded(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
     """The numbers of (seed, stream), float32 of the given shape, on the seeds' device."""
     if not 0 <= stream < 2**64:
         raise ValueError(f"the stream of random numbers is {stream}, expected a whole number from 0 to 2**64 - 1")

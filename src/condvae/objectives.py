@@ -23,7 +23,7 @@ from condvae.noise import NoiseSource, as_noise
 from condvae.observe.observation import Observation
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.vdvae.encoder import Posterior, Source
-from condvae.vdvae.model import VDVAE, Descent, Score, Step
+from condvae.vdvae.model import VDVAE, Descent, Step, StepScore
 
 KLEstimate: TypeAlias = Literal["analytic", "sampled"]
 Target: TypeAlias = Literal["unknown", "whole"]
@@ -258,7 +258,7 @@ def importance_weighted(
     )
 
 
-def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> Score:
+def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> StepScore:
     """KL(what z was drawn from || other) at one step."""
     check_choice(estimate, "the KL estimate", ("analytic", "sampled"))
 

@@ -8,7 +8,7 @@ from helpers.fixtures import FIXTURES
 from helpers.lpips_networks import real_file
 
 from benchmarks import measuring
-from condvae.metrics.networks import INCEPTION, LPIPS_ALEX
+from condvae.metrics.network_files import INCEPTION, LPIPS_ALEX
 
 
 def test_both_sides_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from helpers.lpips_networks import real_file, real_lpips_file
 
 from condvae import VDVAE, preset, save
 from condvae.cli import main
-from condvae.metrics import networks
+from condvae.metrics import network_files as networks
 
 
 def run(*arguments: str | Path) -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 import condvae
 from condvae.completion import Completion
 from condvae.completion.call import PictureCompleter
-from condvae.completion.record import Settings
+from condvae.completion.record import CompletionSettings
 
 
 def test_three_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_models(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
         condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the device is 'tpu'"):
-        PictureCompleter(small_conditional(), Settings(), device="tpu")
+        PictureCompleter(small_conditional(), CompletionSettings(), device="tpu")
 
 
 def test_bad_settings() -> None:

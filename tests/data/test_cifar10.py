@@ -18,7 +18,7 @@ from PIL import Image
 
 from condvae.cli import main
 from condvae.data import cifar10, open_data
-from condvae.data.arrays import Part as Images
+from condvae.data.arrays import ArrayPart as Images
 from condvae.data.benchmarks import CIFAR10_NAMES
 from condvae.data.cifar10 import FILES, Contents, digest, fetch
 

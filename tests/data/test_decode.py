@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from condvae.data.decode import decode, is_grey, look
+from condvae.data.decode import decode, is_grey, read_header
 
 FaceArray = NDArray[np.uint8]
 
@@ -26,14 +26,14 @@ def test_rgb_comes_back_exactly(faces: FaceArray, kind: str) -> None:
     file = written(Image.fromarray(faces[0]), kind, **({"lossless": True} if kind == "webp" else {}))
     assert np.array_equal(decode(file, channels=3, size=None), faces[0])
     assert not is_grey(file)
-    assert look(file) == (32, 32, False)
+    assert read_header(file) == (32, 32, False)
 
 
 def test_grey_is_repeated_and_colour_becomes_luminance(faces: FaceArray) -> None:
     grey = grey_of(faces[0])
     for mode, kind in (("L", "png"), ("RGB", "webp")):  # WebP knows no grey
         file = written(Image.fromarray(grey).convert(mode), kind, **({"lossless": True} if kind == "webp" else {}))
-        assert is_grey(file) and look(file).grey == (mode == "L")
+        assert is_grey(file) and read_header(file).grey == (mode == "L")
         assert np.array_equal(decode(file, channels=1, size=None)[:, :, 0], grey)
         assert np.array_equal(decode(file, channels=3, size=None), np.repeat(grey[:, :, None], 3, axis=2))
     file = written(Image.fromarray(faces[0]), "png")
@@ -44,7 +44,7 @@ def test_sixteen_bits_are_scaled(faces: FaceArray) -> None:
     grey = grey_of(faces[0])
     for kind in ("png", "tiff"):
         file = written(Image.fromarray(grey.astype(np.uint16) * 257), kind)
-        assert look(file).grey
+        assert read_header(file).grey
         assert np.array_equal(decode(file, channels=1, size=None)[:, :, 0], grey)
     wide = Image.fromarray(np.full((4, 4), 65_536, dtype=np.int32))
     with pytest.raises(ValueError, match="32-bit pixels, whose white is unknown"):
@@ -63,7 +63,7 @@ def test_what_is_transparent_is_white(faces: FaceArray) -> None:
     grey = Image.fromarray(grey_of(faces[0]))
     grey.putalpha(Image.fromarray(alpha))
     file = written(grey, "png")
-    assert look(file).grey
+    assert read_header(file).grey
     result = decode(file, channels=1, size=None)
     assert (result[:, :16] == 255).all() and np.array_equal(result[:, 16:, 0], grey_of(faces[0])[:, 16:])
 
@@ -101,7 +101,7 @@ def test_cameras_held_sideways(faces: FaceArray, orientation: int, turn: int) ->
         file = written(Image.fromarray(seen), kind, exif=exif)
         upright = np.rot90(seen, turn)
         assert np.array_equal(decode(file, channels=3, size=None), upright)
-        assert look(file)[:2] == (upright.shape[1], upright.shape[0])
+        assert read_header(file)[:2] == (upright.shape[1], upright.shape[0])
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from condvae.data import Dataset, ImageSet, Levels
+from condvae.data import Dataset, ImageSet, LevelBatch
 
 
 def image_set(faces: NDArray[np.uint8]) -> ImageSet:
@@ -42,7 +42,7 @@ def test_a_batch_is_in_plus_minus_one(faces: NDArray[np.uint8]) -> None:
     batch = levels.batch()
     assert torch.equal(((batch.x + 1) * 127.5).round().to(torch.uint8), levels.images)
     assert batch.labels is levels.labels and batch.paired is not None and batch.paired.shape == (2, 1, 32, 32)
-    assert Levels(levels.images, None, None).batch().paired is None
+    assert LevelBatch(levels.images, None, None).batch().paired is None
 
 
 def test_normalisation_is_that_of_the_rows(faces: NDArray[np.uint8]) -> None:

@@ -11,7 +11,7 @@ from helpers.fixtures import FIXTURES
 from numpy.typing import NDArray
 
 from condvae.data import ImageSet, open_data
-from condvae.data import folders as folders_module
+from condvae.data import image_folders as folders_module
 from condvae.data.delivery import is_mapped
 
 FaceArray = NDArray[np.uint8]

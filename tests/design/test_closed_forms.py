@@ -5,7 +5,7 @@ import torch
 from helpers.factor_worlds import SIZE, BinaryWorld, FactorWorld, GaussianWorld, uneven
 from torch import Tensor
 
-from condvae.design import Candidates, Completions, Greedy, expected_posterior_entropy, foresee, next_location
+from condvae.design import Candidates, Completions, Greedy, expected_posterior_entropy, look_ahead, next_location
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels
 from condvae.runtime.pixels import to_uint8
@@ -58,7 +58,7 @@ def test_eig_and_expected_posterior_entropy_agree_up_to_a_constant(
     observation = seen(known_corner())
     assert observation.known is not None and observation.pixels is not None
     images = world.complete(observation, 4000, seed=1)
-    log_p = foresee(world, images, observation.known, candidates, variable=0)[0]
+    log_p = look_ahead(world, images, observation.known, candidates, variable=0)[0]
     now = world.log_posterior(observation.pixels, observation.known)[0, 0].double()
     before = -(now.exp() * now).nan_to_num(0.0).sum()
     # eq:old-eig, with its constant, against what is known

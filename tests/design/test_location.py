@@ -34,7 +34,7 @@ def test_where_to_look_next_and_why() -> None:
     assert torch.equal(
         torch.where(KNOWN, place.completions, 0), torch.where(KNOWN, to_uint8(SEEN.pixels), 0).expand(5, -1, -1, -1)
     )
-    log_p = design.foresee(G, place.completions[None], KNOWN, GRID, variable=1)[0]
+    log_p = design.look_ahead(G, place.completions[None], KNOWN, GRID, variable=1)[0]
     torch.testing.assert_close(place.gains, information_gains(log_p))
     torch.testing.assert_close(place.eig, place.gains.mean(dim=0))
     assert torch.equal(place.eig, place.scores) and place.index == int(place.eig.argmax())

@@ -7,7 +7,7 @@ from helpers.factor_worlds import linear_classifier
 from helpers.models import images, some_known
 from torch import Tensor
 
-from condvae.design import Candidates, foresee
+from condvae.design import Candidates, look_ahead
 from condvae.design.lookahead import check_probabilities, log_posteriors
 from condvae.runtime.pixels import from_uint8, to_uint8
 
@@ -18,28 +18,28 @@ GRID = Candidates.grid(8, side=3, points=4)
 
 def test_every_image_is_asked_about_after_every_scan() -> None:
     g = linear_classifier()
-    everything = foresee(g, LEVELS, KNOWN, GRID)
+    everything = look_ahead(g, LEVELS, KNOWN, GRID)
     assert everything.shape == (2, 3, 16, 2, 3) and everything.dtype == torch.float32
     for b, n, scan in ((0, 0, 0), (0, 2, 5), (1, 1, 15)):
         known = KNOWN[b : b + 1] | GRID.windows[scan : scan + 1]
         pixels = torch.where(known, from_uint8(LEVELS[b, n : n + 1]), 0.0)
         assert torch.equal(everything[b, n, scan], g.log_posterior(pixels, known)[0])
-    assert torch.equal(foresee(g, LEVELS, KNOWN, GRID, variable=1), everything[..., 1, :])
+    assert torch.equal(look_ahead(g, LEVELS, KNOWN, GRID, variable=1), everything[..., 1, :])
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 16, 96, 1000])
 def test_chunks_change_nothing_and_bound_what_the_classifier_is_given(at_once: int) -> None:
     g = linear_classifier()
-    expected = foresee(g, LEVELS, KNOWN, GRID)
+    expected = look_ahead(g, LEVELS, KNOWN, GRID)
     g.calls.clear()
-    assert torch.equal(foresee(g, LEVELS, KNOWN, GRID, at_once=at_once), expected)
+    assert torch.equal(look_ahead(g, LEVELS, KNOWN, GRID, at_once=at_once), expected)
     assert max(g.calls) <= at_once and sum(g.calls) == 96
 
 
 def test_the_default_chunk_is_bounded_in_pixels() -> None:
     g = linear_classifier(size=64)
     levels = torch.zeros(1, 5, 1, 64, 64, dtype=torch.uint8)
-    foresee(g, levels, torch.zeros(1, 1, 64, 64, dtype=torch.bool), Candidates.grid(64, side=16, points=8))
+    look_ahead(g, levels, torch.zeros(1, 1, 64, 64, dtype=torch.bool), Candidates.grid(64, side=16, points=8))
     assert max(g.calls) == 2**18 // 64**2 < sum(g.calls) == 320
 
 
@@ -49,7 +49,7 @@ def test_what_a_scan_would_not_show_does_not_matter() -> None:
     other = torch.where(shown, LEVELS, 255 - LEVELS)
     assert not torch.equal(other, LEVELS)
     assert torch.equal(
-        foresee(linear_classifier(), other, KNOWN, scan), foresee(linear_classifier(), LEVELS, KNOWN, scan)
+        look_ahead(linear_classifier(), other, KNOWN, scan), look_ahead(linear_classifier(), LEVELS, KNOWN, scan)
     )
 
 
@@ -63,13 +63,13 @@ def test_what_g_says_of_images_in_chunks() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     g = linear_classifier()
     with pytest.raises(ValueError, match="expected uint8 of"):
-        foresee(g, from_uint8(LEVELS), KNOWN, GRID)
+        look_ahead(g, from_uint8(LEVELS), KNOWN, GRID)
     with pytest.raises(ValueError, match="windows of 4 x 4: give candidates of the images' size"):
-        foresee(g, LEVELS, KNOWN, Candidates.grid(4, side=2, points=2))
+        look_ahead(g, LEVELS, KNOWN, Candidates.grid(4, side=2, points=2))
     with pytest.raises(ValueError, match="known has shape"):
-        foresee(g, LEVELS, KNOWN[:1], GRID)
+        look_ahead(g, LEVELS, KNOWN[:1], GRID)
     with pytest.raises(ValueError, match="the number of evaluations at once is 0"):
-        foresee(g, LEVELS, KNOWN, GRID, at_once=0)
+        look_ahead(g, LEVELS, KNOWN, GRID, at_once=0)
 
 
 class Odd:
@@ -101,7 +101,7 @@ class Odd:
 )
 def test_what_is_no_answer_is_refused(answer: Callable[[Tensor], Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        foresee(Odd(answer), LEVELS, KNOWN, GRID)
+        look_ahead(Odd(answer), LEVELS, KNOWN, GRID)
     with pytest.raises(ValueError, match=words):
         log_posteriors(Odd(answer), LEVELS[:, 0], KNOWN)
 

@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from condvae.design.candidates import Candidates
-from condvae.design.panel import Step, animation, frames, in_nats, panel
+from condvae.design.panel import PanelStep, animation, frames, in_nats, panel
 
 SIZE = 16
 GRID = Candidates.grid(SIZE, side=4, points=5)
@@ -24,11 +24,11 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randint(256, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
 
 
-def some_step(*, chosen: int = 12, channels: int = 1, seed: int = 0) -> Step:
+def some_step(*, chosen: int = 12, channels: int = 1, seed: int = 0) -> PanelStep:
     known = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
     known[:, :4, 8:12] = True
     gains = torch.rand(6, len(GRID), generator=torch.Generator().manual_seed(seed)) / 10
-    return Step(
+    return PanelStep(
         seen=noise(channels, SIZE, SIZE, seed=seed),
         known=known,
         images=noise(6, channels, SIZE, SIZE, seed=seed + 1),
@@ -119,7 +119,7 @@ def test_each_row_has_a_scale_of_its_own() -> None:
     assert step.gains is not None
     more = dataclasses.replace(step, gains=step.gains * 10, scores=step.scores * 10)
 
-    def tiles(row: Step, *, at: int) -> np.ndarray:
+    def tiles(row: PanelStep, *, at: int) -> np.ndarray:
         """The second of two rows, without the words below its images."""
         picture = panel([step, row], GRID, tile=48)
         pitch = picture.height - panel([step], GRID, tile=48).height

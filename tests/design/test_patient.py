@@ -5,7 +5,7 @@ from helpers.factor_worlds import SIZE, BinaryWorld, uneven
 from condvae.design.candidates import Candidates
 from condvae.design.information import entropy, expected_posterior_entropy
 from condvae.design.location import next_location
-from condvae.design.lookahead import foresee
+from condvae.design.lookahead import look_ahead
 from condvae.design.patient import Scan, advised, follow
 from condvae.design.policies import Estimator, Greedy, Random
 from condvae.design.question import Question
@@ -53,7 +53,7 @@ def test_a_patient_is_scanned_as_by_the_experiment_and_each_row_starts_where_the
 def test_expected_entropy_is_shown_as_what_it_takes_from_the_doubt() -> None:
     (one,) = follow(IMAGE, greedy("epe"), WORLD, GRID, QUESTION, steps=1, estimator="epe")
     known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
-    left = expected_posterior_entropy(foresee(WORLD, one.step.images[None], known, GRID, variable=0)[0])
+    left = expected_posterior_entropy(look_ahead(WORLD, one.step.images[None], known, GRID, variable=0)[0])
     assert torch.allclose(one.step.scores, entropy(one.before.log()) - left, atol=1e-6)
     assert one.index == int(left.argmin())
 

@@ -21,8 +21,8 @@ from condvae.design import (
     TrainingImages,
     expected_information_gain,
     expected_posterior_entropy,
-    foresee,
     information_gains,
+    look_ahead,
     policies,
 )
 from condvae.design.policies import FirstLooks
@@ -84,7 +84,7 @@ def test_greedy_takes_the_best_candidate(estimator: str) -> None:
     choice = policy.choose(observation, 2, seed=0, places=PLACES)
     assert choice.images is not None and choice.scores is not None and choice.gains is not None
     assert observation.known is not None
-    log_p = foresee(policy.classifier, choice.images, observation.known, GRID, variable=1)
+    log_p = look_ahead(policy.classifier, choice.images, observation.known, GRID, variable=1)
     for b in range(4):
         eig, epe = expected_information_gain(log_p[b]), expected_posterior_entropy(log_p[b])
         expected = eig if estimator == "eig" else -epe
@@ -208,7 +208,7 @@ def test_uncond_is_one_sequence_for_everybody() -> None:
         assert (choice.index == choice.index[0]).all() and len(choice.index) == 4
         drawn = choice.images if drawn is None else drawn
         assert torch.equal(choice.images, drawn)
-        log_p = foresee(linear_classifier(), drawn[:1], known[:1], GRID, variable=1)[0]
+        log_p = look_ahead(linear_classifier(), drawn[:1], known[:1], GRID, variable=1)[0]
         torch.testing.assert_close(choice.scores[3], expected_information_gain(log_p), rtol=0, atol=1e-12)
         assert choice.index[0] == choice.scores[0].argmax()
         chosen.append(int(choice.index[0]))
@@ -259,7 +259,9 @@ def test_non_greedy_takes_the_sequence_that_leaves_least_doubt() -> None:
         drawn = uncond().choose(nothing, 0, seed=0, places=[0]).images
         assert drawn is not None
         shown = Candidates(windows=GRID.windows[list(sequence)].any(dim=0, keepdim=True))
-        return float(expected_posterior_entropy(foresee(linear_classifier(), drawn, NOTHING[:1], shown, variable=0)[0]))
+        return float(
+            expected_posterior_entropy(look_ahead(linear_classifier(), drawn, NOTHING[:1], shown, variable=0)[0])
+        )
 
     chances = [torch.randperm(16, generator=torch.Generator().manual_seed(i))[:3].tolist() for i in range(40)]
     worse = [doubt(sequence) > doubt(plan) for sequence in chances]

@@ -11,23 +11,23 @@ from torch import Tensor, nn
 
 from condvae.data import ImageSet
 from condvae.data.digests import digest_of_set
-from condvae.experiments.resumable_work import Block, Chore, Shard, Shelf, blocks, work
+from condvae.experiments.resumable_work import ImageRange, ResultStore, Shard, WorkUnit, image_ranges, work
 from condvae.runtime.atomic import write_text
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 from condvae.runtime.folders import check_folder, make_folder, read_json
 from condvae.runtime.messages import silent
 
 
-def chores(folder: Path, done: list[int]) -> list[Chore]:
+def chores(folder: Path, done: list[int]) -> list[WorkUnit]:
     """Two kinds of six units each; each notes that it was done."""
 
     def measure(number: int) -> dict[str, Tensor]:
         done.append(number)
         return {"number": torch.full((2,), number)}
 
-    shelves = [Shelf(folder / name, kind="test part") for name in "ab"]
+    shelves = [ResultStore(folder / name, kind="test part") for name in "ab"]
     return [
-        Chore(what="ab"[i // 6], shelf=shelves[i // 6], unit=f"{i:02}", images=2, measure=partial(measure, i))
+        WorkUnit(what="ab"[i // 6], shelf=shelves[i // 6], unit=f"{i:02}", images=2, measure=partial(measure, i))
         for i in range(12)
     ]
 
@@ -40,8 +40,8 @@ def test_a_shard_is_read_from_text() -> None:
 
 
 def test_blocks_cover_everything_once() -> None:
-    assert list(blocks(10, 4)) == [(0, 4), (4, 8), (8, 10)]
-    assert str(Block(128, 256)) == "000128-000256"
+    assert list(image_ranges(10, 4)) == [(0, 4), (4, 8), (8, 10)]
+    assert str(ImageRange(128, 256)) == "000128-000256"
 
 
 def test_every_unit_is_done_by_one_of_the_shards_and_never_again(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Pat
         order.append("measured")
         return {"x": torch.zeros(1)}
 
-    shelf = Shelf(tmp_path / "a", kind="test part")
-    one = Chore(
+    shelf = ResultStore(tmp_path / "a", kind="test part")
+    one = WorkUnit(
         what="a", shelf=shelf, unit="1", images=1, measure=measure, prepare=lambda say: order.append("prepared")
     )
     for _ in range(2):
@@ -79,7 +79,7 @@ def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Pat
 
 
 def test_a_part_that_is_missing_damaged_or_another_ones_is_noticed(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "a", kind="test part")
+    shelf = ResultStore(tmp_path / "a", kind="test part")
     shelf.put("1", {"x": torch.ones(2)}, seconds=1.0)
     with pytest.raises(ValueError, match="lacks 1 of 2 parts, the first is 2: all processes must write to a folder"):
         shelf.check_whole(["1", "2"])
@@ -87,7 +87,7 @@ def test_a_part_that_is_missing_damaged_or_another_ones_is_noticed(tmp_path: Pat
     with pytest.raises(ValueError, match="holds what was measured as a/1: remove it and run once more"):
         shelf.get(["2"])
     with pytest.raises(ValueError, match="expected a other file: remove it"):
-        Shelf(tmp_path / "a", kind="other").get(["1"])
+        ResultStore(tmp_path / "a", kind="other").get(["1"])
     part = tmp_path / "a" / "1.safetensors"
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(ValueError, match="remove it and run once more"):

@@ -17,9 +17,9 @@ from condvae import VDVAE, ConditionalVAE, PartialConfig, preset
 from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation import (
     Blocks,
+    EvaluationSettings,
+    FeatureNetworks,
     Method,
-    Networks,
-    Settings,
     Subject,
     baselines,
     evaluate,
@@ -32,7 +32,7 @@ from condvae.runtime.messages import silent
 from condvae.runtime.ranks import join
 
 FACES = FIXTURES / "faces32.zip"
-SMALL = Settings(images=8, deep_images=4, k=4, bits_images=6)
+SMALL = EvaluationSettings(images=8, deep_images=4, k=4, bits_images=6)
 BLOCKS = Blocks(wide=4, deep=2)
 
 
@@ -53,8 +53,8 @@ class SmallInception(nn.Module):
         return nn.functional.conv2d(x, self.weight, stride=4).relu().mean(dim=(2, 3))
 
 
-def small_networks() -> Networks:
-    return Networks(lpips=random_lpips(), inception=SmallInception())
+def small_networks() -> FeatureNetworks:
+    return FeatureNetworks(lpips=random_lpips(), inception=SmallInception())
 
 
 def small_model() -> ConditionalVAE:
@@ -92,7 +92,7 @@ def small_evaluation(data: Dataset, subject: Subject, out: Path, **options: Any)
 
 def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None:
     """The quickest of evaluations, that of the fillers."""
-    settings = Settings(images=8, deep_images=4, k=4, metrics=("lpips", "coverage"))
+    settings = EvaluationSettings(images=8, deep_images=4, k=4, metrics=("lpips", "coverage"))
     given: dict[str, Any] = {"settings": settings, "networks": small_networks(), "blocks": BLOCKS, **options}
     methods = given.pop("methods", None) or baselines(["mean", "random", "nearest"], data)
     return evaluate(methods, data, out, say=silent, **given)

@@ -16,14 +16,14 @@ from helpers.sittings import one_process, without_clock
 from torch import Tensor, nn
 
 from condvae.data import Dataset, ImageSet
-from condvae.experiments.design import Settings, experiment, figures
+from condvae.experiments.design import DesignSettings, experiment, figures
 from condvae.runtime.messages import silent
 
 FINDINGS = ("Edema", "Effusion", "Infiltration", "Atelectasis")
 CORNERS = ((0, 0), (0, 6), (6, 0), (6, 6))
 """Of the 2 x 2 patches that show them."""
 SIZE, TESTS, TRAININGS = 8, 24, 40
-SMALL = Settings(
+SMALL = DesignSettings(
     tasks=("edema", "effusion", "no finding"),
     policies=("eig-ipa", "epe-ipa", "eig-nearest", "random", "uncond", "non-greedy", "full"),
     steps=3,

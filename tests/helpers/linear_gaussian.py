@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from condvae.conditional import ConditionalVAE
 from condvae.gaussian import Gaussian
-from condvae.kernels.side_stream import Aside
+from condvae.kernels.side_stream import SideStream
 from condvae.observe import Observation
 from condvae.vdvae import VDVAE, Source
-from condvae.vdvae.decoder import LatentBlock, Looked
+from condvae.vdvae.decoder import LatentBlock, PriorFeatures
 
 PIXELS = 4
 KNOWN = torch.tensor([True, True, False, False])
@@ -64,14 +64,14 @@ class LinearBlock(LatentBlock):
         nn.Module.__init__(self)
         self.source, self.group = prior, group
 
-    def look(self, state: Tensor, *, prior: bool = True) -> Looked:
-        return Looked(state)
+    def look(self, state: Tensor, *, prior: bool = True) -> PriorFeatures:
+        return PriorFeatures(state)
 
-    def prior_of(self, looked: Looked) -> Gaussian:
+    def prior_of(self, looked: PriorFeatures) -> Gaussian:
         state = looked.hidden
         return self.source.gaussian(self.group, state, state.new_zeros(len(state), 0))
 
-    def take_in(self, state: Tensor, looked: Looked, z: Tensor) -> Tensor:
+    def take_in(self, state: Tensor, looked: PriorFeatures, z: Tensor) -> Tensor:
         start = sum(self.source.groups[: self.group])
         return torch.cat((state[:, :start], z, state[:, start + z.shape[1] :]), 1)
 
@@ -106,7 +106,7 @@ class LinearVAE(VDVAE):
         self.q = LinearSource(groups, PIXELS, generator)
         self.config: Any = SimpleNamespace(group_stages=list(groups), image_dims=PIXELS, channels=1)
         self.decoder: Any = LinearDecoder(self.prior)
-        self.aside, self.ahead = Aside(), Aside()
+        self.aside, self.ahead = SideStream(), SideStream()
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None: ...
 

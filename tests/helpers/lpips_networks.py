@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from condvae.metrics import LPIPS, networks
+from condvae.metrics import LPIPS
+from condvae.metrics import network_files as networks
 from condvae.metrics.lpips import Trunk
-from condvae.weights.networks import Network
+from condvae.weights.downloaded_networks import DownloadedNetwork
 
 SHAPES = {0: (64, 3, 11, 11), 3: (192, 64, 5, 5), 6: (384, 192, 3, 3), 8: (256, 384, 3, 3), 10: (256, 256, 3, 3)}
 VGG_WIDTHS = {0: 64, 2: 64, 5: 128, 7: 128, 10: 256, 12: 256, 14: 256} | dict.fromkeys((17, 19, 21, 24, 26, 28), 512)
@@ -38,7 +39,7 @@ def random_lpips(seed: int = 0, trunk: Trunk = "alex") -> LPIPS:
     return LPIPS(random_weights(seed, trunk), trunk=trunk)
 
 
-def real_file(network: Network) -> Path:
+def real_file(network: DownloadedNetwork) -> Path:
     """Where the network was fetched to; skips the test if it was not."""
     if not network.cached.is_file():
         pytest.skip(f"{network.file} is not in the cache folder: condvae fetch {network.group} gets it")

@@ -13,11 +13,11 @@ from helpers.sittings import one_process, without_clock
 
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
-from condvae.experiments.ood import Settings, experiment, figures
+from condvae.experiments.ood import OODSettings, experiment, figures
 from condvae.runtime.messages import silent
 
 TESTS, OTHERS = 4, 3
-SMALL = Settings(
+SMALL = OODSettings(
     scores=("gradient", "parts-2", "likelihood-2"),
     baselines=("completed-ipa", "completed-nearest"),
     sets=("noise", "flip"),

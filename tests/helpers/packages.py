@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from condvae.runtime.downloads import Package, Part
+from condvae.runtime.downloads import Package, PackageFile
 
 needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
@@ -22,8 +22,8 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def part(path: str, data: bytes) -> Part:
-    return Part(path=path, sha256=sha256(data))
+def part(path: str, data: bytes) -> PackageFile:
+    return PackageFile(path=path, sha256=sha256(data))
 
 
 def only_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

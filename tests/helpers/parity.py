@@ -21,7 +21,7 @@ from condvae.observe import Observation
 from condvae.runtime import pixels
 from condvae.sampling.plain import sample_conditional, sample_prior
 from condvae.vdvae import VDVAE, Normalisation
-from condvae.weights.public import Layers, import_public
+from condvae.weights.public import LayerStrings, import_public
 
 TOLERANCE = 1e-4
 
@@ -58,7 +58,7 @@ def relative_error(value: Tensor, reference: Tensor) -> float:
 def computed(folder: Path, device: str, wanted: list[str]) -> Iterator[tuple[str, Tensor]]:
     """Every quantity of the fixtures, by its name there."""
     config = json.loads((folder / "config.json").read_text())
-    layers = Layers(
+    layers = LayerStrings(
         encoder=config["enc_blocks"],
         decoder=config["dec_blocks"],
         bits=5 if config["low_bit"] else 8,

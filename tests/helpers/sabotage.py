@@ -15,21 +15,21 @@ import torch
 from condvae import cli
 from condvae.objectives import Bound
 from condvae.observe.batch import Batch
-from condvae.training.task import Conditioning, Pretraining, Task
+from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 
 
 def main() -> None:
     what, step, rank, *arguments = sys.argv[1:]
-    for task in (Conditioning, Pretraining):
+    for task in (ConditionalTraining, Pretraining):
         sabotage(task, what, int(step), int(rank))
     cli.main(arguments)
 
 
-def sabotage(task: type[Task], what: str, at: int, rank: int) -> None:
+def sabotage(task: type[TrainingTask], what: str, at: int, rank: int) -> None:
     prepare, bound = task.prepare, task.bound
     state = {"step": -1}
 
-    def prepared(self: Task, step: int) -> None:
+    def prepared(self: TrainingTask, step: int) -> None:
         state["step"] = step
         mine = int(os.environ.get("RANK", "0")) == rank
         if step == at and mine and what == "disk":
@@ -39,7 +39,7 @@ def sabotage(task: type[Task], what: str, at: int, rank: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         prepare(self, step)
 
-    def bounded(self: Task, batch: Batch, generator: torch.Generator, **options: Any) -> Bound:
+    def bounded(self: TrainingTask, batch: Batch, generator: torch.Generator, **options: Any) -> Bound:
         if (
             what == "nan"
             and state["step"] == at

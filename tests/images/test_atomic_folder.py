@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from condvae.images.atomic_folder import Album, stem_of
+from condvae.images.atomic_folder import AtomicFolder, stem_of
 
 
 def picture(level: int = 0) -> Image.Image:
@@ -16,7 +16,7 @@ def picture(level: int = 0) -> Image.Image:
 
 def test_pictures_appear_at_the_end(tmp_path: Path) -> None:
     out = tmp_path / "a" / "b"
-    with Album(out) as album:
+    with AtomicFolder(out) as album:
         album.put("1.png", picture())
         assert not (out / "1.png").exists()
         album.put("2.png", picture())
@@ -25,7 +25,7 @@ def test_pictures_appear_at_the_end(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     def interrupted() -> None:
-        with Album(tmp_path / "a" / "b") as album:
+        with AtomicFolder(tmp_path / "a" / "b") as album:
             album.put("1.png", picture())
             raise KeyboardInterrupt
 
@@ -35,12 +35,12 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_what_was_there_before(tmp_path: Path) -> None:
-    with Album(tmp_path) as album:
+    with AtomicFolder(tmp_path) as album:
         album.put("1.png", picture(7))
     (tmp_path / "sheet.png").mkdir()
 
     def obstructed() -> None:
-        with Album(tmp_path) as album:
+        with AtomicFolder(tmp_path) as album:
             album.put("1.png", picture(9))
             album.put("sheet.png", picture())
 
@@ -54,7 +54,7 @@ def test_a_failure_leaves_what_was_there_before(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for out in (tmp_path / "file", tmp_path / "file" / "deep"):
-        with pytest.raises(ValueError, match=r"cannot be written to .*: give another folder"), Album(out):
+        with pytest.raises(ValueError, match=r"cannot be written to .*: give another folder"), AtomicFolder(out):
             raise AssertionError
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -62,7 +62,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
 def test_files_of_others_stay(tmp_path: Path) -> None:
     for name in ("mine.png", "old.png", "older.png"):
         picture(7).save(tmp_path / name)
-    album = Album(tmp_path, replaces=["old.png", "older.png"])
+    album = AtomicFolder(tmp_path, replaces=["old.png", "older.png"])
     with album:
         album.put("old.png", picture(9))
         with pytest.raises(ValueError, match=r"mine\.png is there already"):
@@ -76,7 +76,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def filled(text: bool) -> None:
-        with Album(out) as album:
+        with AtomicFolder(out) as album:
             if text:
                 album.write("a.txt", "x" * 1000)
             album.put("1.png", picture())
@@ -94,9 +94,9 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_who_comes_second_to_a_folder_takes_nothing_away(tmp_path: Path) -> None:
     def both() -> None:
-        with Album(tmp_path, replaces=[]) as slow:
+        with AtomicFolder(tmp_path, replaces=[]) as slow:
             slow.put("1.png", picture(7))
-            with Album(tmp_path, replaces=[]) as quick:
+            with AtomicFolder(tmp_path, replaces=[]) as quick:
                 quick.put("1.png", picture(9))
 
     with pytest.raises(ValueError, match=r"1\.png is there already"):

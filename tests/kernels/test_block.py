@@ -10,7 +10,15 @@ from condvae.training.flat import FlatParameters
 from condvae.vdvae.blocks import Block
 
 pytest.importorskip("triton")
-from condvae.kernels.block import Hidden, Outputs, Weights, Whole, half_way, second_half, without_gradients
+from condvae.kernels.block import (
+    BlockFunction,
+    HiddenFunction,
+    LayerWeights,
+    OutputFunction,
+    half_way,
+    second_half,
+    without_gradients,
+)
 from condvae.kernels.convolution import Shape, check_size
 from condvae.kernels.tiles import WIDEST
 from condvae.kernels.weight_gradient import WeightGradients
@@ -23,7 +31,7 @@ TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 SHAPES = [(4, 24, 0, 12, 24, True, 3), (4, 20, 8, 16, 10, False, 2), (1, 16, 16, 8, 8, False, 5)]
 
 
-def make(shape: tuple[Any, ...]) -> tuple[Block, FlatParameters, tuple[Weights, ...]]:
+def make(shape: tuple[Any, ...]) -> tuple[Block, FlatParameters, tuple[LayerWeights, ...]]:
     resolution, inputs, beside, inner, outputs, adds, _ = shape
     torch.manual_seed(0)
     block = Block(inputs + beside, inner, outputs, resolution=resolution, adds_input=adds).to(DEVICE)
@@ -32,10 +40,10 @@ def make(shape: tuple[Any, ...]) -> tuple[Block, FlatParameters, tuple[Weights, 
         parameter.data.add_(0.1 * torch.randn_like(parameter))
     flat = FlatParameters(block)
 
-    def weights(layer: str) -> Weights:
+    def weights(layer: str) -> LayerWeights:
         names = (f"{layer}.weight", f"{layer}.bias")
         values = [flat.parameters[name].detach() for name in names]
-        return Weights(*values, *(flat.view(flat.gradients, name) for name in names))
+        return LayerWeights(*values, *(flat.view(flat.gradients, name) for name in names))
 
     return block, flat, tuple(weights(layer) for layer in ("c1", "c2", "c3", "c4"))
 
@@ -65,11 +73,11 @@ def test_values_and_gradients_are_those_of_the_block(shape: tuple[Any, ...], in_
         beside.grad = None
     anchor = torch.zeros((), device=DEVICE, requires_grad=True)
     if in_parts:
-        hidden = Hidden.apply(x, beside, anchor, layers[:3], recompute)  # type: ignore[no-untyped-call]
+        hidden = HiddenFunction.apply(x, beside, anchor, layers[:3], recompute)  # type: ignore[no-untyped-call]
         add = x if block.adds_input else None
-        got = Outputs.apply(hidden, None, add, anchor, layers[3], None, None)  # type: ignore[no-untyped-call]
+        got = OutputFunction.apply(hidden, None, add, anchor, layers[3], None, None)  # type: ignore[no-untyped-call]
     else:
-        got = Whole.apply(x, beside, anchor, layers, block.adds_input, recompute, None)  # type: ignore[no-untyped-call]
+        got = BlockFunction.apply(x, beside, anchor, layers, block.adds_input, recompute, None)  # type: ignore[no-untyped-call]
     torch.testing.assert_close(got, wanted, **TOLERANCE)
     got.backward(dy)
     for mine, theirs in zip((flat.gradients, x.grad, None if beside is None else beside.grad), expected, strict=True):
@@ -84,15 +92,15 @@ def test_gradients_add_up_and_frozen_layers_have_none(shape: tuple[Any, ...]) ->
     anchor = torch.zeros((), device=DEVICE, requires_grad=True)
     flat.gradients.zero_()
     for _ in range(2):
-        y = Whole.apply(x, beside, anchor, layers, block.adds_input, False, None)  # type: ignore[no-untyped-call]
+        y = BlockFunction.apply(x, beside, anchor, layers, block.adds_input, False, None)  # type: ignore[no-untyped-call]
         y.sum().backward()
     twice = flat.gradients.clone()
     flat.gradients.zero_()
-    Whole.apply(x, beside, anchor, layers, block.adds_input, False, None).sum().backward()  # type: ignore[no-untyped-call]
+    BlockFunction.apply(x, beside, anchor, layers, block.adds_input, False, None).sum().backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(twice, 2 * flat.gradients, **TOLERANCE)
     flat.gradients.zero_()
-    frozen = tuple(Weights(layer.weight, layer.bias) for layer in layers)
-    y = Whole.apply(x, beside, anchor, frozen, block.adds_input, False, None)  # type: ignore[no-untyped-call]
+    frozen = tuple(LayerWeights(layer.weight, layer.bias) for layer in layers)
+    y = BlockFunction.apply(x, beside, anchor, frozen, block.adds_input, False, None)  # type: ignore[no-untyped-call]
     y.sum().backward()
     assert not flat.gradients.any()
 
@@ -157,7 +165,7 @@ def test_latents_come_in_with_the_last_convolution() -> None:
     z = torch.randn(3, 5, 4, 4, device=DEVICE).to(memory_format=torch.channels_last).requires_grad_()
     projection = torch.nn.Conv2d(5, 14, 1, device=DEVICE)
     weight_gradient, bias_gradient = torch.zeros(14 * 5 + 14, device=DEVICE).split((14 * 5, 14))
-    mine = Weights(projection.weight.detach(), projection.bias.detach())  # type: ignore[union-attr]
+    mine = LayerWeights(projection.weight.detach(), projection.bias.detach())  # type: ignore[union-attr]
     rows, some = layers[3].rows(10, 24), x[:, 10:]
     wanted = some + block.outputs(block.hidden(x), 10) + projection(z)
     with torch.no_grad():
@@ -165,10 +173,10 @@ def test_latents_come_in_with_the_last_convolution() -> None:
         got = second_half(half, (*layers[:3], rows), z=z, projection=mine, add=some, dtype=torch.float32)
         torch.testing.assert_close(got, wanted, **TOLERANCE)
     anchor = torch.zeros((), device=DEVICE, requires_grad=True)
-    frozen = tuple(Weights(layer.weight, layer.bias) for layer in (*layers[:3], rows))
-    mine = Weights(mine.weight, mine.bias, weight_gradient.view(14, 5, 1, 1), bias_gradient)
-    hidden = Hidden.apply(x, None, anchor, frozen[:3], False)  # type: ignore[no-untyped-call]
-    got = Outputs.apply(hidden, z, some, anchor, frozen[3], mine, None)  # type: ignore[no-untyped-call]
+    frozen = tuple(LayerWeights(layer.weight, layer.bias) for layer in (*layers[:3], rows))
+    mine = LayerWeights(mine.weight, mine.bias, weight_gradient.view(14, 5, 1, 1), bias_gradient)
+    hidden = HiddenFunction.apply(x, None, anchor, frozen[:3], False)  # type: ignore[no-untyped-call]
+    got = OutputFunction.apply(hidden, z, some, anchor, frozen[3], mine, None)  # type: ignore[no-untyped-call]
     torch.testing.assert_close(got, wanted, **TOLERANCE)
     dy = torch.randn_like(wanted)
     (wanted_z,) = torch.autograd.grad(wanted, z, dy, retain_graph=True)

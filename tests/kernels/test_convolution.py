@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from condvae.kernels import convolution
-from condvae.kernels.convolution import Kernel, Part, Shape, convolve, gelu, gelu_slope
+from condvae.kernels.convolution import ConvInput, Kernel, Shape, convolve, gelu, gelu_slope
 from condvae.kernels.tiles import WIDEST, Tile, block, choose_tile, depth
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -60,7 +60,7 @@ def test_everything_around_a_convolution(tile: Tile, taps: int, monkeypatch: pyt
     slope = torch.autograd.functional.vjp(F.gelu, other, torch.ones_like(other))[1]
     options: dict[str, Any] = {"shape": Shape(4, 5), "bias": bias}
     result = convolve(
-        Part(rows(x), Kernel.of(weight), gelu=True), Part(rows(z), Kernel.of(projection)), **options,
+        ConvInput(rows(x), Kernel.of(weight), gelu=True), ConvInput(rows(z), Kernel.of(projection)), **options,
         gelu_out=True, keep_pre=True, keep_activated=tile.wide, slope_of=rows(other), add=rows(add),
     )  # fmt: skip
     assert result.pre is not None
@@ -68,20 +68,20 @@ def test_everything_around_a_convolution(tile: Tile, taps: int, monkeypatch: pyt
     if tile.wide:
         torch.testing.assert_close(result.activated, rows(F.gelu(x)), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(result.out, rows(F.gelu(before) * slope + add), rtol=1e-4, atol=1e-4)
-    capped = convolve(Part(rows(x), Kernel.of(weight)), **options, relu6_out=True, add=rows(add)).out
+    capped = convolve(ConvInput(rows(x), Kernel.of(weight)), **options, relu6_out=True, add=rows(add)).out
     reached = F.relu6(F.conv2d(x, weight, bias, padding=taps // 2))
     assert ((reached == 0) | (reached == 6)).any() and ((reached > 0) & (reached < 6)).any()
     torch.testing.assert_close(capped, rows(reached + add), rtol=1e-4, atol=1e-4)
     # Plain, and its transpose: <W x, y> = <x, W' y>
-    plain = convolve(Part(rows(x), Kernel.of(weight)), shape=Shape(4, 5)).out
+    plain = convolve(ConvInput(rows(x), Kernel.of(weight)), shape=Shape(4, 5)).out
     torch.testing.assert_close(plain, rows(F.conv2d(x, weight, padding=taps // 2)), rtol=1e-4, atol=1e-4)
-    back = convolve(Part(rows(add), Kernel.of(weight).transposed), shape=Shape(4, 5)).out
+    back = convolve(ConvInput(rows(add), Kernel.of(weight).transposed), shape=Shape(4, 5)).out
     torch.testing.assert_close((plain * rows(add)).sum(), (rows(x) * back).sum(), rtol=1e-4, atol=1e-3)
 
 
 def test_what_went_through_gelu_is_kept_of_many_channels_too() -> None:
     x, weight = torch.randn(20, WIDEST + 9, device=DEVICE), torch.randn(8, WIDEST + 9, 1, 1, device=DEVICE)
-    result = convolve(Part(x, Kernel.of(weight), gelu=True), shape=Shape(4, 5), keep_activated=True)
+    result = convolve(ConvInput(x, Kernel.of(weight), gelu=True), shape=Shape(4, 5), keep_activated=True)
     torch.testing.assert_close(result.activated, F.gelu(x), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(result.out, F.gelu(x) @ weight[:, :, 0, 0].T, rtol=1e-4, atol=1e-4)
 

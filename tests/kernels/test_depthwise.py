@@ -8,19 +8,26 @@ from torch import Tensor
 pytest.importorskip("triton")
 from condvae.kernels import depthwise as module
 from condvae.kernels.convolution import Shape
-from condvae.kernels.depthwise import Look, depthwise, taps_of
+from condvae.kernels.depthwise import ConvGeometry, depthwise, taps_of
 from condvae.kernels.stem import stem, stem_weight
 from condvae.kernels.tiles import Window, choose_window
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-LOOKS = [Look(3, 1, 1, 1), Look(5, 1, 2, 2), Look(3, 2, 0, 1), Look(5, 2, 1, 2), Look(5, 2, 2, 2), Look(3, 1, 0, 2)]
+LOOKS = [
+    ConvGeometry(3, 1, 1, 1),
+    ConvGeometry(5, 1, 2, 2),
+    ConvGeometry(3, 2, 0, 1),
+    ConvGeometry(5, 2, 1, 2),
+    ConvGeometry(5, 2, 2, 2),
+    ConvGeometry(3, 1, 0, 2),
+]
 
 
 def rows(images: Tensor) -> Tensor:
     return images.permute(0, 2, 3, 1).reshape(-1, images.shape[1]).contiguous()
 
 
-def reference(x: Tensor, weight: Tensor, bias: Tensor, look: Look, groups: int) -> Tensor:
+def reference(x: Tensor, weight: Tensor, bias: Tensor, look: ConvGeometry, groups: int) -> Tensor:
     padded = F.pad(x, (look.before, look.behind, look.before, look.behind))
     return F.conv2d(padded, weight, bias, stride=look.stride, groups=groups)
 
@@ -31,17 +38,17 @@ def layer(channels: int, side: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_any_padding_and_stride(look: Look) -> None:
+def test_any_padding_and_stride(look: ConvGeometry) -> None:
     check(look)
 
 
 @pytest.mark.parametrize("window", [Window(1, 4, 4), Window(2, 2, 8)])
 def test_any_window(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "choose_depthwise", lambda *_: (window, 16))
-    check(Look(3, 2, 0, 1))
+    check(ConvGeometry(3, 2, 0, 1))
 
 
-def check(look: Look) -> None:
+def check(look: ConvGeometry) -> None:
     torch.manual_seed(2)
     shape = Shape(7, 6)  # not square, and no multiple of any window
     x, (weight, bias) = torch.randn(3, 21, *shape, device=DEVICE), layer(21, look.side)
@@ -55,7 +62,7 @@ def check(look: Look) -> None:
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.float16, 11), (torch.bfloat16, 7), (torch.float32, 18)])
 def test_sums_are_rounded_once(dtype: torch.dtype, bits: int) -> None:
     torch.manual_seed(3)
-    look, (weight, bias) = Look(5, 1, 2, 2), layer(40, 5)
+    look, (weight, bias) = ConvGeometry(5, 1, 2, 2), layer(40, 5)
     x = torch.randn(2, 40, 4, 4, device=DEVICE).to(dtype)
     made = depthwise(rows(x), taps_of(weight), bias, shape=Shape(4, 4), look=look, relu6_out=False)
     expected = rows(reference(x.double(), weight.double(), bias.double(), look, 40))
@@ -68,7 +75,7 @@ def test_sums_are_rounded_once(dtype: torch.dtype, bits: int) -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_first_convolution_sees_known_pixels_alone(channels: int, stride: int) -> None:
     torch.manual_seed(4)
-    shape, look = (7, 10), Look(3, stride, 1, 1)
+    shape, look = (7, 10), ConvGeometry(3, stride, 1, 1)
     pixels, known = torch.rand(3, channels, *shape, device=DEVICE), torch.rand(3, 1, *shape, device=DEVICE) < 0.4
     weight, bias = torch.randn(20, channels + 1, 3, 3, device=DEVICE), torch.randn(20, device=DEVICE)
     y = torch.cat((torch.where(known, 2 * pixels - 0.3, 0.0), known.float()), dim=1)

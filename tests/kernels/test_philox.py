@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from condvae import kernels
-from condvae.noise import PIXEL_VALUE_STREAM, DeviceSeeds, Kind, SeededNoise
+from condvae.noise import PIXEL_VALUE_STREAM, DeviceSeeds, Distribution, SeededNoise
 
 pytest.importorskip("triton")
 from condvae.kernels import philox
@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("shape", [(4, 5, 3, 3), (4, 1, 1, 1), (4, 2, 20, 40)])
 @pytest.mark.parametrize("stream", [0, 3, 2**31, PIXEL_VALUE_STREAM, 2**64 - 1])
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
-def test_the_kernel_makes_the_numbers_of_the_cpu(kind: Kind, stream: int, shape: tuple[int, ...]) -> None:
+def test_the_kernel_makes_the_numbers_of_the_cpu(kind: Distribution, stream: int, shape: tuple[int, ...]) -> None:
     noise = SeededNoise([0, 7, 2**63 + 1, 2**64 - 1])
     made = philox.numbers(kind, noise.on(DEVICE), stream, shape)
     expected = (noise.normal if kind == "normal" else noise.uniform)(stream, shape, CPU)
@@ -38,10 +38,10 @@ def test_seeds_of_any_stride_and_none_at_all() -> None:
 
 def test_seeded_noise_uses_the_kernel_where_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = SeededNoise([4, 5]).normal(1, (2, 6), CPU)
-    asked: list[Kind] = []
+    asked: list[Distribution] = []
     make = philox.numbers
 
-    def numbers(kind: Kind, seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
+    def numbers(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
         asked.append(kind)
         return make(kind, seeds, stream, shape)
 

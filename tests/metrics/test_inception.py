@@ -12,7 +12,8 @@ from helpers.models import images
 from torch import Tensor
 
 from condvae.data import open_data
-from condvae.metrics import Inception, Moments, frechet_distance, inception, networks
+from condvae.metrics import Inception, Moments, frechet_distance, inception
+from condvae.metrics import network_files as networks
 from condvae.metrics.inception import NETWORK, Conv, Fork, Pool, Steps, enlarged
 from condvae.runtime.pixels import to_uint8
 

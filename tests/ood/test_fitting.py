@@ -15,7 +15,7 @@ from torch import Tensor
 from condvae.observe import Freeform, Observation
 from condvae.ood.density import GaussianDensity
 from condvae.ood.fitting import Fit, fit_score, training_features
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.measuring import known_share, measure
 from condvae.ood.scores import Gradient, GradientParts, LikelihoodBound
 
@@ -72,7 +72,7 @@ class Drawn:
 
     name: Literal["share", "seed"]
     fitted: ClassVar[bool] = False
-    kind: ClassVar[Kind | None] = None
+    kind: ClassVar[EncoderKind | None] = None
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
         if self.name == "share":

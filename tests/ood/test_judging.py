@@ -19,7 +19,7 @@ from condvae.images.holes import Hole
 from condvae.images.reading import read_picture
 from condvae.observe import Edges
 from condvae.ood import Fit, Inference, fit_path, load_fits, measure, save_fits, score_of, strangeness
-from condvae.ood.inference import Kind
+from condvae.ood.inference import EncoderKind
 from condvae.ood.judging import PictureScorer
 from condvae.weights import load
 
@@ -29,7 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fitted_model(tmp_path_factory.mktemp("models"))
 
 
-def by_hand(model: Path, kind: Kind, known: np.ndarray | None, seed: int = 0) -> tuple[float, float]:
+def by_hand(model: Path, kind: EncoderKind, known: np.ndarray | None, seed: int = 0) -> tuple[float, float]:
     """Score and percentile of the 8 x 8 picture of these tests."""
     network = load(model)
     fit: Fit = load_fits(fit_path(model), network)[kind]

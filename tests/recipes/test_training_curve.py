@@ -8,7 +8,7 @@ from helpers.lpips_networks import real_file
 from helpers.recipe_calls import run
 
 from condvae.cli import main
-from condvae.metrics.networks import LPIPS_ALEX
+from condvae.metrics.network_files import LPIPS_ALEX
 
 
 def test_the_curve_of_a_run(tmp_path: Path) -> None:

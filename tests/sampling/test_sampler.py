@@ -10,7 +10,7 @@ from helpers.models import images, small_conditional, some_known
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.plain import Pixels, chunks, sample_conditional, seeds_from
+from condvae.sampling.plain import PixelChoice, chunks, sample_conditional, seeds_from
 from condvae.sampling.sampler import Sampler, faster_precision
 from condvae.vdvae import VDVAE, preset
 
@@ -23,7 +23,9 @@ def model_and_observation(form: str = "direct") -> tuple[ConditionalVAE, Observa
     return model, model.observe(images(3).to(DEVICE), some_known(3).to(DEVICE))
 
 
-def plain(model: ConditionalVAE, observation: Observation, n: int, pixels: Pixels, temperature: float) -> torch.Tensor:
+def plain(
+    model: ConditionalVAE, observation: Observation, n: int, pixels: PixelChoice, temperature: float
+) -> torch.Tensor:
     noise = seeds_from(7, n, observations=range(len(observation)))
     made = sample_conditional(model, observation, n, noise=noise, pixels=pixels, temperature=temperature).images
     levels = to_uint8(observation.paste(made, n=n))
@@ -33,7 +35,9 @@ def plain(model: ConditionalVAE, observation: Observation, n: int, pixels: Pixel
 @pytest.mark.parametrize("form", ["direct", "relative"])
 @pytest.mark.parametrize("pixels", ["sample", "mean"])
 @pytest.mark.parametrize("chunk", [None, 1, 4, 7])
-def test_full_precision_gives_the_plain_samples_in_any_chunks(chunk: int | None, pixels: Pixels, form: str) -> None:
+def test_full_precision_gives_the_plain_samples_in_any_chunks(
+    chunk: int | None, pixels: PixelChoice, form: str
+) -> None:
     model, observation = model_and_observation(form)
     sampler = Sampler(model, precision="fp32", chunk=chunk)
     got = sampler(observation, 5, seed=7, pixels=pixels, temperature=0.8)

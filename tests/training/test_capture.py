@@ -6,30 +6,30 @@ from helpers.models import generator, small_vae
 
 from condvae import kernels
 from condvae.conditional import ConditionalVAE, PartialConfig
-from condvae.data import Levels
+from condvae.data import LevelBatch
 from condvae.observe import Edges, Freeform, Halves
 from condvae.runtime.ranks import World
 from condvae.training.capture import Capture, why_not_fused
 from condvae.training.evaluation import evaluate
 from condvae.training.optimiser import Rule
-from condvae.training.step import MicroBatch, Precision, TrainingStep
-from condvae.training.task import Conditioning, Pretraining, Task
+from condvae.training.step import MicroBatch, TrainingPrecision, TrainingStep
+from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.vdvae import VDVAE, preset
 
 CPU = torch.device("cpu")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def levels(n: int, size: int = 8, seed: int = 0) -> Levels:
+def levels(n: int, size: int = 8, seed: int = 0) -> LevelBatch:
     images = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=generator(seed))
-    return Levels(images, None, None)
+    return LevelBatch(images, None, None)
 
 
 def make(
     kind: str,
     device: torch.device,
     *,
-    precision: Precision = "fp32",
+    precision: TrainingPrecision = "fp32",
     fused: bool = False,
     network: str = "tiny",
     streams: int = 3,
@@ -37,14 +37,14 @@ def make(
     torch.manual_seed(0)
     # A deep network stays at its first weights: with larger ones it amplifies rounding.
     vae = small_vae() if network == "tiny" else VDVAE(preset(network))
-    task: Task = Pretraining(vae)
+    task: TrainingTask = Pretraining(vae)
     if kind != "elbo":
         process = {"forward": Freeform(), "reverse": Halves(), "edges": Edges()}[kind]
         model = ConditionalVAE(vae, PartialConfig(channels=process.channels(3)))
         if kind == "reverse":
-            task = Conditioning(model, process, objective="reverse", anneal=5)
+            task = ConditionalTraining(model, process, objective="reverse", anneal=5)
         else:
-            task = Conditioning(model, process)
+            task = ConditionalTraining(model, process)
     task.model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     rule = Rule(clip=200, skip_above=1e6, ema=0.9)
     world = World(0, 1, device)
@@ -103,7 +103,7 @@ def test_fast_and_plain_steps_agree_over_a_hundred_steps(kind: str) -> None:
     """Same weights, images, observations and noise; bf16 kernels in a graph against plain torch in bf16 and float32."""
     device = torch.device("cuda", 0)
     runs: dict[str, torch.Tensor] = {}
-    variants: list[tuple[str, Precision, bool]] = [
+    variants: list[tuple[str, TrainingPrecision, bool]] = [
         ("fp32", "fp32", False),
         ("bf16", "bf16", False),
         ("fast", "bf16", True),

@@ -20,10 +20,10 @@ def make_step(seed: int = 0, channels: int = 3) -> TrainingStep:
 
 
 def advance(step: TrainingStep, number: int) -> None:
-    from condvae.data import Levels
+    from condvae.data import LevelBatch
 
     images = torch.randint(256, (4, 3, 8, 8), dtype=torch.uint8, generator=generator(number))
-    step([MicroBatch(Levels(images, None, None), generator(number))], torch.tensor(1e-3), shards=1)
+    step([MicroBatch(LevelBatch(images, None, None), generator(number))], torch.tensor(1e-3), shards=1)
 
 
 def test_the_next_step_from_a_checkpoint_is_the_next_step(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_ten_kills_leave_no_trace(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     # Each training is a process of its own, begun where torch has been imported once for all of them.
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["condvae.cli", "condvae.training.run"])
+    processes.set_forkserver_preload(["condvae.cli", "condvae.training.entry_points"])
     dice = random.Random(0)
     kills = 0
     at: list[int] = []

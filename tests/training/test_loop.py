@@ -16,20 +16,20 @@ from condvae.runtime.ranks import World
 from condvae.training.logs import RunLog
 from condvae.training.loop import Loop
 from condvae.training.optimiser import Rule
-from condvae.training.options import ConditionOptions
+from condvae.training.options import TrainOptions
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Stopwatch
 from condvae.training.step import MicroBatch, TrainingStep
-from condvae.training.task import Conditioning
+from condvae.training.task import ConditionalTraining
 
 
 def make_loop(rank: int, ranks: int, folder: Path, **changes: Any) -> Loop:
     """A loop as rank `rank` would have it; nothing of it that is asked here talks to others."""
     world = World(rank, ranks, torch.device("cpu"))
-    task = Conditioning(small_conditional(), Freeform())
+    task = ConditionalTraining(small_conditional(), Freeform())
     pixels = torch.randint(256, (40, 8, 8, 3), dtype=torch.uint8, generator=generator()).numpy()
     images = ImageSet(images=pixels, rows=np.arange(40))
-    options = ConditionOptions(**{"data": (folder,), "out": folder, "steps": 5, "batch": 8, **changes})
+    options = TrainOptions(**{"data": (folder,), "out": folder, "steps": 5, "batch": 8, **changes})
     return Loop(
         options,
         TrainingStep(task, Rule(), world, precision="fp32", flip=False),

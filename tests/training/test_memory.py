@@ -5,14 +5,14 @@ from helpers.models import small_conditional, small_vae
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Freeform
 from condvae.training.memory import activation_bytes, peak_gigabytes, recomputes
-from condvae.training.task import Conditioning, Pretraining
+from condvae.training.task import ConditionalTraining, Pretraining
 from condvae.vdvae import VDVAE, preset
 
 CPU = torch.device("cpu")
 
 
 def test_memory_grows_with_images_and_with_what_is_trained() -> None:
-    whole, part = Pretraining(small_vae()), Conditioning(small_conditional(), Freeform())
+    whole, part = Pretraining(small_vae()), ConditionalTraining(small_conditional(), Freeform())
     assert activation_bytes(whole, 8) == 8 * activation_bytes(whole, 1)
     assert activation_bytes(part, 1) < activation_bytes(whole, 1)
 
@@ -20,7 +20,7 @@ def test_memory_grows_with_images_and_with_what_is_trained() -> None:
 def test_public_networks_need_what_was_measured() -> None:
     """An H200 took 13.8 GB for IPA at batch 128 on the cifar10 network, optimiser and all; half of it is a bound."""
     with torch.device("meta"):
-        task = Conditioning(ConditionalVAE(VDVAE(preset("cifar10")), PartialConfig(channels=4)), Freeform())
+        task = ConditionalTraining(ConditionalVAE(VDVAE(preset("cifar10")), PartialConfig(channels=4)), Freeform())
     assert 7e9 < activation_bytes(task, 128) < 16e9
 
 
@@ -39,7 +39,7 @@ def test_the_choice_is_the_users_and_else_by_size() -> None:
 def test_a_gpu_with_room_keeps_activations() -> None:
     device = torch.device("cuda", 0)
     with torch.device("meta"):
-        large = Conditioning(ConditionalVAE(VDVAE(preset("ffhq256")), PartialConfig(channels=4)), Freeform())
+        large = ConditionalTraining(ConditionalVAE(VDVAE(preset("ffhq256")), PartialConfig(channels=4)), Freeform())
     room = torch.cuda.get_device_properties(device).total_memory
     assert not recomputes("auto", large, max(1, int(0.5 * room) // activation_bytes(large, 1)), device)
     assert recomputes("auto", large, 1 + int(0.7 * room) // activation_bytes(large, 1), device)

@@ -12,7 +12,7 @@ from helpers.training import FACES
 from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Halves
-from condvae.training import ConditionOptions, PretrainOptions, condition, pretrain
+from condvae.training import PretrainOptions, TrainOptions, pretrain, train
 from condvae.training.origins import _shortened
 from condvae.vdvae import VDVAE
 from condvae.weights import embedded
@@ -58,8 +58,8 @@ def resumed(options: Any, train: Any) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("models")
 def test_an_artifact_by_name_keeps_its_record() -> None:
-    options = ConditionOptions(**QUICK, artifact=Path("plain8"), out=Path("run"))
-    record = resumed(options, condition)
+    options = TrainOptions(**QUICK, artifact=Path("plain8"), out=Path("run"))
+    record = resumed(options, train)
     assert record["task"] == "train"
     assert record["artifact"] == {"task": "pretrain", "steps": 7}
     assert record["options"]["artifact"] == "plain8"
@@ -72,19 +72,19 @@ def test_an_artifact_by_name_keeps_its_record() -> None:
 
 @pytest.mark.usefixtures("models")
 def test_the_artifact_inside_a_conditional_model_keeps_its_own_record() -> None:
-    record = resumed(ConditionOptions(**QUICK, artifact=Path("faces8"), out=Path("run")), condition)
+    record = resumed(TrainOptions(**QUICK, artifact=Path("faces8"), out=Path("run")), train)
     assert record["artifact"] == {"task": "pretrain", "steps": 9}
     assert "init" not in record
 
 
 @pytest.mark.usefixtures("models")
 def test_training_goes_on_from_a_name() -> None:
-    record = resumed(ConditionOptions(**QUICK, init=Path("faces8"), out=Path("run")), condition)
+    record = resumed(TrainOptions(**QUICK, init=Path("faces8"), out=Path("run")), train)
     assert record["init"] == {"task": "train", "steps": 5}
     assert record["artifact"] == {"task": "pretrain", "steps": 9}  # it is still the same, and frozen
     assert weights.describe("run").process == Halves()
     # And again, from the folder of that run.
-    again = weights.describe(condition(ConditionOptions(**QUICK, init=Path("run"), out=Path("again")))).record
+    again = weights.describe(train(TrainOptions(**QUICK, init=Path("run"), out=Path("again")))).record
     assert again["init"]["steps"] == 2 and again["init"]["init"]["steps"] == 5
     assert again["artifact"] == {"task": "pretrain", "steps": 9}
     assert "artifact" not in again["init"]
@@ -103,9 +103,9 @@ def test_an_unknown_name_leaves_nothing_behind() -> None:
     unknown = {**QUICK, "out": Path("run")}
     message = r"unknown model 'plain9': did you mean plain8\?"
     with pytest.raises(ValueError, match=message):
-        condition(ConditionOptions(**unknown, artifact=Path("plain9")))
+        train(TrainOptions(**unknown, artifact=Path("plain9")))
     with pytest.raises(ValueError, match=message):
-        condition(ConditionOptions(**unknown, init=Path("plain9")))
+        train(TrainOptions(**unknown, init=Path("plain9")))
     with pytest.raises(ValueError, match=message):
         pretrain(PretrainOptions(**unknown, init=Path("plain9")))
     assert not Path("run").exists()

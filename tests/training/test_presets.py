@@ -6,8 +6,8 @@ import pytest
 
 from condvae import observe
 from condvae.cli import main
-from condvae.training import CONDITION, PRETRAIN, ConditionOptions, PretrainOptions, options_for
-from condvae.training.run import network_config
+from condvae.training import PRETRAIN_PRESETS, TRAIN_PRESETS, PretrainOptions, TrainOptions, options_for
+from condvae.training.entry_points import network_config
 
 # Learning rate, batch, thousands of iterations.
 PAPER = {
@@ -28,7 +28,7 @@ PAPER = {
 
 @pytest.mark.parametrize("name", PAPER)
 def test_the_papers_numbers(name: str) -> None:
-    options = options_for(ConditionOptions, name, data=(Path("x"),), out=Path("y"))
+    options = options_for(TrainOptions, name, data=(Path("x"),), out=Path("y"))
     lr, batch, thousands = PAPER[name]
     assert (options.lr, options.batch, options.steps) == (lr, batch, 1000 * thousands)
     assert (options.optimiser, options.beta1, options.beta2, options.weight_decay) == ("adamw", 0.9, 0.9, 0.01)
@@ -38,12 +38,12 @@ def test_the_papers_numbers(name: str) -> None:
 
 
 def test_every_preset_can_be_used() -> None:
-    for name in PRETRAIN:
+    for name in PRETRAIN_PRESETS:
         options = options_for(PretrainOptions, name, data=(Path("x"),), out=Path("y"))
         options.check()
         network_config(options.network)
-    for name in CONDITION:
-        conditional = options_for(ConditionOptions, name, data=(Path("x"),), out=Path("y"))
+    for name in TRAIN_PRESETS:
+        conditional = options_for(TrainOptions, name, data=(Path("x"),), out=Path("y"))
         conditional.check()
         observe.parse(conditional.observe or ("freeform",))
         if conditional.scratch:
@@ -59,7 +59,7 @@ def test_the_command_line_shows_a_presets_defaults(capsys: pytest.CaptureFixture
     # Every option is explained.
     from dataclasses import fields
 
-    for field in fields(ConditionOptions):
+    for field in fields(TrainOptions):
         assert f"--{field.name.replace('_', '-')}" in text, field.name
 
 
@@ -82,7 +82,7 @@ def test_unknown_options_are_errors(words: list[str], message: str, capsys: pyte
 
 def test_a_models_record_does_not_tell_where_files_lay() -> None:
     options = options_for(
-        ConditionOptions, "small32", data=(Path("/home/someone/photos"),), out=Path("/tmp/x"), artifact=Path("/a/b.st")
+        TrainOptions, "small32", data=(Path("/home/someone/photos"),), out=Path("/tmp/x"), artifact=Path("/a/b.st")
     )
     record = options.for_record()
     assert (record["data"], record["artifact"], record["lr"]) == (["photos"], "b.st", 1e-3)

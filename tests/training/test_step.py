@@ -9,18 +9,18 @@ import torch
 from helpers.models import generator, small_conditional, small_vae
 
 from condvae import objectives
-from condvae.data import ImageSet, Levels
+from condvae.data import ImageSet, LevelBatch
 from condvae.observe import Freeform
 from condvae.runtime.ranks import World
 from condvae.training.optimiser import Rule
 from condvae.training.step import MicroBatch, TrainingStep
-from condvae.training.task import Conditioning, Pretraining
+from condvae.training.task import ConditionalTraining, Pretraining
 
 CPU = torch.device("cpu")
 
 
-def levels(n: int, seed: int = 0) -> Levels:
-    return Levels(torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=generator(seed)), None, None)
+def levels(n: int, seed: int = 0) -> LevelBatch:
+    return LevelBatch(torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=generator(seed)), None, None)
 
 
 def make_step(device: torch.device = CPU, *, flip: bool = False, rule: Rule | None = None) -> TrainingStep:
@@ -98,7 +98,7 @@ def test_flips_mirror_half_of_the_images_and_their_partners() -> None:
 
     task.bound = look  # type: ignore[method-assign]
     given = levels(64)
-    pair = Levels(given.images, torch.arange(64), given.images)
+    pair = LevelBatch(given.images, torch.arange(64), given.images)
     step([MicroBatch(pair, generator(5))], torch.tensor(1e-3), shards=1)
     plain = pair.batch()
     kept = (seen[0].x == plain.x).flatten(1).all(1)
@@ -110,7 +110,7 @@ def test_flips_mirror_half_of_the_images_and_their_partners() -> None:
 
 
 def test_observations_differ_between_images_and_steps() -> None:
-    task = Conditioning(small_conditional(), Freeform())
+    task = ConditionalTraining(small_conditional(), Freeform())
     batch = levels(16).batch()
     observations = [
         task.process.observe(batch, normalise=task.vae.normalise, generator=generator(seed)) for seed in (0, 1)
@@ -128,7 +128,7 @@ def test_the_step_never_waits_for_the_device(conditional: bool) -> None:
         # Completion of a fixed kind: freeform observations look once a round whether there are enough.
         from condvae.observe import Halves
 
-        task: Pretraining | Conditioning = Conditioning(model, Halves())
+        task: Pretraining | ConditionalTraining = ConditionalTraining(model, Halves())
     else:
         task = Pretraining(small_vae().to(device))
     step = TrainingStep(task, Rule(), World(0, 1, device), precision="bf16", flip=True)

@@ -15,11 +15,13 @@ from condvae.conditional import ConditionalVAE
 from condvae.likelihood import LogisticMixture
 from condvae.vdvae import VDVAE, Normalisation, preset
 from condvae.weights import import_public, load, save
-from condvae.weights.public import Layers, _parse_decoder, _parse_encoder, _recognise
+from condvae.weights.public import LayerStrings, _parse_decoder, _parse_encoder, _recognise
 
 CASES = sorted((FIXTURES / "parity").iterdir())
 TINY = next(case for case in CASES if case.name == "tiny8")
-LAYERS = Layers(encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,4m1,4x1,8m4,8x2", bits=8, normalisation=Normalisation())
+LAYERS = LayerStrings(
+    encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,4m1,4x1,8m4,8x2", bits=8, normalisation=Normalisation()
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -202,7 +204,7 @@ def test_what_shapes_cannot_tell_is_asked_for() -> None:
 
 def test_shapes_complete_the_layer_strings() -> None:
     wide = next(case for case in CASES if case.name == "wide16")
-    layers = Layers(
+    layers = LayerStrings(
         encoder="16x1,16d2,8x1,8d2,4x1,4d4,1x1",
         decoder="1x2,4m1,8m4,8x1,16m8",
         bits=5,
@@ -247,9 +249,9 @@ def test_wrong_layer_strings_are_explained(parse: object, text: str, message: st
 
 
 def test_strings_of_another_network_are_refused() -> None:
-    other = Layers(encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,2m1,8m2", bits=8, normalisation=Normalisation())
+    other = LayerStrings(encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,2m1,8m2", bits=8, normalisation=Normalisation())
     with pytest.raises(ValueError, match=r"resolutions \[2\] that the encoder string never reaches"):
         import_public(TINY / "official_vdvae.th", other)
-    fewer = Layers(encoder="8x1,8d2,4x1,4d4,1x1", decoder=LAYERS.decoder, bits=8, normalisation=Normalisation())
+    fewer = LayerStrings(encoder="8x1,8d2,4x1,4d4,1x1", decoder=LAYERS.decoder, bits=8, normalisation=Normalisation())
     with pytest.raises(ValueError, match=r"does not have: encoder\.pyramid\.blocks\.5"):
         import_public(TINY / "official_vdvae.th", fewer)

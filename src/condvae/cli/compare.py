@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 if TYPE_CHECKING:
-    from condvae.metrics.folders import Comparison
+    from condvae.metrics.compare_folders import Comparison
 
 _ROWS = {
     "fid": ("FID", "less is better; only between sets of as many images"),
@@ -53,8 +53,8 @@ class Compare:
         import torch
 
         from condvae.metrics import LPIPS, Inception
-        from condvae.metrics.feature_networks import Networks
-        from condvae.metrics.folders import METRICS, OF_INCEPTION, OF_SETS, check_folders, compare
+        from condvae.metrics.compare_folders import METRICS, OF_INCEPTION, OF_SETS, check_folders, compare
+        from condvae.metrics.feature_networks import FeatureNetworks
 
         every = OF_SETS if self.unpaired else METRICS
         chosen: Any = every if "all" in self.metrics else tuple(dict.fromkeys(self.metrics))
@@ -68,7 +68,7 @@ class Compare:
         found = compare(
             self.real,
             self.fake,
-            Networks(
+            FeatureNetworks(
                 inception=Inception.load(precision=self.precision).to(device) if needs_inception else None,
                 lpips=LPIPS.load(trunk=self.lpips).to(device) if "lpips" in chosen else None,
             ),

@@ -64,7 +64,7 @@ class Complete:
             return
         box = None if self.box is None else box_of(self.box)
         from condvae.completion.many_files import complete_files
-        from condvae.completion.record import Settings
+        from condvae.completion.record import CompletionSettings
         from condvae.images.holes import Hole
         from condvae.ood.judging import warnings_of_completions
 
@@ -73,7 +73,7 @@ class Complete:
             Hole(known=self.known, hole=self.hole, box=box, half=self.half, random=self.random),
             self.out,
             model=self.model,
-            settings=Settings(
+            settings=CompletionSettings(
                 n=self.n,
                 temperature=self.temperature,
                 seed=self.seed,

@@ -9,7 +9,7 @@ import tyro
 from condvae.experiments.design.plan import IPA, POLICIES, TASKS
 
 if TYPE_CHECKING:
-    from condvae.experiments.design import Settings
+    from condvae.experiments.design import DesignSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +119,10 @@ class DesignExperiment:
                 say=lambda text: print(text, flush=True),
             )
 
-    def _settings(self) -> "Settings":
-        from condvae.experiments.design import Settings
+    def _settings(self) -> "DesignSettings":
+        from condvae.experiments.design import DesignSettings
 
-        return Settings(
+        return DesignSettings(
             tasks=self.tasks,
             policies=self.policies,
             steps=self.steps,

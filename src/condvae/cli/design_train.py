@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from condvae.design.avp_cnn.options import ClassifierOptions
+from condvae.design.avp_cnn.classifier_options import ClassifierOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,6 +10,6 @@ class DesignTrain(ClassifierOptions):
     """Train a classifier of partly seen images on labelled ones, and calibrate it: what says how much a scan tells."""
 
     def run(self) -> None:
-        from condvae.design.avp_cnn.training import train_classifier
+        from condvae.design.avp_cnn.classifier_training import train_classifier
 
         train_classifier(self, lambda line: print(line, flush=True))

@@ -35,14 +35,14 @@ class Sample:
     def run(self) -> None:
         import torch
 
-        from condvae.images.atomic_folder import Album
+        from condvae.images.atomic_folder import AtomicFolder
         from condvae.images.contact_sheet import contact_sheet, to_pil
         from condvae.sampling.unconditional import draw_samples
 
         vae = _vae(self.model)
         images = draw_samples(vae, self.n, seed=self.seed, temperature=self.temperature, pixels=self.pixels)
         shown = []
-        with Album(self.out) as album:
+        with AtomicFolder(self.out) as album:
             for k, image in enumerate(images):
                 album.put(f"{k + 1:04}.png", to_pil(image))
                 if k < _ON_A_SHEET:
@@ -75,7 +75,7 @@ class Reconstruct:
 
     def run(self) -> None:
         from condvae.completion import read_files
-        from condvae.images.atomic_folder import Album, stem_of
+        from condvae.images.atomic_folder import AtomicFolder, stem_of
         from condvae.images.contact_sheet import contact_sheet, to_pil
         from condvae.runtime.pixels import to_uint8
         from condvae.sampling.unconditional import groups_down_to, rebuild
@@ -85,7 +85,7 @@ class Reconstruct:
         vae = _vae(self.model)
         groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
         x = read_files(self.images, channels=vae.config.channels, size=vae.config.image_size)
-        with Album(self.out) as album:
+        with AtomicFolder(self.out) as album:
             back = rebuild(vae, x, groups=groups, seed=self.seed, pixels=self.pixels)
             for i, (path, image) in enumerate(zip(self.images, back, strict=True)):
                 album.put(f"{i + 1:03}-{stem_of(path)}.png", to_pil(image))

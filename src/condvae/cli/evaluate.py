@@ -11,7 +11,7 @@ from condvae.weights.embedded import DEFAULT_MODEL
 if TYPE_CHECKING:
     import torch
 
-    from condvae.experiments.evaluation import Method, Networks, Problems, Settings, Subject
+    from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, Problems, Subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +110,11 @@ class Evaluate:
                 say=lambda text: print(text, flush=True),
             )
 
-    def _settings(self) -> "Settings":
-        from condvae.experiments.evaluation import FAMILIES, Settings
+    def _settings(self) -> "EvaluationSettings":
+        from condvae.experiments.evaluation import FAMILIES, EvaluationSettings
 
         chosen: Any = FAMILIES if "all" in self.metrics else tuple(dict.fromkeys(self.metrics))
-        return Settings(
+        return EvaluationSettings(
             images=self.images,
             deep_images=self.deep_images,
             k=self.k,
@@ -123,11 +123,11 @@ class Evaluate:
             metrics=chosen,
         )
 
-    def _networks(self, settings: "Settings", device: "torch.device") -> "Networks":
-        from condvae.experiments.evaluation import Networks
+    def _networks(self, settings: "EvaluationSettings", device: "torch.device") -> "FeatureNetworks":
+        from condvae.experiments.evaluation import FeatureNetworks
         from condvae.metrics import LPIPS, Inception
 
-        return Networks(
+        return FeatureNetworks(
             lpips=LPIPS.load(trunk=self.lpips).to(device) if settings.needs_lpips else None,
             inception=Inception.load(precision=self.precision).to(device) if "inception" in settings.metrics else None,
         )
@@ -149,13 +149,13 @@ class Evaluate:
         models: "list[Subject]",
         data: Any,
         problems: "Problems",
-        settings: "Settings",
+        settings: "EvaluationSettings",
         folders: list[tuple[str, Path]],
     ) -> "list[Method]":
-        from condvae.experiments.evaluation import CompletionFolder, baselines, methods_of
+        from condvae.experiments.evaluation import ExternalCompletions, baselines, methods_of
 
         deep = bool({"lpips", "pixels", "coverage"} & set(settings.metrics))
-        methods = [CompletionFolder.open(name, folder, problems, k=self.k, deep=deep) for name, folder in folders]
+        methods = [ExternalCompletions.open(name, folder, problems, k=self.k, deep=deep) for name, folder in folders]
         ours = [m for model in models for m in methods_of(model, self.temperature, self.pixels, k=self.k, say=print)]
         return [*ours, *methods, *baselines(self.against, data)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 if TYPE_CHECKING:
-    from condvae.weights.networks import Network
+    from condvae.weights.downloaded_networks import DownloadedNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Fetch:
 
             print(f"{cifar10.fetch(self.out, source=self.source, say=_say)} is there and whole")
             return
-        from condvae.weights import networks
+        from condvae.weights import downloaded_networks as networks
 
         wanted = self._networks()
         if len(wanted) > 1 and self.source is not None and not self.source.is_dir():
@@ -43,12 +43,12 @@ class Fetch:
         for path in networks.fetch_all(wanted, self.out, source=self.source, say=_say):
             print(f"{path} is there and whole")
 
-    def _networks(self) -> "Sequence[Network]":
+    def _networks(self) -> "Sequence[DownloadedNetwork]":
         if self.what == "efficientnet":
             from condvae.design.avp_cnn.efficientnet import LITE0
 
             return [LITE0]
-        from condvae.metrics.networks import ALL, INCEPTION, LPIPS_ALEX
+        from condvae.metrics.network_files import ALL, INCEPTION, LPIPS_ALEX
 
         return {"metrics": ALL, "lpips": [LPIPS_ALEX], "inception": [INCEPTION]}[self.what]
 

@@ -42,11 +42,11 @@ class Import:
         from condvae.vdvae import Normalisation
 
         _check_suffix(self.out)
-        layers: str | weights.Layers | None = self.preset
+        layers: str | weights.LayerStrings | None = self.preset
         if any(option is not None for option in (self.encoder, self.decoder, self.bits, self.shift, self.scale)):
             if layers or not self.encoder or not self.decoder or not self.bits or self.shift is None or not self.scale:
                 raise ValueError("give a preset, or all of --encoder, --decoder, --bits, --shift and --scale")
-            layers = weights.Layers(
+            layers = weights.LayerStrings(
                 encoder=self.encoder,
                 decoder=self.decoder,
                 bits=self.bits,

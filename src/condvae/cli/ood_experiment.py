@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from condvae.cli.splits import open_as_trained
-from condvae.experiments.ood.plan import BASELINES, SCORES, SETS
+from condvae.cli.model_data import open_as_trained
+from condvae.experiments.ood.plan import BASELINE_METHODS, SCORES, SETS
 from condvae.weights.embedded import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from condvae.data import Dataset
-    from condvae.experiments.ood import Settings
+    from condvae.experiments.ood import OODSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class OODExperiment:
     each channel of the latents. likelihood: the bound of log p(y). NAME-K: a mean over K draws of the latents. ratio-R:
     what latents up to R x R cannot explain. complexity: against what PNG needs. regret-S: what S steps of optimisation
     gain."""
-    baselines: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = BASELINES
+    baselines: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = BASELINE_METHODS
     """Complete first, then score the full image: completed-ipa by the model itself, completed-nearest (mean, random,
     harmonic) by training images; completed-ipa-NAME for another score than the gradient. Nothing after it: none."""
     sets: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = SETS
@@ -103,10 +103,10 @@ class OODExperiment:
                 say=lambda text: print(text, flush=True),
             )
 
-    def _settings(self) -> "Settings":
-        from condvae.experiments.ood import Settings
+    def _settings(self) -> "OODSettings":
+        from condvae.experiments.ood import OODSettings
 
-        return Settings(
+        return OODSettings(
             scores=self.scores,
             baselines=self.baselines,
             sets=self.sets,

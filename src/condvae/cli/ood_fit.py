@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from condvae.cli.splits import open_as_trained
+from condvae.cli.model_data import open_as_trained
 from condvae.weights.embedded import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from condvae.conditional import ConditionalVAE
     from condvae.ood import Fit, Score
-    from condvae.ood.inference import Kind
+    from condvae.ood.inference import EncoderKind
     from condvae.vdvae import VDVAE
 
 _FEWEST = 99
@@ -126,11 +126,11 @@ def _check_free(out: Path) -> None:
     _say(f"{out} will be replaced")
 
 
-def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[Kind]":
+def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[EncoderKind]":
     """What a model can judge by this score: what is known of images, and whole ones."""
     from condvae.conditional import ConditionalVAE
 
-    possible: list[Kind] = ["partial", "whole"] if isinstance(model, ConditionalVAE) else ["whole"]
+    possible: list[EncoderKind] = ["partial", "whole"] if isinstance(model, ConditionalVAE) else ["whole"]
     if not (kinds := [kind for kind in possible if score.kind in (None, kind)]):
         raise ValueError(f"{score.name} is a score of partly hidden images, which an unconditional VAE does not take")
     return kinds

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from condvae.training.options import ConditionOptions, PretrainOptions
+from condvae.training.options import PretrainOptions, TrainOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,10 +16,10 @@ class Pretrain(PretrainOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(ConditionOptions):
+class Train(TrainOptions):
     """Train a partial encoder for a pretrained VAE, or a whole conditional VAE from scratch."""
 
     def run(self) -> None:
-        from condvae.training import condition
+        from condvae.training import train
 
-        condition(self)
+        train(self)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from condvae.completers.interface import Completer
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.completers.nearest import NearestTrainingImages
 from condvae.data.digests import digest_of_set
 from condvae.observe import Observation

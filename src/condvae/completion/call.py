@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from condvae import weights
-from condvae.completion.record import Made, ModelId, Settings, file_sha256
+from condvae.completion.record import CompletionSettings, Made, ModelId, file_sha256
 from condvae.completion.result import Completion
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole
@@ -17,7 +17,7 @@ from condvae.images.view import View, view
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, completed_levels
-from condvae.sampling.plain import Pixels
+from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
 from condvae.sampling.temperature import TemperatureLike
 from condvae.vdvae.model import VDVAE
@@ -37,7 +37,7 @@ def complete(
     n: int = 8,
     temperature: TemperatureLike = DEFAULT_TEMPERATURE,
     seed: int = 0,
-    pixels: Pixels = DEFAULT_PIXELS,
+    pixels: PixelChoice = DEFAULT_PIXELS,
     share: int | None = None,
     keep_size: bool = False,
     chunk: int | None = None,
@@ -49,7 +49,9 @@ def complete(
     transparent pixels. docs/completing.md has the rest.
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
-    settings = Settings(n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size)
+    settings = CompletionSettings(
+        n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size
+    )
     picture = read_picture(image)
     return PictureCompleter(model, settings, chunk=chunk)(picture, way)
 
@@ -60,7 +62,7 @@ class PictureCompleter:
     def __init__(
         self,
         model: str | Path | ConditionalVAE,
-        settings: Settings,
+        settings: CompletionSettings,
         *,
         device: str | None = None,
         chunk: int | None = None,

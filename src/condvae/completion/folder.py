@@ -8,7 +8,7 @@ from torch import Tensor
 
 from condvae.completion.record import RECORD, Entry, Made, outputs_of, to_text
 from condvae.completion.result import Completion
-from condvae.images.atomic_folder import Album, stem_of
+from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.contact_sheet import contact_sheet
 from condvae.images.sheets import completion_columns
 
@@ -27,7 +27,7 @@ class CompletionFolder:
         self.folder = Path(folder)
         earlier = outputs_of(self.folder / RECORD)
         # The old record goes first and the new one comes last: a record never stands beside others' pictures.
-        self._album = Album(folder, replaces=[RECORD, *earlier] if earlier else [])
+        self._album = AtomicFolder(folder, replaces=[RECORD, *earlier] if earlier else [])
         self._entries: list[Entry] = []
         self._sheets: list[str] = []
         self._rows: list[list[Tensor]] = []

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from condvae.completion.call import PictureCompleter
 from condvae.completion.folder import CompletionFolder
-from condvae.completion.record import Settings, read_record
+from condvae.completion.record import CompletionSettings, read_record
 from condvae.completion.result import Completion
 from condvae.images.holes import Hole
 from condvae.images.selection import Notes, Wanted, check_same, passed_over, progress, wanted_files
@@ -25,7 +25,7 @@ def complete_files(
     out: Path,
     *,
     model: str | Path,
-    settings: Settings,
+    settings: CompletionSettings,
     chunk: int | None = None,
     device: str | None = None,
     say: Say = print,
@@ -69,7 +69,7 @@ def _complete(
     hole: Hole,
     out: Path,
     model: str | Path,
-    settings: Settings,
+    settings: CompletionSettings,
     *,
     chunk: int | None,
     device: str | None,

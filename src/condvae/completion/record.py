@@ -18,7 +18,7 @@ from condvae.images.holes import Hole
 from condvae.images.reading import FileId, shown
 from condvae.runtime.checks import check_choice, check_whole, strict
 from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
-from condvae.sampling.plain import Pixels
+from condvae.sampling.plain import PixelChoice
 from condvae.sampling.temperature import TemperatureLike, per_group
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.config import VDVAEConfig
@@ -29,13 +29,13 @@ _FORMAT, _VERSION = "condvae completions", 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class CompletionSettings:
     """What is drawn."""
 
     n: int = 8
     temperature: TemperatureLike = DEFAULT_TEMPERATURE
     seed: int = 0
-    pixels: Pixels = DEFAULT_PIXELS
+    pixels: PixelChoice = DEFAULT_PIXELS
     share: int | None = None
     keep_size: bool = False
 
@@ -50,7 +50,7 @@ class Settings:
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         check_choice(self.keep_size, "keep_size", (True, False))
 
-    def checked(self, config: VDVAEConfig) -> "Settings":
+    def checked(self, config: VDVAEConfig) -> "CompletionSettings":
         """With the temperature as plain numbers; a ValueError if the model has no such groups of latents."""
         if self.share is not None:
             check_whole(self.share, "the resolution up to which latents are shared", least=1)
@@ -73,7 +73,7 @@ class ModelId:
 class Made:
     """By what: the same for all images of a call."""
 
-    settings: Settings
+    settings: CompletionSettings
     hole: Hole
     model: ModelId | None
     """None: a model in memory."""
@@ -95,7 +95,7 @@ class Entry:
 class Recorded:
     """A record that was read: all that a call needs."""
 
-    settings: Settings
+    settings: CompletionSettings
     hole: Hole
     """Pictures of what is hidden stand with the images."""
     model: str | Path
@@ -193,7 +193,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
 
     model, hidden = plain["model"], plain["hidden"]
     fields = ("n", "temperature", "seed", "pixels", "share", "keep_size")
-    settings = strict(Settings, {field: plain[field] for field in fields}, where="record")
+    settings = strict(CompletionSettings, {field: plain[field] for field in fields}, where="record")
     numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}")

@@ -13,7 +13,7 @@ from torch import Tensor
 from condvae.completion.record import Made
 from condvae.images.contact_sheet import contact_sheet, to_pil
 from condvae.images.holes import Flags
-from condvae.images.reading import FileId, Levels
+from condvae.images.reading import FileId, PixelArray
 from condvae.images.sheets import completion_columns, completion_row
 from condvae.images.view import View, as_tensor
 
@@ -22,11 +22,11 @@ from condvae.images.view import View, as_tensor
 class Completion:
     """Completions of one picture."""
 
-    images: Levels
+    images: PixelArray
     """[n, H, W, C]: grey levels at the model's size; known pixels are those of `original`."""
-    original: Levels
+    original: PixelArray
     """[H, W, C]: the picture as the model could have seen it ..."""
-    observed: Levels
+    observed: PixelArray
     """[H, W, C]: ... and what it saw, grey where it is hidden."""
     known: Flags
     """[H, W]: True where observed."""
@@ -54,7 +54,7 @@ class Completion:
 
     def picture(self, k: int) -> Image.Image:
         """Completion k, from 0; at the picture's own size with keep_size, where only hidden pixels are new."""
-        image: Levels = self.images[k]
+        image: PixelArray = self.images[k]
         return self.view.pasted(image) if self.made.settings.keep_size else to_pil(as_tensor(image))
 
     def row(self) -> list[Tensor]:

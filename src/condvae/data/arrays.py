@@ -13,14 +13,14 @@ from PIL import Image
 
 from condvae.data.archive import stat_identity
 from condvae.data.decode import fit
-from condvae.data.image_set import ImageSet, Labels, Pixels
+from condvae.data.image_set import ImageSet, Labels, PixelArray
 from condvae.data.splits import Found
-from condvae.data.store import Reading, store
+from condvae.data.store import ReadOptions, store
 
 _HELD_NAMES = {"validation": ("validation", "valid", "val"), "test": ("test",)}
 
 
-class Part(NamedTuple):
+class ArrayPart(NamedTuple):
     """One array with its labels, and the files it came from."""
 
     images: NDArray[Any]
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     paths: Sequence[Path]
 
 
-def read_npz_folder(folder: Path, reading: Reading) -> Found:
+def read_npz_folder(folder: Path, reading: ReadOptions) -> Found:
     """`train-*.npz`, `test.npz` and perhaps `validation.npz`, each with `images` [N, H, W, C] uint8 and `labels`."""
     parts: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
     for path in sorted(folder.glob("*.npz"), key=_natural):
@@ -45,14 +45,14 @@ def read_npz_folder(folder: Path, reading: Reading) -> Found:
     return found_in("npz", folder, reading, train, validation=validation, test=test)
 
 
-def read_npz(path: Path, reading: Reading) -> Found:
+def read_npz(path: Path, reading: ReadOptions) -> Found:
     """One .npz with `images` and perhaps `labels`."""
     return found_in("npz", path, reading, _npz(path))
 
 
-def read_npy(path: Path, reading: Reading) -> Found:
+def read_npy(path: Path, reading: ReadOptions) -> Found:
     """One array, memory-mapped; beside `*train*.npy` its twins `*valid*.npy` and `*test*.npy` are found too."""
-    held: dict[str, Part] = {}
+    held: dict[str, ArrayPart] = {}
     if "train" in path.stem:
         before, after = path.stem.rsplit("train", 1)
         for split, words in _HELD_NAMES.items():
@@ -68,11 +68,11 @@ def read_npy(path: Path, reading: Reading) -> Found:
 def found_in(
     kind: str,
     path: Path,
-    reading: Reading,
-    train: Part,
+    reading: ReadOptions,
+    train: ArrayPart,
     *,
-    validation: Part | None = None,
-    test: Part | None = None,
+    validation: ArrayPart | None = None,
+    test: ArrayPart | None = None,
     flips: bool = True,
     names: tuple[str, ...] | None = None,
 ) -> Found:
@@ -97,7 +97,7 @@ def found_in(
     )
 
 
-def _image_set(part: Part, path: Path, reading: Reading) -> ImageSet:
+def _image_set(part: ArrayPart, path: Path, reading: ReadOptions) -> ImageSet:
     """The array as [N, H, W, C] of the size and channels that were asked for; untouched where it has them."""
     source = part.paths[0].name if len(part.paths) == 1 else str(path)
     images = _channels_last(part.images, source)
@@ -118,8 +118,10 @@ def _image_set(part: Part, path: Path, reading: Reading) -> ImageSet:
     return ImageSet(images=images, labels=labels, rows=np.arange(n, dtype=np.int64))
 
 
-def _refitted(images: Pixels, channels: int, size: int, *, source: str, part: Part, reading: Reading) -> Pixels:
-    def one(i: int) -> Pixels:
+def _refitted(
+    images: PixelArray, channels: int, size: int, *, source: str, part: ArrayPart, reading: ReadOptions
+) -> PixelArray:
+    def one(i: int) -> PixelArray:
         picture = images[i, :, :, 0] if images.shape[3] == 1 else images[i]
         return fit(Image.fromarray(np.ascontiguousarray(picture)), channels=channels, size=size)
 
@@ -131,7 +133,7 @@ def _refitted(images: Pixels, channels: int, size: int, *, source: str, part: Pa
     return result.images
 
 
-def _channels_last(images: NDArray[Any], source: str) -> Pixels:
+def _channels_last(images: NDArray[Any], source: str) -> PixelArray:
     """[N, H, W, C], [N, C, H, W] or [N, H, W] as [N, H, W, C], without copying."""
     expected = "expected uint8 [N, height, width, 3], [N, 3, height, width] or [N, height, width]"
     if images.dtype != np.uint8:
@@ -145,7 +147,7 @@ def _channels_last(images: NDArray[Any], source: str) -> Pixels:
     raise ValueError(f"{source} has the shape {list(images.shape)}, {expected}")
 
 
-def joined_parts(parts: Sequence[Part]) -> Part:
+def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
     if len(parts) == 1:
         return parts[0]
     shapes = {part.images.shape[1:]: part.paths[0].name for part in parts}
@@ -153,7 +155,7 @@ def joined_parts(parts: Sequence[Part]) -> Part:
         odd = " and ".join(f"{list(shape)} in {name}" for shape, name in shapes.items())
         raise ValueError(f"the training files hold images of different shapes ({odd}), expected one shape")
     labels = [part.labels for part in parts if part.labels is not None]
-    return Part(
+    return ArrayPart(
         np.concatenate([part.images for part in parts]),
         np.concatenate(labels) if len(labels) == len(parts) else None,
         [path for part in parts for path in part.paths],
@@ -174,7 +176,7 @@ def checked_labels(values: NDArray[Any], path: Path) -> Labels:
     )
 
 
-def _npz(path: Path) -> Part:
+def _npz(path: Path) -> ArrayPart:
     try:
         with open(path, "rb") as file:  # NumPy itself leaves files open that it cannot read
             arrays = np.load(file, allow_pickle=False)
@@ -186,15 +188,15 @@ def _npz(path: Path) -> Part:
         raise ValueError(f"{path} is not a whole .npz file ({error}): copy or write it again") from error
     if "images" not in held:
         raise ValueError(f"{path} holds the arrays {names or 'none'}, expected one called images")
-    return Part(held["images"], checked_labels(held["labels"], path) if "labels" in held else None, [path])
+    return ArrayPart(held["images"], checked_labels(held["labels"], path) if "labels" in held else None, [path])
 
 
-def _npy(path: Path) -> Part:
+def _npy(path: Path) -> ArrayPart:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not a whole .npy file of numbers ({error}): copy or write it again") from error
-    return Part(array, None, [path])
+    return ArrayPart(array, None, [path])
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

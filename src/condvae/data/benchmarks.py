@@ -10,16 +10,16 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from condvae.data.arrays import Part, checked_labels, found_in, joined_parts
+from condvae.data.arrays import ArrayPart, checked_labels, found_in, joined_parts
 from condvae.data.splits import Found
-from condvae.data.store import Reading
+from condvae.data.store import ReadOptions
 
 CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _TRAIN_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
 BATCHES = (*_TRAIN_BATCHES, "test_batch")
 
 
-def read_cifar10(folder: Path, reading: Reading) -> Found:
+def read_cifar10(folder: Path, reading: ReadOptions) -> Found:
     """`data_batch_1` to `data_batch_5` and `test_batch`, pickled by Python 2."""
     absent = [name for name in BATCHES if not (folder / name).is_file()]
     if absent:
@@ -28,7 +28,7 @@ def read_cifar10(folder: Path, reading: Reading) -> Found:
     return found_in("cifar10", folder, reading, train, test=_cifar_batch(folder / "test_batch"), names=CIFAR10_NAMES)
 
 
-def read_svhn(path: Path, reading: Reading) -> Found:
+def read_svhn(path: Path, reading: ReadOptions) -> Found:
     """`train_32x32.mat` and `test_32x32.mat`, or a folder with them, or one other .mat file of that kind."""
     folder = path if path.is_dir() else path.parent
     train, test = folder / "train_32x32.mat", folder / "test_32x32.mat"
@@ -51,7 +51,7 @@ def idx_images(folder: Path) -> dict[str, Path]:
     return found
 
 
-def read_idx(path: Path, reading: Reading) -> Found:
+def read_idx(path: Path, reading: ReadOptions) -> Found:
     """MNIST and its like: a folder with `train-images-idx3-ubyte` and friends, or one file of images."""
     files = idx_images(path if path.is_dir() else path.parent)
     if path.is_file() and path != files.get("train"):
@@ -62,7 +62,7 @@ def read_idx(path: Path, reading: Reading) -> Found:
     return found_in("idx", path, reading, parts["train"], test=parts.get("test"), flips=False)
 
 
-def _mat(path: Path) -> Part:
+def _mat(path: Path) -> ArrayPart:
     try:
         from scipy.io import loadmat  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
@@ -75,17 +75,17 @@ def _mat(path: Path) -> Part:
     if images.ndim != 4:
         raise ValueError(f"X of {path} has the shape {list(images.shape)}, expected [32, 32, 3, N] as in SVHN")
     # The images are the last axis there, which would scatter each over the whole array; label 10 means the digit 0.
-    return Part(np.ascontiguousarray(images.transpose(3, 0, 1, 2)), labels % 10, [path])
+    return ArrayPart(np.ascontiguousarray(images.transpose(3, 0, 1, 2)), labels % 10, [path])
 
 
-def _idx(path: Path) -> Part:
+def _idx(path: Path) -> ArrayPart:
     images = _idx_array(path, dimensions=3)
     beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
     plain = beside.with_name(beside.name.removesuffix(".gz"))
     for labels in (beside, plain, plain.with_name(plain.name + ".gz")):
         if labels != path and labels.is_file():
-            return Part(images, _idx_array(labels, dimensions=1).astype(np.int64), [path, labels])
-    return Part(images, None, [path])
+            return ArrayPart(images, _idx_array(labels, dimensions=1).astype(np.int64), [path, labels])
+    return ArrayPart(images, None, [path])
 
 
 def _idx_array(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
@@ -108,7 +108,7 @@ def _idx_array(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     return values.reshape(shape)
 
 
-def _cifar_batch(path: Path) -> Part:
+def _cifar_batch(path: Path) -> ArrayPart:
     try:
         with open(path, "rb") as file:
             held = _ArraysOnly(file, encoding="bytes").load()
@@ -125,7 +125,7 @@ def _cifar_batch(path: Path) -> Part:
             f"unpack cifar-10-python.tar.gz again"
         )
     images = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-    return Part(images, checked_labels(np.asarray(labels), path), [path])
+    return ArrayPart(images, checked_labels(np.asarray(labels), path), [path])
 
 
 class _ArraysOnly(pickle.Unpickler):

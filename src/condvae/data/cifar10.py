@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from condvae.data.arrays import Part as Images
+from condvae.data.arrays import ArrayPart as Images
 from condvae.data.arrays import read_npz_folder
 from condvae.data.benchmarks import BATCHES, CIFAR10_NAMES, read_cifar10
 from condvae.data.image_set import ImageSet
 from condvae.data.splits import Found
-from condvae.data.store import Reading
+from condvae.data.store import ReadOptions
 from condvae.runtime import downloads, folders
-from condvae.runtime.downloads import Package, Part
+from condvae.runtime.downloads import Package, PackageFile
 from condvae.runtime.messages import Say, silent
 
 NAME = "cifar10"
@@ -29,7 +29,7 @@ FILES = (*(f"train-{i}.npz" for i in range(5)), "test.npz")
 _ARCHIVE_FOLDER = "cifar-10-batches-py"
 _LARGEST_BATCH = 2**26
 """Bytes; the real ones have half of that."""
-_AS_THEY_ARE = Reading(size=None, channels=None, cache=Path(), workers=1, memory_limit=2**40)
+_AS_THEY_ARE = ReadOptions(size=None, channels=None, cache=Path(), workers=1, memory_limit=2**40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Contents:
     """Where the images come from, and how they are known to be the right ones."""
 
     package: Package
-    parts: Mapping[str, Part]
+    parts: Mapping[str, PackageFile]
     """train-0 ... train-4 and test: images of 32 x 32 pixels, each a row of one picture; train and test: labels."""
     sha256: Mapping[str, str]
     """Of train and test: see `digest`."""
@@ -79,7 +79,7 @@ def fetch(
     return folder
 
 
-def read(reading: Reading) -> Found:
+def read(reading: ReadOptions) -> Found:
     """What was fetched into the cache."""
     folder = folder_of()
     if absent := [name for name in FILES if not (folder / name).is_file()]:
@@ -218,7 +218,7 @@ CIFAR10 = Contents(
         megabytes=139,
     ),
     parts={
-        name: Part(path=path, sha256=sha256)
+        name: PackageFile(path=path, sha256=sha256)
         for name, path, sha256 in (
             ("train-0", "data_batch_1.png", "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc"),
             ("train-1", "data_batch_2.png", "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f"),

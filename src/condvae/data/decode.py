@@ -5,7 +5,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from PIL import Image
 
-from condvae.data.image_set import Pixels
+from condvae.data.image_set import PixelArray
 
 # Modes that cannot hold a colour. A file of another mode may still be grey: WebP knows no grey, for one.
 _GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "I;16N"})
@@ -24,7 +24,7 @@ _UPRIGHT = {
 _SIDEWAYS = (5, 6, 7, 8)
 
 
-class Look(NamedTuple):
+class ImageHeader(NamedTuple):
     """What the head of an image file says."""
 
     width: int
@@ -32,7 +32,7 @@ class Look(NamedTuple):
     grey: bool  # certainly grey; where False, the pixels decide
 
 
-def look(file: BinaryIO) -> Look:
+def read_header(file: BinaryIO) -> ImageHeader:
     """Size, upright, and mode of an image, without decoding it where that can be avoided."""
     with Image.open(file) as image:
         width, height = image.size
@@ -42,10 +42,10 @@ def look(file: BinaryIO) -> Look:
             width, height = image.size
             if image.getexif().get(_ORIENTATION) in _SIDEWAYS:
                 width, height = height, width
-        return Look(width, height, image.mode in _GREY_MODES)
+        return ImageHeader(width, height, image.mode in _GREY_MODES)
 
 
-def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = False) -> Pixels:
+def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = False) -> PixelArray:
     """The first picture in the file, [H, W, channels]: upright, and fitted to `size` if one is given.
 
     pair: the file holds two pictures side by side, and [H, 2 H, channels] comes back; they are fitted one by one.
@@ -59,7 +59,7 @@ def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = Fals
     return np.concatenate([fit(half, channels=channels, size=size) for half in halves], axis=1)
 
 
-class Layers(NamedTuple):
+class DecodedImage(NamedTuple):
     """An upright picture, and how opaque it is."""
 
     colours: Image.Image  # L or RGB: what stands in the file, under whatever is transparent too
@@ -74,7 +74,7 @@ class Layers(NamedTuple):
         return page
 
 
-def layers(image: Image.Image) -> Layers:
+def layers(image: Image.Image) -> DecodedImage:
     """The first picture of an opened file, upright, with its colours and its transparency apart."""
     mode, info = image.mode, image.info
     alpha = None
@@ -89,7 +89,7 @@ def layers(image: Image.Image) -> Layers:
         colours, alpha = rgba.convert("L" if mode in _GREY_MODES else "RGB"), rgba.getchannel("A")
     else:
         colours = image.convert("L" if mode in _GREY_MODES else "RGB")
-    return Layers(_turned(colours, image), None if alpha is None else _turned(alpha, image))
+    return DecodedImage(_turned(colours, image), None if alpha is None else _turned(alpha, image))
 
 
 def is_grey(file: BinaryIO) -> bool:
@@ -98,7 +98,7 @@ def is_grey(file: BinaryIO) -> bool:
     return bool((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all())
 
 
-def fit(image: Image.Image, *, channels: int, size: int | None) -> Pixels:
+def fit(image: Image.Image, *, channels: int, size: int | None) -> PixelArray:
     """The largest square in the centre, resized by Lanczos, which in Pillow averages over the area when it shrinks.
 
     An L or RGB image; channels=1 takes its luminance, channels=3 repeats a grey one.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from condvae.data.image_set import ImageSet, Indices, Levels, channels_first
+from condvae.data.image_set import ImageSet, Indices, LevelBatch, channels_first
 from condvae.runtime.checks import check_choice, check_whole
 
 Residency = Literal["auto", "device", "stream"]
@@ -27,7 +27,7 @@ def deliver(
     device: torch.device,
     residency: Residency = "auto",
     workers: int = 2,
-) -> Iterator[Levels]:
+) -> Iterator[LevelBatch]:
     """One batch on the device for each array of positions, which may be endless; the same bits whatever the residency.
 
     device: the set is moved there once. On a CPU it stays where it is, also when that is a memory-mapped file.
@@ -60,7 +60,7 @@ def _checked(positions: Indices, n: int) -> Indices:
     return positions
 
 
-def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.device) -> Iterator[Levels]:
+def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.device) -> Iterator[LevelBatch]:
     """Gather from a copy of the set on the device; only indices travel, and the host never waits."""
     whole = _moved(images, device)
     pin = device.type == "cuda"
@@ -72,10 +72,10 @@ def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.devi
         index = torch.from_numpy(wanted)
         index = (index.pin_memory() if pin else index).to(device, non_blocking=True)
         batch = whole.images.index_select(0, index)
-        yield channels_first(Levels(batch, rows(whole.labels, index), rows(whole.paired, index)))
+        yield channels_first(LevelBatch(batch, rows(whole.labels, index), rows(whole.paired, index)))
 
 
-def _moved(images: ImageSet, device: torch.device) -> Levels:
+def _moved(images: ImageSet, device: torch.device) -> LevelBatch:
     """All images of the set on the device, [N, H, W, C]."""
     step = max(1, _MOVED_AT_ONCE * len(images) // max(1, images.nbytes))
     everything = np.arange(len(images))
@@ -91,18 +91,20 @@ def _moved(images: ImageSet, device: torch.device) -> Levels:
                 target[start : start + step].copy_(piece)
     pixels, labels, paired = whole
     assert pixels is not None
-    return Levels(pixels, labels, paired)
+    return LevelBatch(pixels, labels, paired)
 
 
-def _streamed(images: ImageSet, positions: Iterable[Indices], device: torch.device, workers: int) -> Iterator[Levels]:
+def _streamed(
+    images: ImageSet, positions: Iterable[Indices], device: torch.device, workers: int
+) -> Iterator[LevelBatch]:
     """Read ahead in threads: NumPy gathers without the interpreter's lock, and nothing is copied between processes."""
     pin = device.type == "cuda"
 
-    def read(wanted: Indices) -> Levels:
+    def read(wanted: Indices) -> LevelBatch:
         levels = images.gather(wanted)
         return levels.pinned() if pin else levels
 
-    ahead: deque[Future[Levels]] = deque()
+    ahead: deque[Future[LevelBatch]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="condvae-data", initializer=_settle, initargs=(device,))
     try:
         for wanted in positions:

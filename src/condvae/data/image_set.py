@@ -12,7 +12,7 @@ from torch import Tensor
 from condvae.observe.batch import Batch
 from condvae.runtime.pixels import from_uint8
 
-Pixels = NDArray[np.uint8]
+PixelArray = NDArray[np.uint8]
 Indices = NDArray[np.int64]
 Labels = NDArray[Any]  # [N] int64 or [N, K] uint8
 
@@ -20,24 +20,24 @@ _SAMPLE = 20_000  # images are enough for a mean and a standard deviation to fou
 _SAMPLE_SEED = 5
 
 
-class Levels(NamedTuple):
+class LevelBatch(NamedTuple):
     """8-bit grey levels on their way to a training step."""
 
     images: Tensor  # [B, C, H, W] uint8
     labels: Tensor | None  # [B] int64 or [B, K] uint8
     paired: Tensor | None  # [B, C', H, W] uint8
 
-    def to(self, device: torch.device, non_blocking: bool = False) -> "Levels":
+    def to(self, device: torch.device, non_blocking: bool = False) -> "LevelBatch":
         """The same on another device."""
-        return Levels(
+        return LevelBatch(
             self.images.to(device, non_blocking=non_blocking),
             None if self.labels is None else self.labels.to(device, non_blocking=non_blocking),
             None if self.paired is None else self.paired.to(device, non_blocking=non_blocking),
         )
 
-    def pinned(self) -> "Levels":
+    def pinned(self) -> "LevelBatch":
         """In memory that a GPU can copy from by itself."""
-        return Levels(
+        return LevelBatch(
             self.images.pin_memory(),
             None if self.labels is None else self.labels.pin_memory(),
             None if self.paired is None else self.paired.pin_memory(),
@@ -56,11 +56,11 @@ class Levels(NamedTuple):
 class ImageSet:
     """Some rows of an array of images, which is shared and not copied."""
 
-    images: Pixels
+    images: PixelArray
     """[N_all, H, W, C], in memory or memory-mapped."""
     labels: Labels | None = None
     """[N_all] int64: one class each; or [N_all, K] uint8: which of K findings hold."""
-    paired: Pixels | None = None
+    paired: PixelArray | None = None
     """[N_all, H, W, C']: another picture of the same thing, such as its edges."""
     groups: Indices | None = None
     """[N_all]: who is on each image, where several may be of one patient or person."""
@@ -101,7 +101,7 @@ class ImageSet:
         """What the pixels of these rows take."""
         return sum(len(self) * int(np.prod(a.shape[1:])) for a in (self.images, self.paired) if a is not None)
 
-    def gather(self, positions: Indices) -> Levels:
+    def gather(self, positions: Indices) -> LevelBatch:
         """The images at these positions as they lie on disk, [B, H, W, C]; labels as in `take`."""
         rows = self.rows[positions]
 
@@ -110,9 +110,9 @@ class ImageSet:
 
         images = rows_of(self.images)
         assert images is not None
-        return Levels(images, rows_of(self.labels), rows_of(self.paired))
+        return LevelBatch(images, rows_of(self.labels), rows_of(self.paired))
 
-    def take(self, positions: Indices) -> Levels:
+    def take(self, positions: Indices) -> LevelBatch:
         """The images at these positions of the set, [B, C, H, W]."""
         return channels_first(self.gather(positions))
 
@@ -139,10 +139,10 @@ class ImageSet:
         return mean, std
 
 
-def channels_first(levels: Levels) -> Levels:
+def channels_first(levels: LevelBatch) -> LevelBatch:
     """[B, H, W, C] -> [B, C, H, W], contiguous wherever they come from, so that networks compute the same bits."""
     images, labels, paired = levels
-    return Levels(
+    return LevelBatch(
         images.permute(0, 3, 1, 2).contiguous(),
         labels,
         None if paired is None else paired.permute(0, 3, 1, 2).contiguous(),

@@ -12,10 +12,10 @@ from condvae.data import cifar10
 from condvae.data.archive import SUFFIXES, digest
 from condvae.data.arrays import read_npy, read_npz, read_npz_folder
 from condvae.data.benchmarks import idx_images, read_cifar10, read_idx, read_svhn
-from condvae.data.folders import read_chest_xray14, read_folder
-from condvae.data.image_set import Dataset, ImageSet, Indices, Pixels
+from condvae.data.image_folders import read_chest_xray14, read_folder
+from condvae.data.image_set import Dataset, ImageSet, Indices, PixelArray
 from condvae.data.splits import Found, finish, with_test
-from condvae.data.store import Reading, store
+from condvae.data.store import ReadOptions, store
 from condvae.runtime import folders
 from condvae.runtime.checks import check_whole
 
@@ -50,7 +50,7 @@ def open_data(
     if validation is not None:
         check_whole(validation, "validation")
     check_whole(seed, "seed")
-    reading = Reading(
+    reading = ReadOptions(
         size=size,
         channels=channels,
         cache=folders.cache_folder() if cache is None else Path(cache),
@@ -64,7 +64,7 @@ def open_data(
     return finish(found[0] if len(found) == 1 else _joined(found, reading), validation=validation, seed=seed)
 
 
-def _recognised(path: Path, reading: Reading) -> Found:
+def _recognised(path: Path, reading: ReadOptions) -> Found:
     if not path.exists() and path == Path(cifar10.NAME):
         return cifar10.read(reading)
     if not path.exists():
@@ -72,7 +72,7 @@ def _recognised(path: Path, reading: Reading) -> Found:
     return _read_folder(path, reading) if path.is_dir() else _read_file(path, reading)
 
 
-def _read_file(path: Path, reading: Reading) -> Found:
+def _read_file(path: Path, reading: ReadOptions) -> Found:
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty: copy or download it again")
     readers = {".zip": read_folder, ".npz": read_npz, ".npy": read_npy, ".mat": read_svhn}
@@ -86,7 +86,7 @@ def _read_file(path: Path, reading: Reading) -> Found:
     raise ValueError(f"{path} is not a data set of a known kind: expected {_KINDS}")
 
 
-def _read_folder(path: Path, reading: Reading) -> Found:
+def _read_folder(path: Path, reading: ReadOptions) -> Found:
     for folder in (path, path / "cifar-10-batches-py"):
         if (folder / "data_batch_1").is_file() or (folder / "test_batch").is_file():
             return read_cifar10(folder, reading)
@@ -114,7 +114,7 @@ def _training_array(folder: Path, arrays: Sequence[Path]) -> Path:
     return train[0]
 
 
-def _joined(found: Sequence[Found], reading: Reading) -> Found:
+def _joined(found: Sequence[Found], reading: ReadOptions) -> Found:
     """All training images of several sets as one, and so for the others; labels stay if all have them and agree."""
     first = found[0]
     for other in found[1:]:
@@ -151,16 +151,16 @@ def _joined(found: Sequence[Found], reading: Reading) -> Found:
     )
 
 
-def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: Reading) -> ImageSet:
+def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: ReadOptions) -> ImageSet:
     starts = np.cumsum([0] + [len(one) for one in sets])
     total = int(starts[-1])
     labels = [one.labels[one.rows] for one in sets if one.labels is not None]
     partners = [one.paired for one in sets if one.paired is not None]
 
-    def copied(arrays: Sequence[Pixels], what: str) -> Pixels:
-        def one(i: int) -> Pixels:
+    def copied(arrays: Sequence[PixelArray], what: str) -> PixelArray:
+        def one(i: int) -> PixelArray:
             which = int(np.searchsorted(starts, i, side="right")) - 1
-            image: Pixels = arrays[which][sets[which].rows[i - starts[which]]]
+            image: PixelArray = arrays[which][sets[which].rows[i - starts[which]]]
             return image
 
         shape = (total, *arrays[0].shape[1:])

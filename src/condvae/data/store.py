@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from condvae.data.archive import digest
-from condvae.data.image_set import Pixels
+from condvae.data.image_set import PixelArray
 from condvae.runtime.checks import check_choice, check_whole
 
 _CHUNK = 64  # images per task of a thread: few enough for an even load, enough to hide the cost of a task
@@ -31,7 +31,7 @@ _SIDE_PER_THREAD = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """How images are to be read."""
 
     size: int | None
@@ -49,7 +49,7 @@ class Reading:
             check_choice(self.channels, "channels", (1, 3))
         check_whole(self.workers, "workers", least=1)
 
-    def for_side(self, side: int) -> "Reading":
+    def for_side(self, side: int) -> "ReadOptions":
         """With no more threads than images of so many pixels a side are worth."""
         return replace(self, workers=min(self.workers, max(1, side // _SIDE_PER_THREAD)))
 
@@ -61,12 +61,12 @@ class Reading:
 class Stored(NamedTuple):
     """An array of images, and what could not be read: those rows are black and must not be used."""
 
-    images: Pixels  # [N, H, W, C]
+    images: PixelArray  # [N, H, W, C]
     broken: dict[int, str]  # row -> reason
 
 
 def store(
-    shape: tuple[int, int, int, int], make: Callable[[int], Pixels], *, key: str, name: str, reading: Reading
+    shape: tuple[int, int, int, int], make: Callable[[int], PixelArray], *, key: str, name: str, reading: ReadOptions
 ) -> Stored:
     """Image i is make(i); where that raises, row i is black and the reason is kept. name: of the set, for the user."""
     needed = int(np.prod(shape, dtype=np.int64))
@@ -84,7 +84,7 @@ def store(
         ) from error
 
 
-def stored(key: str, reading: Reading) -> Stored | None:
+def stored(key: str, reading: ReadOptions) -> Stored | None:
     """What an earlier run left in the cache, if it is whole."""
     path = reading.cache / f"{key}.npy"
     try:
@@ -117,7 +117,7 @@ def reason_of(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _fill(images: Pixels, make: Callable[[int], Pixels], name: str, workers: int) -> dict[int, str]:
+def _fill(images: PixelArray, make: Callable[[int], PixelArray], name: str, workers: int) -> dict[int, str]:
     def one(i: int) -> str | None:
         try:
             images[i] = make(i)
@@ -130,7 +130,9 @@ def _fill(images: Pixels, make: Callable[[int], Pixels], name: str, workers: int
     return {i: reason for i, reason in enumerate(reasons) if reason is not None}
 
 
-def _write(shape: Sequence[int], make: Callable[[int], Pixels], *, key: str, name: str, reading: Reading) -> Stored:
+def _write(
+    shape: Sequence[int], make: Callable[[int], PixelArray], *, key: str, name: str, reading: ReadOptions
+) -> Stored:
     """Under a temporary name first, so that a run that dies leaves nothing that looks whole."""
     path = reading.cache / f"{key}.npy"
     for left_over in reading.cache.glob(f".{key}.*.part"):  # by a run that died; the lock says that it did

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
         load_classifier,
         save_classifier,
     )
+    from condvae.design.avp_cnn.classifier_options import ClassifierOptions
+    from condvae.design.avp_cnn.classifier_training import train_classifier
     from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
-    from condvae.design.avp_cnn.options import ClassifierOptions
-    from condvae.design.avp_cnn.training import train_classifier
     from condvae.design.candidates import Candidates
     from condvae.design.classifier import Classifier, variable_of
     from condvae.design.information import (
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         information_gains,
     )
     from condvae.design.location import Location, next_location
-    from condvae.design.lookahead import foresee
+    from condvae.design.lookahead import look_ahead
     from condvae.design.policies import Choice, Greedy, NonGreedy, Policy, Random
     from condvae.design.scanning import Scans, full_image, scan
-    from condvae.design.sources import Completions, Source, TrainingImages
+    from condvae.design.sources import Completions, ImageSource, TrainingImages
 
 _HOMES = {
     "AVPCNN": "condvae.design.avp_cnn.network",
@@ -36,7 +36,7 @@ _HOMES = {
     "Classifier": "condvae.design.classifier",
     "ClassifierConfig": "condvae.design.avp_cnn.network",
     "ClassifierHeader": "condvae.design.avp_cnn.classifier_file",
-    "ClassifierOptions": "condvae.design.avp_cnn.options",
+    "ClassifierOptions": "condvae.design.avp_cnn.classifier_options",
     "Completions": "condvae.design.sources",
     "Greedy": "condvae.design.policies",
     "Location": "condvae.design.location",
@@ -44,21 +44,21 @@ _HOMES = {
     "Policy": "condvae.design.policies",
     "Random": "condvae.design.policies",
     "Scans": "condvae.design.scanning",
-    "Source": "condvae.design.sources",
+    "ImageSource": "condvae.design.sources",
     "TrainingImages": "condvae.design.sources",
     "describe_classifier": "condvae.design.avp_cnn.classifier_file",
     "entropy": "condvae.design.information",
     "expected_calibration_error": "condvae.design.avp_cnn.calibration",
     "expected_information_gain": "condvae.design.information",
     "expected_posterior_entropy": "condvae.design.information",
-    "foresee": "condvae.design.lookahead",
+    "look_ahead": "condvae.design.lookahead",
     "full_image": "condvae.design.scanning",
     "information_gains": "condvae.design.information",
     "load_classifier": "condvae.design.avp_cnn.classifier_file",
     "next_location": "condvae.design.location",
     "save_classifier": "condvae.design.avp_cnn.classifier_file",
     "scan": "condvae.design.scanning",
-    "train_classifier": "condvae.design.avp_cnn.training",
+    "train_classifier": "condvae.design.avp_cnn.classifier_training",
     "variable_of": "condvae.design.classifier",
 }
 
@@ -72,22 +72,22 @@ __all__ = [
     "ClassifierOptions",
     "Completions",
     "Greedy",
+    "ImageSource",
     "Location",
     "NonGreedy",
     "Policy",
     "Random",
     "Scans",
-    "Source",
     "TrainingImages",
     "describe_classifier",
     "entropy",
     "expected_calibration_error",
     "expected_information_gain",
     "expected_posterior_entropy",
-    "foresee",
     "full_image",
     "information_gains",
     "load_classifier",
+    "look_ahead",
     "next_location",
     "save_classifier",
     "scan",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from condvae.completers.interface import Completer
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
@@ -16,7 +16,7 @@ from condvae.design.sources import Completions, check_completes
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
 from condvae.runtime.pixels import check_images
-from condvae.sampling.plain import Pixels
+from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
 from condvae.sampling.temperature import TemperatureLike
 
@@ -55,7 +55,7 @@ def next_location(
     estimator: Estimator = "eig",
     seed: int = 0,
     temperature: TemperatureLike = 1.0,
-    pixels: Pixels = "mean",
+    pixels: PixelChoice = "mean",
 ) -> Location:
     """The candidate that is expected to tell most about a variable of the classifier's, as n completions show.
 
@@ -128,7 +128,10 @@ def _checked(observation: Observation, candidates: Candidates) -> Observation:
 
 
 def _completer(
-    model: ConditionalVAE | Sampler | Completer, observation: Observation, temperature: TemperatureLike, pixels: Pixels
+    model: ConditionalVAE | Sampler | Completer,
+    observation: Observation,
+    temperature: TemperatureLike,
+    pixels: PixelChoice,
 ) -> tuple[Completer, torch.device]:
     """What completes, and where it computes."""
     if not isinstance(model, ConditionalVAE | Sampler):

@@ -20,7 +20,7 @@ _ROUNDING = 0.02
 
 
 @torch.no_grad()
-def foresee(
+def look_ahead(
     classifier: Classifier,
     images: Tensor,
     known: Tensor,

@@ -10,7 +10,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from condvae.design.candidates import Candidates
 
-Numbers = npt.NDArray[np.float64]
+MapValues = npt.NDArray[np.float64]
 
 # From little to much, about evenly to the eye; none is like the red of a cross, nor like the greys of an x-ray.
 _COLOURS = np.array(
@@ -24,7 +24,7 @@ _THICKEST = 0.8
 """How much of the image the colour of most hides; that of nothing hides nothing."""
 
 
-def colours(shares: Numbers) -> npt.NDArray[np.uint8]:
+def colours(shares: MapValues) -> npt.NDArray[np.uint8]:
     """[..., 3]: the colours of numbers from 0 to 1, those beyond as the ends are."""
     at = np.clip(shares, 0, 1) * (len(_COLOURS) - 1)
     channels = [np.interp(at, np.arange(len(_COLOURS)), channel) for channel in _COLOURS.T]
@@ -48,18 +48,18 @@ def layer(values: Tensor, candidates: "Candidates", side: int, *, low: float, hi
     return Image.fromarray(np.concatenate([colours(shares), alpha[..., None]], axis=-1))
 
 
-def _on_grid(values: Tensor, candidates: "Candidates", side: int) -> Numbers:
+def _on_grid(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
     """[side, side], NaN where nothing is said."""
     assert candidates.shape is not None
     table = values.numpy().reshape(candidates.shape)
     centres = candidates.centres.double().cpu().numpy().reshape(*candidates.shape, 2)
     down = _weights(centres[:, 0, 0], candidates.size, side)
     across = _weights(centres[0, :, 1], candidates.size, side)
-    drawn: Numbers = down @ table @ across.T
+    drawn: MapValues = down @ table @ across.T
     return drawn
 
 
-def _weights(centres: Numbers, size: int, side: int) -> Numbers:
+def _weights(centres: MapValues, size: int, side: int) -> MapValues:
     """[side, points]: what each point has to say at each enlarged pixel; NaN beyond the first and the last of them."""
     # A grid finer than the pixels repeats itself: the first of equal points speaks for all.
     different, first = np.unique(centres, return_index=True)
@@ -73,11 +73,11 @@ def _weights(centres: Numbers, size: int, side: int) -> Numbers:
     return weights
 
 
-def _over_windows(values: Tensor, candidates: "Candidates", side: int) -> Numbers:
+def _over_windows(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
     windows = candidates.windows[:, 0].cpu().numpy()
     count = windows.sum(axis=0)
     total = np.tensordot(values.numpy(), windows.astype(np.float64), axes=1)
     with np.errstate(invalid="ignore"):
-        mean: Numbers = total / count  # NaN where no window is
+        mean: MapValues = total / count  # NaN where no window is
     at = np.arange(side) * len(mean) // side
     return mean[at[:, None], at]

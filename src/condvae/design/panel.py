@@ -30,7 +30,7 @@ _MILLISECONDS = 1800
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Step:
+class PanelStep:
     """One scan, as a row shows it. Images are grey levels, numbers are nats."""
 
     seen: Tensor
@@ -53,7 +53,7 @@ class Step:
 
 
 def panel(
-    steps: Sequence[Step],
+    steps: Sequence[PanelStep],
     candidates: "Candidates",
     *,
     title: str = "",
@@ -77,7 +77,7 @@ def panel(
     return page.picture
 
 
-def frames(steps: Sequence[Step], candidates: "Candidates", **options: Any) -> list[Image.Image]:
+def frames(steps: Sequence[PanelStep], candidates: "Candidates", **options: Any) -> list[Image.Image]:
     """One picture for each step, of one size, in the 256 colours that a GIF has; options as in `panel`."""
     pictures = [panel([step], candidates, first=i + 1, **options) for i, step in enumerate(steps)]
     return [_in_few_colours(picture) for picture in pictures]
@@ -102,7 +102,7 @@ class _Page:
     """Where everything stands on a picture, in pixels."""
 
     def __init__(
-        self, steps: Sequence[Step], candidates: "Candidates", *, title: str, criterion: str, scale: int
+        self, steps: Sequence[PanelStep], candidates: "Candidates", *, title: str, criterion: str, scale: int
     ) -> None:
         self.candidates, self.scale = candidates, scale
         self.side = side = candidates.size * scale
@@ -137,7 +137,7 @@ class _Page:
         if scanned:
             self._head(self.at_after, self.at_after + side, "observed next")
 
-    def draw_row(self, i: int, step: Step, label: str) -> None:
+    def draw_row(self, i: int, step: PanelStep, label: str) -> None:
         """One step, from left to right."""
         y = self.top + i * self.pitch
         side, window = self.side, self.candidates.windows[step.chosen]

@@ -11,7 +11,7 @@ from condvae.design.classifier import Classifier
 from condvae.design.information import entropy
 from condvae.design.location import Location
 from condvae.design.lookahead import log_posteriors
-from condvae.design.panel import Step
+from condvae.design.panel import PanelStep
 from condvae.design.policies import Choice, Estimator, Policy
 from condvae.design.question import Question
 from condvae.design.scanning import scan
@@ -31,7 +31,7 @@ class Scan:
     """[K]: g's probabilities without it ..."""
     after: Tensor | None
     """... and with it; None where it has not been taken."""
-    step: Step
+    step: PanelStep
     """As it is drawn."""
 
 
@@ -115,7 +115,7 @@ def _scan(
         scores = scores + entropy(said[0]).to(scores.device)
     probabilities = [log_p.exp().cpu() for log_p in said]
     answers = [question.answer(p) for p in probabilities]
-    step = Step(
+    step = PanelStep(
         seen=to_uint8(before.pixels[0]).cpu(),
         known=before.known[0].cpu(),
         images=images.cpu(),

@@ -19,8 +19,8 @@ from torch import Tensor
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
 from condvae.design.information import expected_posterior_entropy, information_gains
-from condvae.design.lookahead import foresee
-from condvae.design.sources import Source
+from condvae.design.lookahead import look_ahead
+from condvae.design.sources import ImageSource
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
 from condvae.runtime.checks import check_choice, check_whole
@@ -68,14 +68,14 @@ class FirstLooks:
         self._seen: dict[tuple[object, ...], tuple[Tensor, Tensor, object]] = {}
 
     def __call__(
-        self, greedy: "Greedy", source: Source, n: int, nothing: Observation, seed: int
+        self, greedy: "Greedy", source: ImageSource, n: int, nothing: Observation, seed: int
     ) -> tuple[Tensor, Tensor]:
         """Images [1, N, C, H, W] and log g [1, N, L, V, K]."""
         made_of = (greedy.classifier, greedy.candidates, source)
         key = (*map(id, made_of), n, seed, nothing.y.device)
         if key not in self._seen:
             images = source.imagine(nothing, n, Seeds(seed, "first images")(0), [0])
-            log_p = foresee(greedy.classifier, images, _known(nothing), greedy.candidates, at_once=greedy.at_once)
+            log_p = look_ahead(greedy.classifier, images, _known(nothing), greedy.candidates, at_once=greedy.at_once)
             self._seen[key] = images, log_p, made_of  # what is kept keeps its id to itself
         images, log_p, _ = self._seen[key]
         return images, log_p
@@ -90,11 +90,11 @@ class Greedy:
     candidates: Candidates
     variable: int
     """v, among the classifier's."""
-    source: Source
+    source: ImageSource
     n: int = 10
     """Images imagined for each observation."""
     estimator: Estimator = "eig"
-    first: Source | None = None
+    first: ImageSource | None = None
     """Asked once for all observations before anything is known; if None, the source is, for each."""
     first_n: int | None = None
     """Images imagined then; n if None."""
@@ -128,7 +128,7 @@ class Greedy:
         return self._best(images, log_p, known, step, seed, places)
 
     def _foresee(self, images: Tensor, known: Tensor) -> Tensor:
-        return foresee(self.classifier, images, known, self.candidates, variable=self.variable, at_once=self.at_once)
+        return look_ahead(self.classifier, images, known, self.candidates, variable=self.variable, at_once=self.at_once)
 
     def _best(
         self, images: Tensor, log_p: Tensor, known: Tensor, step: int, seed: int, places: Sequence[int]
@@ -214,7 +214,7 @@ class NonGreedy:
     classifier: Classifier
     candidates: Candidates
     variable: int
-    source: Source
+    source: ImageSource
     n: int = 10
     sequences: int = 289
     """As many as a greedy policy compares at every step."""
@@ -252,7 +252,7 @@ class NonGreedy:
             drawn = [torch.randperm(len(self.candidates), generator=dice)[: self.steps] for _ in range(self.sequences)]
             sequences = torch.stack(drawn).to(images.device)
             shown = self.candidates.windows.to(images.device)[sequences].any(dim=1)
-            log_p = foresee(
+            log_p = look_ahead(
                 self.classifier,
                 images,
                 _known(nothing),

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from condvae import weights
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.completion.record import file_sha256, versions
 from condvae.design.avp_cnn.classifier_file import load_classifier, locate_classifier
 from condvae.design.candidates import Candidates
@@ -21,20 +21,17 @@ from condvae.design.policies import ESTIMATORS, Estimator, Greedy
 from condvae.design.question import Question
 from condvae.design.scanning import full_image
 from condvae.design.sources import Completions, check_completes, check_pair
-from condvae.images.atomic_folder import Album, stem_of
-from condvae.images.holes import Hole
+from condvae.images.atomic_folder import AtomicFolder, stem_of
+from condvae.images.holes import Box, Hole
 from condvae.images.reading import FileId, Picture, read_picture, shown
 from condvae.images.view import View, as_tensor, view
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.messages import Say
-from condvae.sampling.plain import Pixels
+from condvae.sampling.plain import PixelChoice
 
 RECORD = "design.json"
 _FORMAT, _VERSION = "condvae design", 1
 _CRITERIA = {"eig": "expected information gain", "epe": "expected loss of entropy"}
-
-Box = tuple[int, int, int, int]
-"""x, y, width, height in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +49,7 @@ class ScanSettings:
     points: int = 17
     """Locations along a side of the grid."""
     temperature: str = "1"
-    pixels: Pixels = "mean"
+    pixels: PixelChoice = "mean"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -211,7 +208,7 @@ def scan_files(
     earlier = _outputs_of(out / RECORD)
     entries: list[dict[str, Any]] = []
     names = _free_names([stem_of(path) for path in paths])
-    with Album(out, replaces=[RECORD, *earlier] if earlier else []) as album:
+    with AtomicFolder(out, replaces=[RECORD, *earlier] if earlier else []) as album:
         # What is wrong with one of them should be known before anything is computed.
         for name in (RECORD, *(f"{name}.{kind}" for name in names for kind in ("png", "gif"))):
             album.check_free(name)
@@ -244,7 +241,7 @@ def scan_files(
     return out / RECORD
 
 
-def _put(album: Album, name: str, scanner: PictureScanner, scans: Sequence[Scan]) -> list[str]:
+def _put(album: AtomicFolder, name: str, scanner: PictureScanner, scans: Sequence[Scan]) -> list[str]:
     steps = [scan.step for scan in scans]
     options: dict[str, Any] = {
         "title": f"{name}: {scanner.question.name}",

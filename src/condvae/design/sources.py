@@ -14,7 +14,7 @@ from condvae.data import ImageSet
 from condvae.observe import KnownPixels, Observation
 
 
-class Source(Protocol):
+class ImageSource(Protocol):
     """Draws images that may be the one behind an observation."""
 
     @property

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from condvae.runtime.messages import Say
 from condvae.weights import sealed_file
 
-Numbers: TypeAlias = Mapping[str, Tensor]
+ResultTensors: TypeAlias = Mapping[str, Tensor]
 """Of a chore, the first axis running over its images."""
 
 
@@ -47,7 +47,7 @@ class Shard(NamedTuple):
         return cls.parse(text)
 
 
-class Block(NamedTuple):
+class ImageRange(NamedTuple):
     """Some of the images, which are measured together; the result is one file."""
 
     first: int
@@ -57,13 +57,13 @@ class Block(NamedTuple):
         return f"{self.first:06}-{self.stop:06}"
 
 
-def blocks(images: int, size: int) -> Iterator[Block]:
+def image_ranges(images: int, size: int) -> Iterator[ImageRange]:
     """All images in blocks of that size."""
     for first in range(0, images, size):
-        yield Block(first, min(first + size, images))
+        yield ImageRange(first, min(first + size, images))
 
 
-class Shelf:
+class ResultStore:
     """A folder of results that depend on the same things, each under the name of its unit of work."""
 
     def __init__(self, folder: Path, *, kind: str) -> None:
@@ -72,7 +72,7 @@ class Shelf:
     def has(self, unit: object) -> bool:
         return self._file(unit).is_file()
 
-    def put(self, unit: object, numbers: Numbers, *, seconds: float) -> None:
+    def put(self, unit: object, numbers: ResultTensors, *, seconds: float) -> None:
         """Write a part under a temporary name and rename it: a kill leaves no half of one."""
         plain = {name: tensor.cpu().contiguous() for name, tensor in numbers.items()}
         try:
@@ -119,15 +119,15 @@ class Shelf:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Chore:
+class WorkUnit:
     """One unit of work."""
 
     what: str
     """What it is part of, in words: chores that follow each other with the same are told of together."""
-    shelf: Shelf
+    shelf: ResultStore
     unit: object
     images: int
-    measure: Callable[[], Numbers]
+    measure: Callable[[], ResultTensors]
     prepare: Callable[[Say], object] | None = None
     """Called before, its time not counted."""
 
@@ -136,7 +136,7 @@ class Chore:
         return self.shelf.has(self.unit)
 
 
-def work(chores: Sequence[Chore], place: Shard, say: Say, *, shows: bool) -> None:
+def work(chores: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> None:
     """Do every n-th chore, if its result is not there yet; a line whenever what they are part of is through."""
     share = chores[place.number - 1 :: place.of]
     mine = [chore for chore in share if not chore.done]

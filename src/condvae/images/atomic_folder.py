@@ -19,7 +19,7 @@ def stem_of(path: Path) -> str:
     return path.stem.encode(errors="replace")[:_LONGEST_STEM].decode(errors="ignore")
 
 
-class Album:
+class AtomicFolder:
     """A folder for pictures, which appear in it when the `with` ends well.
 
     Until then they lie in a hidden folder inside; if something goes wrong, that and every folder made for it goes.
@@ -33,7 +33,7 @@ class Album:
         self._names: list[str] = []
         self._replaces = replaces
 
-    def __enter__(self) -> "Album":
+    def __enter__(self) -> "AtomicFolder":
         self._made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from condvae.data.archive import SUFFIXES
-from condvae.images.reading import FileId, Levels, Picture, PictureLike, read_picture, shown
+from condvae.images.reading import FileId, Picture, PictureLike, PixelArray, read_picture, shown
 from condvae.runtime.checks import check_choice
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
@@ -151,7 +151,7 @@ def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
             f"{read.name} has transparent pixels, whose meaning is unclear: give black and white, "
             "or make the image itself transparent where it is hidden"
         )
-    levels: Levels = np.asarray(read.colours.convert("L"))
+    levels: PixelArray = np.asarray(read.colours.convert("L"))
     if levels.max() == 1:
         raise ValueError(
             f"{read.name} has no level but 0 and 1, which are both black: multiply it by 255, or give an array of bool"

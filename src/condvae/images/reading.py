@@ -16,11 +16,11 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from condvae.data.decode import Layers, fit, layers
+from condvae.data.decode import DecodedImage, fit, layers
 from condvae.runtime import pixels
 
 PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
-Levels: TypeAlias = npt.NDArray[np.uint8]
+PixelArray: TypeAlias = npt.NDArray[np.uint8]
 
 MOST_PIXELS = 100_000_000
 """Larger pictures are refused before they are decoded."""
@@ -46,7 +46,7 @@ class Picture:
     """How messages call it."""
     colours: Image.Image
     """L or RGB, as they stand in the file, under whatever is transparent too."""
-    alpha: Levels | None
+    alpha: PixelArray | None
     """[H, W], 255 is opaque; None where everything is."""
     file: FileId | None = None
     """Where it was read, if from a file."""
@@ -110,21 +110,21 @@ def _from_file(path: Path) -> Picture:
             return _picture(name, _layers(image, name), FileId(path, sha256))
 
 
-def _picture(name: str, parts: Layers, file: FileId | None = None) -> Picture:
+def _picture(name: str, parts: DecodedImage, file: FileId | None = None) -> Picture:
     alpha = None if parts.alpha is None else np.asarray(parts.alpha)
     if alpha is not None and bool((alpha == 255).all()):
         alpha = None
     return Picture(name=name, colours=parts.colours, alpha=alpha, file=file)
 
 
-def _layers(image: Image.Image, name: str) -> Layers:
+def _layers(image: Image.Image, name: str) -> DecodedImage:
     _check_size(*image.size, name)
     with _silenced() if image.format == "TIFF" else nullcontext():
         image.load()
         return layers(image)
 
 
-def _from_array(array: npt.NDArray[Any], name: str) -> Layers:
+def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
     if array.dtype == np.bool_:
         raise ValueError(f"{name} is an array of bool, expected grey levels 0..255 as uint8, or numbers in [0, 1]")
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
@@ -138,10 +138,10 @@ def _from_array(array: npt.NDArray[Any], name: str) -> Layers:
     elif array.dtype != np.uint8:
         raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, or floats in [0, 1]")
     if array.ndim == 2 or array.shape[2] == 1:
-        return Layers(Image.fromarray(array.reshape(array.shape[:2])), None)
+        return DecodedImage(Image.fromarray(array.reshape(array.shape[:2])), None)
     array = np.ascontiguousarray(array)
     alpha = Image.fromarray(np.ascontiguousarray(array[:, :, 3])) if array.shape[2] == 4 else None
-    return Layers(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha)
+    return DecodedImage(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha)
 
 
 def _check_size(width: int, height: int, name: str) -> None:

@@ -13,7 +13,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.data.decode import fit
 from condvae.images.contact_sheet import to_pil
 from condvae.images.holes import Flags, Hole, known_half
-from condvae.images.reading import FileId, Levels, Picture
+from condvae.images.reading import FileId, Picture, PixelArray
 from condvae.observe import KnownPixels, Observation
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
@@ -26,7 +26,7 @@ _LANCZOS_REACH = 3  # of Pillow's filter, in pixels of the smaller of the two im
 class View:
     """What the model sees of a picture, and what belongs around it."""
 
-    levels: Levels
+    levels: PixelArray
     """[size, size, C]: the original at the model's size."""
     known: Flags
     """[size, size]: nothing, where y is no part of the image, as with edges."""
@@ -46,7 +46,7 @@ class View:
         side = len(self.hidden)
         return (self.page.width - side) // 2, (self.page.height - side) // 2
 
-    def pasted(self, levels: Levels) -> Image.Image:
+    def pasted(self, levels: PixelArray) -> Image.Image:
         """A completion [size, size, C] at the whole picture's size: only hidden pixels are not those of the picture."""
         mode = "RGB" if levels.shape[2] == 3 else self.page.mode
         whole = np.array(self.page.convert(mode))
@@ -102,18 +102,18 @@ def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep
     )
 
 
-def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[Levels, tuple[str, ...]]:
+def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[PixelArray, tuple[str, ...]]:
     """[size, size, C]: all of a picture's middle square, on white where it is transparent; and what was done to it."""
     levels = fit(picture.on_white(), channels=config.channels, size=config.image_size)
     return levels, tuple(_notes(picture, config.image_size, on_white=True))
 
 
-def as_batch(levels: Levels) -> Batch:
+def as_batch(levels: PixelArray) -> Batch:
     """One image [H, W, C]."""
     return Batch(x=pixels.from_uint8(as_tensor(levels)[None]))
 
 
-def as_tensor(levels: Levels) -> Tensor:
+def as_tensor(levels: PixelArray) -> Tensor:
     """[H, W, C] -> [C, H, W]"""
     return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
 
@@ -137,7 +137,7 @@ def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
     return notes
 
 
-def _translated(model: ConditionalVAE, levels: Levels, seed: int) -> Observation:
+def _translated(model: ConditionalVAE, levels: PixelArray, seed: int) -> Observation:
     if model.process is None:
         raise ValueError("this model does not say what it observes, and it completes no holes: train it again")
     return model.process.observe(
@@ -145,14 +145,14 @@ def _translated(model: ConditionalVAE, levels: Levels, seed: int) -> Observation
     )
 
 
-def _drawn(model: ConditionalVAE, levels: Levels, seed: int) -> Flags:
+def _drawn(model: ConditionalVAE, levels: PixelArray, seed: int) -> Flags:
     if not isinstance(model.process, KnownPixels):
         raise ValueError("this model does not say what it was trained to observe, so nothing can be drawn: say a hole")
     known: Flags = model.process.draw(1, len(levels), _generator(levels, seed))[0, 0].numpy()
     return known
 
 
-def _generator(levels: Levels, seed: int) -> torch.Generator:
+def _generator(levels: PixelArray, seed: int) -> torch.Generator:
     """By the seed and the picture: others in the same call have other holes, and change nothing."""
     digest = hashlib.sha256(seed.to_bytes(8, "little") + levels.tobytes()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
@@ -172,7 +172,7 @@ def _enlarged(flags: Flags, side: int) -> Flags:
     return enlarged
 
 
-def _without_hidden(page: Image.Image, hidden: Flags, levels: Levels) -> tuple[Flags, Levels]:
+def _without_hidden(page: Image.Image, hidden: Flags, levels: PixelArray) -> tuple[Flags, PixelArray]:
     """Which model pixels are known, those whose whole area is; and the levels, made of known pixels where they are.
 
     Lanczos looks further than a pixel's area: where that would let hidden colours in, the area's mean stands instead.

@@ -15,14 +15,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from condvae.kernels.convolution import Kernel, Part, Shape, convolve
+from condvae.kernels.convolution import ConvInput, Kernel, Shape, convolve
 from condvae.kernels.double_convolution import convolve_twice
 from condvae.kernels.tiles import WIDEST
 from condvae.kernels.weight_gradient import WeightGradients
 
 
 @dataclass(frozen=True)
-class Weights:
+class LayerWeights:
     """One convolution: what kernels read, and where its gradients go."""
 
     weight: Tensor
@@ -37,16 +37,16 @@ class Weights:
     def kernel(self) -> Kernel:
         return Kernel.of(self.weight)
 
-    def rows(self, first: int, last: int) -> "Weights":
+    def rows(self, first: int, last: int) -> "LayerWeights":
         """The part that gives outputs first..last - 1."""
         parts = (self.weight, self.bias, self.weight_gradient, self.bias_gradient)
-        return Weights(*(None if part is None else part[first:last] for part in parts))  # type: ignore[arg-type]
+        return LayerWeights(*(None if part is None else part[first:last] for part in parts))  # type: ignore[arg-type]
 
 
 _ROWS_THAT_PAY = 4_000
 
 
-def pays(x: Tensor, layers: tuple[Weights, ...]) -> bool:
+def pays(x: Tensor, layers: tuple[LayerWeights, ...]) -> bool:
     """Whether the last two convolutions are faster as one kernel: not where a few pixels leave the GPU idle anyway, nor
     where what lies between does not fit into registers.
     """
@@ -55,19 +55,19 @@ def pays(x: Tensor, layers: tuple[Weights, ...]) -> bool:
 
 
 def without_gradients(
-    x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], *, add: bool, dtype: torch.dtype
+    x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...], *, add: bool, dtype: torch.dtype
 ) -> Tensor:
     """The whole block where nothing is trained."""
     if pays(x, layers):
         return second_half(half_way(x, beside, layers), layers, add=x if add else None, dtype=dtype)
     shape, rows, last = Shape(*x.shape[2:]), _rows(x), layers[3]
     h, _ = _hidden(rows, None if beside is None else _rows(beside), layers[:3], shape, keep=False)
-    part = Part(h, last.kernel, gelu=True)
+    part = ConvInput(h, last.kernel, gelu=True)
     y = convolve(part, shape=shape, bias=last.bias, add=rows if add else None, dtype=dtype).out
     return _images(y, x.shape[0], shape)
 
 
-def half_way(x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...]) -> Tensor:
+def half_way(x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...]) -> Tensor:
     """GELU(c2(GELU(c1(GELU(x), beside)))), for `second_half`."""
     shape = Shape(*x.shape[2:])
     a2, _ = _half(_rows(x), None if beside is None else _rows(beside), layers[:2], shape, keep=False)
@@ -76,10 +76,10 @@ def half_way(x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...]) -> T
 
 def second_half(
     half: Tensor,
-    layers: tuple[Weights, ...],
+    layers: tuple[LayerWeights, ...],
     *,
     z: Tensor | None = None,
-    projection: Weights | None = None,
+    projection: LayerWeights | None = None,
     add: Tensor | None = None,
     dtype: torch.dtype,
 ) -> Tensor:
@@ -88,7 +88,7 @@ def second_half(
     beside, bias = None, last.bias
     if projection is not None:
         assert z is not None
-        beside, bias = Part(_rows(z), projection.kernel), bias + projection.bias
+        beside, bias = ConvInput(_rows(z), projection.kernel), bias + projection.bias
     y = convolve_twice(
         _rows(half),
         third.kernel,
@@ -114,12 +114,12 @@ class _Saved(NamedTuple):
     a2: Tensor
 
 
-class Hidden(torch.autograd.Function):
+class HiddenFunction(torch.autograd.Function):
     """h = c3(GELU(c2(GELU(c1(GELU(x), beside))))): channels beside x have been through GELU already."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, beside: Tensor | None, anchor: Tensor, layers: tuple[Weights, ...], recompute: bool
+        ctx: Any, x: Tensor, beside: Tensor | None, anchor: Tensor, layers: tuple[LayerWeights, ...], recompute: bool
     ) -> Tensor:
         shape = Shape(*x.shape[2:])
         rows, rows_beside = _rows(x), None if beside is None else _rows(beside)
@@ -144,7 +144,7 @@ class Hidden(torch.autograd.Function):
         return dx, dbeside, None, None, None
 
 
-class Outputs(torch.autograd.Function):
+class OutputFunction(torch.autograd.Function):
     """y = c4(GELU(h)) [+ projection(z)] [+ add]"""
 
     @staticmethod
@@ -154,8 +154,8 @@ class Outputs(torch.autograd.Function):
         z: Tensor | None,
         add: Tensor | None,
         anchor: Tensor,
-        last: Weights,
-        projection: Weights | None,
+        last: LayerWeights,
+        projection: LayerWeights | None,
         dtype: torch.dtype | None,
     ) -> Tensor:
         shape = Shape(*h.shape[2:])
@@ -164,11 +164,11 @@ class Outputs(torch.autograd.Function):
         bias = last.bias
         if projection is not None:
             assert rows_z is not None
-            beside = Part(rows_z, projection.kernel)
+            beside = ConvInput(rows_z, projection.kernel)
             bias = bias + projection.bias
         trains = any(ctx.needs_input_grad)
         y, _, activated = convolve(
-            Part(rows, last.kernel, gelu=True),
+            ConvInput(rows, last.kernel, gelu=True),
             beside,
             shape=shape,
             bias=bias,
@@ -189,9 +189,11 @@ class Outputs(torch.autograd.Function):
         rows = _rows(dy.to(h.dtype))
         dh = dz = None
         if ctx.needs_input_grad[0]:
-            dh = _images(convolve(Part(rows, last.kernel.transposed), shape=shape, slope_of=h).out, ctx.batch, shape)
+            dh = _images(
+                convolve(ConvInput(rows, last.kernel.transposed), shape=shape, slope_of=h).out, ctx.batch, shape
+            )
         if projection is not None and ctx.needs_input_grad[1]:
-            dz = _images(convolve(Part(rows, projection.kernel.transposed), shape=shape).out, ctx.batch, shape)
+            dz = _images(convolve(ConvInput(rows, projection.kernel.transposed), shape=shape).out, ctx.batch, shape)
         gradients = _gradients((last, projection) if projection is not None else (last,), len(rows))
         if gradients is not None:
             if last.weight_gradient is not None:
@@ -202,7 +204,7 @@ class Outputs(torch.autograd.Function):
         return dh, dz, dy if ctx.needs_input_grad[2] else None, None, None, None, None
 
 
-class Whole(torch.autograd.Function):
+class BlockFunction(torch.autograd.Function):
     """c4(GELU(hidden(x))) [+ x]: the block at one go, so that the gradient of the residual needs no pass of its own."""
 
     @staticmethod
@@ -211,7 +213,7 @@ class Whole(torch.autograd.Function):
         x: Tensor,
         beside: Tensor | None,
         anchor: Tensor,
-        layers: tuple[Weights, ...],
+        layers: tuple[LayerWeights, ...],
         adds_input: bool,
         recompute: bool,
         dtype: torch.dtype | None,
@@ -223,7 +225,7 @@ class Whole(torch.autograd.Function):
         assert not trains or beside is None or len(beside) == len(x), "with gradients, one image stands beside one"
         h, saved = _hidden(rows, rows_beside, layers[:3], shape, keep=keep)
         y, _, a = convolve(
-            Part(h, layers[3].kernel, gelu=True),
+            ConvInput(h, layers[3].kernel, gelu=True),
             shape=shape,
             bias=layers[3].bias,
             add=rows if adds_input else None,
@@ -248,37 +250,37 @@ class Whole(torch.autograd.Function):
         last, gradients = ctx.layers[3], _gradients(ctx.layers, len(rows))
         if gradients is not None:
             gradients.add(last.weight_gradient, last.bias_gradient, rows, a, shape=ctx.shape)
-        dh = convolve(Part(rows, last.kernel.transposed), shape=ctx.shape, slope_of=h).out
+        dh = convolve(ConvInput(rows, last.kernel.transposed), shape=ctx.shape, slope_of=h).out
         add = rows if ctx.adds_input else None
         dx, dbeside = _hidden_backward(ctx, dh, x, beside, _Saved(*inner), gradients, add=add)
         return dx, dbeside, None, None, None, None, None
 
 
 def _hidden(
-    x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], shape: Shape, *, keep: bool
+    x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...], shape: Shape, *, keep: bool
 ) -> tuple[Tensor, _Saved | None]:
     a2, saved = _half(x, beside, layers[:2], shape, keep=keep)
-    h = convolve(Part(a2, layers[2].kernel), shape=shape, bias=layers[2].bias).out
+    h = convolve(ConvInput(a2, layers[2].kernel), shape=shape, bias=layers[2].bias).out
     return h, saved
 
 
 def _half(
-    x: Tensor, beside: Tensor | None, layers: tuple[Weights, ...], shape: Shape, *, keep: bool
+    x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...], shape: Shape, *, keep: bool
 ) -> tuple[Tensor, _Saved | None]:
     first, second = layers
     one, two = _inputs(x, beside, first)
     a1, h1, g = convolve(one, two, shape=shape, bias=first.bias, gelu_out=True, keep_pre=keep, keep_activated=keep)
-    a2, h2, _ = convolve(Part(a1, second.kernel), shape=shape, bias=second.bias, gelu_out=True, keep_pre=keep)
+    a2, h2, _ = convolve(ConvInput(a1, second.kernel), shape=shape, bias=second.bias, gelu_out=True, keep_pre=keep)
     if not keep:
         return a2, None
     assert g is not None and h1 is not None and h2 is not None
     return a2, _Saved(g, h1, a1, h2, a2)
 
 
-def _inputs(x: Tensor, beside: Tensor | None, first: Weights) -> tuple[Part, Part | None]:
+def _inputs(x: Tensor, beside: Tensor | None, first: LayerWeights) -> tuple[ConvInput, ConvInput | None]:
     kernel, k = first.kernel, x.shape[1]
-    one = Part(x, kernel.columns(0, k), gelu=True)
-    return one, None if beside is None else Part(beside, kernel.columns(k, kernel.inputs))
+    one = ConvInput(x, kernel.columns(0, k), gelu=True)
+    return one, None if beside is None else ConvInput(beside, kernel.columns(k, kernel.inputs))
 
 
 def _hidden_backward(
@@ -294,8 +296,8 @@ def _hidden_backward(
     """Gradients by x and beside; those of weights are added up. add: what else reaches x."""
     shape, (first, second, third) = ctx.shape, ctx.layers[:3]
     k = saved.g.shape[1]
-    dh2 = convolve(Part(dh, third.kernel.transposed), shape=shape, slope_of=saved.h2).out
-    dh1 = convolve(Part(dh2, second.kernel.transposed), shape=shape, slope_of=saved.h1).out
+    dh2 = convolve(ConvInput(dh, third.kernel.transposed), shape=shape, slope_of=saved.h2).out
+    dh1 = convolve(ConvInput(dh2, second.kernel.transposed), shape=shape, slope_of=saved.h1).out
     if gradients is not None:
         gradients.add(third.weight_gradient, third.bias_gradient, dh, saved.a2, shape=shape)
         gradients.add(second.weight_gradient, second.bias_gradient, dh2, saved.a1, shape=shape)
@@ -305,15 +307,15 @@ def _hidden_backward(
         gradients.finish()
     dx = dbeside = None
     if ctx.needs_input_grad[0]:
-        back = Part(dh1, first.kernel.columns(0, k).transposed)
+        back = ConvInput(dh1, first.kernel.columns(0, k).transposed)
         dx = _images(convolve(back, shape=shape, slope_of=x, add=add).out, ctx.batch, shape)
     if beside is not None and ctx.needs_input_grad[1]:
-        back = Part(dh1, first.kernel.columns(k, first.kernel.inputs).transposed)
+        back = ConvInput(dh1, first.kernel.columns(k, first.kernel.inputs).transposed)
         dbeside = _images(convolve(back, shape=shape).out, ctx.batch, shape)
     return dx, dbeside
 
 
-def _gradients(layers: tuple[Weights, ...], m: int) -> WeightGradients | None:
+def _gradients(layers: tuple[LayerWeights, ...], m: int) -> WeightGradients | None:
     """Where the gradients of these layers are summed; None: they are frozen."""
     views = [view for layer in layers for view in (layer.weight_gradient, layer.bias_gradient) if view is not None]
     return WeightGradients(views, m) if views else None

@@ -59,7 +59,7 @@ class Kernel(NamedTuple):
         return -(self.taps - 1) * self.strides[1] if self.strides[1] < 0 else 0
 
 
-class Part(NamedTuple):
+class ConvInput(NamedTuple):
     """Some of a convolution's input channels."""
 
     x: Tensor
@@ -261,8 +261,8 @@ class Result(NamedTuple):
 
 
 def convolve(
-    part: Part,
-    beside: Part | None = None,
+    part: ConvInput,
+    beside: ConvInput | None = None,
     *,
     shape: Shape,
     bias: Tensor | None = None,

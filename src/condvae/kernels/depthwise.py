@@ -18,7 +18,7 @@ from condvae.kernels.convolution import Shape, relu6
 from condvae.kernels.tiles import choose_depthwise
 
 
-class Look(NamedTuple):
+class ConvGeometry(NamedTuple):
     """Which pixels a convolution looks at, the same way along rows and columns."""
 
     side: int
@@ -84,7 +84,9 @@ def _depthwise(
     )
 
 
-def depthwise(x: Tensor, weight: Tensor, bias: Tensor, *, shape: Shape, look: Look, relu6_out: bool = True) -> Tensor:
+def depthwise(
+    x: Tensor, weight: Tensor, bias: Tensor, *, shape: Shape, look: ConvGeometry, relu6_out: bool = True
+) -> Tensor:
     """[ReLU6](weight * x + bias) of rows [M, C], in each channel by itself: [M', C] of x's kind, M' = B * H' * W'.
 
     weight: [side * side, C], see `taps_of`; shape: of the images in x.

@@ -7,7 +7,7 @@ import triton  # type: ignore[import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
-from condvae.kernels.convolution import Kernel, Part, Shape, accumulate, check_size, finish, gelu
+from condvae.kernels.convolution import ConvInput, Kernel, Shape, accumulate, check_size, finish, gelu
 from condvae.kernels.tiles import WIDEST, block, choose_tile_twice, depth
 
 
@@ -57,7 +57,7 @@ def convolve_twice(
     outer_bias: Tensor,
     *,
     shape: Shape,
-    beside: Part | None = None,
+    beside: ConvInput | None = None,
     add: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
@@ -72,7 +72,7 @@ def convolve_twice(
     check_size(m, max(n, c))
     out = torch.empty(m, n, dtype=dtype or x.dtype, device=x.device)
     tile = choose_tile_twice(m, n, c)
-    second = beside or Part(x, outer)
+    second = beside or ConvInput(x, outer)
     _convolve_twice[(triton.cdiv(m, tile.rows),)](
         x, inner.values, inner_bias, outer.values, second.x, second.kernel.values, outer_bias,
         add if add is not None else x, out, m, shape.height, shape.width,

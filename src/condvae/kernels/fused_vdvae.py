@@ -12,13 +12,22 @@ from torch import Tensor, nn
 
 from condvae.gaussian import Gaussian, Scales
 from condvae.kernels import latents
-from condvae.kernels.block import Hidden, Outputs, Weights, Whole, half_way, pays, second_half, without_gradients
+from condvae.kernels.block import (
+    BlockFunction,
+    HiddenFunction,
+    LayerWeights,
+    OutputFunction,
+    half_way,
+    pays,
+    second_half,
+    without_gradients,
+)
 from condvae.kernels.resample import enlarge, mean_pool
-from condvae.kernels.side_stream import Aside
+from condvae.kernels.side_stream import SideStream
 from condvae.kernels.tiles import WIDEST
 from condvae.noise import DeviceSeeds, Noise
 from condvae.vdvae.blocks import Block, fit_channels
-from condvae.vdvae.decoder import Decoder, LatentBlock, Looked
+from condvae.vdvae.decoder import Decoder, LatentBlock, PriorFeatures
 from condvae.vdvae.encoder import Encoder
 from condvae.vdvae.model import VDVAE
 
@@ -86,7 +95,12 @@ class FusedBlock:
     """A block's computation by kernels. Gradients of its weights are added to where `Fused` was told to."""
 
     def __init__(
-        self, block: Block, layers: tuple[Weights, ...], *, dtype: torch.dtype, projection: Weights | None = None
+        self,
+        block: Block,
+        layers: tuple[LayerWeights, ...],
+        *,
+        dtype: torch.dtype,
+        projection: LayerWeights | None = None,
     ) -> None:
         self.block, self.layers, self.dtype, self.projection = block, layers, dtype, projection
         self.out_dtype: torch.dtype = dtype
@@ -104,34 +118,36 @@ class FusedBlock:
         block = self.block
         if not self.trains(x, beside):
             return without_gradients(x, beside, self.layers, add=block.adds_input, dtype=self.out_dtype)
-        y: Tensor = Whole.apply(x, beside, self.anchor, self.layers, block.adds_input, block.recompute, self.out_dtype)
+        y: Tensor = BlockFunction.apply(
+            x, beside, self.anchor, self.layers, block.adds_input, block.recompute, self.out_dtype
+        )
         return y
 
-    def look(self, state: Tensor, *, prior: bool) -> Looked:
+    def look(self, state: Tensor, *, prior: bool) -> PriorFeatures:
         """What is made of a state before z is known. Where nobody asks for the prior, half of it: the rest can wait."""
         state = state.to(self.dtype)
         if not prior and not self.trains(state) and self._may_wait(state):
-            return Looked(half_way(state, None, self.layers), half_way=True)
-        return Looked(Hidden.apply(state, None, self.anchor, self.layers[:3], self.block.recompute))
+            return PriorFeatures(half_way(state, None, self.layers), half_way=True)
+        return PriorFeatures(HiddenFunction.apply(state, None, self.anchor, self.layers[:3], self.block.recompute))
 
     def _may_wait(self, state: Tensor) -> bool:
         assert self.projection is not None
         return pays(state, self.layers) and self.projection.weight.shape[1] <= WIDEST
 
-    def statistics(self, looked: Looked, last: int) -> Tensor:
+    def statistics(self, looked: PriorFeatures, last: int) -> Tensor:
         """Output channels up to `last` in float32."""
         rows = self.layers[3].rows(0, last)
-        y: Tensor = Outputs.apply(looked.hidden, None, None, self.anchor, rows, None, torch.float32)
+        y: Tensor = OutputFunction.apply(looked.hidden, None, None, self.anchor, rows, None, torch.float32)
         return y
 
-    def merge(self, state: Tensor, looked: Looked, z: Tensor, *, first: int) -> Tensor:
+    def merge(self, state: Tensor, looked: PriorFeatures, z: Tensor, *, first: int) -> Tensor:
         """state + output channels from `first` on + projection(z)"""
         rows = self.layers[3].rows(first, len(self.layers[3].weight))
         state, z = state.to(self.dtype), z.to(self.dtype)
         if looked.half_way:
             layers = (*self.layers[:3], rows)
             return second_half(looked.hidden, layers, z=z, projection=self.projection, add=state, dtype=self.dtype)
-        y: Tensor = Outputs.apply(looked.hidden, z, state, self.anchor, rows, self.projection, self.dtype)
+        y: Tensor = OutputFunction.apply(looked.hidden, z, state, self.anchor, rows, self.projection, self.dtype)
         return y
 
     def pool(self, y: Tensor, factor: int) -> Tensor:
@@ -164,7 +180,7 @@ class Fused:
         self.decoders = [module for module in model.modules() if isinstance(module, Decoder)]
         self.vaes = [module for module in model.modules() if isinstance(module, VDVAE)]
         device = next(model.parameters()).device
-        self.aside, self.ahead = Aside(device, streams), Aside(device, int(ahead))
+        self.aside, self.ahead = SideStream(device, streams), SideStream(device, int(ahead))
         projections: dict[Block, nn.Conv2d] = {}
         for module in model.modules():
             if isinstance(module, LatentBlock):
@@ -199,7 +215,7 @@ class Fused:
             for decoder in self.decoders:
                 decoder.fused = None
             for vae in self.vaes:
-                vae.aside, vae.ahead = Aside(), Aside()
+                vae.aside, vae.ahead = SideStream(), SideStream()
 
     def release(self) -> None:
         """Wait for all streams, those of gradients too, and let go of what was kept for them."""
@@ -213,11 +229,11 @@ class Fused:
             return start
         return start + fit_channels(enlarge(coarser, factor), width)
 
-    def _weights(self, layer: nn.Conv2d) -> Weights:
+    def _weights(self, layer: nn.Conv2d) -> LayerWeights:
         assert layer.bias is not None
         if layer.weight in self.trained:
             weight, gradient = self.trained[layer.weight]  # type: ignore[index]
             bias_gradient = self.trained[layer.bias][1]  # type: ignore[index]
-            return Weights(weight, layer.bias.detach(), gradient, bias_gradient)
+            return LayerWeights(weight, layer.bias.detach(), gradient, bias_gradient)
         copy = layer.weight.detach().to(self.dtype, memory_format=torch.channels_last, copy=True)
-        return Weights(copy, layer.bias.detach())
+        return LayerWeights(copy, layer.bias.detach())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 
 
-class Aside:
+class SideStream:
     """`with aside():` does what is inside in a stream of its own, after all that was asked for before; nobody waits for
     it until `join`. Without streams, the default, it is done at once.
 

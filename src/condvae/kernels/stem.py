@@ -10,7 +10,7 @@ import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 from condvae.kernels.convolution import Shape, relu6
-from condvae.kernels.depthwise import Look, pixels_of
+from condvae.kernels.depthwise import ConvGeometry, pixels_of
 from condvae.kernels.tiles import choose_window, next_power_of_two
 
 _PIXELS = 64
@@ -54,7 +54,7 @@ def _stem(
 
 
 def stem(
-    pixels: Tensor, known: Tensor, weight: Tensor, bias: Tensor, *, scale: float, shift: float, look: Look
+    pixels: Tensor, known: Tensor, weight: Tensor, bias: Tensor, *, scale: float, shift: float, look: ConvGeometry
 ) -> Tensor:
     """ReLU6(weight * concat(where(known, pixels * scale + shift, 0), known) + bias): [M, N] rows of the weights' kind.
 

@@ -6,10 +6,10 @@ from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.metrics.bounds import BitsPerDim, elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim
+    from condvae.metrics.compare_folders import compare
     from condvae.metrics.coverage import Calibration, calibration, projection_ranks, reference_ranks
     from condvae.metrics.discrimination import InceptionDiscrimination, ids
     from condvae.metrics.estimate import Estimate
-    from condvae.metrics.folders import compare
     from condvae.metrics.frechet import Moments, fid, frechet_distance
     from condvae.metrics.inception import Inception
     from condvae.metrics.kernel_distance import kid
@@ -22,7 +22,7 @@ _HOMES = {
     "kid": "condvae.metrics.kernel_distance",
     "ids": "condvae.metrics.discrimination",
     "fid": "condvae.metrics.frechet",
-    "compare": "condvae.metrics.folders",
+    "compare": "condvae.metrics.compare_folders",
     "FWV_SIGMAS": "condvae.metrics.samples",
     "HOLE_BINS": "condvae.observe.hole_bins",
     "LPIPS": "condvae.metrics.lpips",

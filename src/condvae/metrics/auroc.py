@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from condvae.runtime.checks import check_whole
 
 Counts = NDArray[np.int32]
-Values = NDArray[np.float64]
+RankedValues = NDArray[np.float64]
 Cell: TypeAlias = dict[str, float | None]
 """A number of a report with its interval: mean, low, high; None for what is none."""
 
@@ -35,7 +35,7 @@ def auroc(scores: ArrayLike, labels: ArrayLike) -> float:
     return float(_auroc(scores, labels, np.ones((len(scores), 1), dtype=np.int32))[0])
 
 
-def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> Values:
+def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> RankedValues:
     """[n]: for each of n resamples, counts [n, N] of how often each of N is in it, the AUROC of the resampled data.
 
     NaN for a resample without positives or without negatives.
@@ -45,7 +45,7 @@ def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> Val
     return _auroc(scores, labels, counts.T.astype(np.int32, copy=False))
 
 
-def resampled_mean(values: ArrayLike, counts: Counts) -> Values:
+def resampled_mean(values: ArrayLike, counts: Counts) -> RankedValues:
     """[n]: the mean of values [N] in each resample."""
     values = np.asarray(values, dtype=np.float64)
     _check_counts(counts, len(values))
@@ -85,9 +85,9 @@ def interval(resamples: ArrayLike, *, level: float = 0.95) -> Interval:
 class Resampled:
     """Numbers, one for each column of a table, and what they are in each resample."""
 
-    values: Values
+    values: RankedValues
     """[columns]."""
-    resamples: Values
+    resamples: RankedValues
     """[n, columns]."""
 
     def __sub__(self, other: "Resampled") -> "Resampled":
@@ -108,7 +108,7 @@ class Resampled:
         return _cell(float(self.values[columns].mean()), self.resamples[:, columns].mean(axis=1))
 
 
-def _auroc(scores: Values, labels: NDArray[np.bool_], counts: Counts) -> Values:
+def _auroc(scores: RankedValues, labels: NDArray[np.bool_], counts: Counts) -> RankedValues:
     """[n] for counts [N, n]: sum over positives of how many negatives are below, and half of those that are level."""
     positives, negatives = np.flatnonzero(labels), np.flatnonzero(~labels)
     negatives = negatives[np.argsort(scores[negatives])]
@@ -127,7 +127,7 @@ def _auroc(scores: Values, labels: NDArray[np.bool_], counts: Counts) -> Values:
     return found
 
 
-def _cell(value: float, resamples: Values) -> Cell:
+def _cell(value: float, resamples: RankedValues) -> Cell:
     low, high = interval(resamples)
     return {"mean": _plain(value), "low": _plain(low), "high": _plain(high)}
 
@@ -136,7 +136,7 @@ def _plain(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Values, NDArray[np.bool_]]:
+def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[RankedValues, NDArray[np.bool_]]:
     scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels)
     if scores.ndim != 1 or labels.shape != scores.shape:
         raise ValueError(f"scores are {list(scores.shape)} and labels {list(labels.shape)}, expected [N] of both")

@@ -24,7 +24,7 @@ class FeatureNetwork(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Networks:
+class FeatureNetworks:
     """Those that the chosen metrics need, on the device where all is computed; None where none asks for it."""
 
     lpips: LPIPS | None = None

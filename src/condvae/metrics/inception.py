@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from condvae.metrics.network_files import INCEPTION
 from condvae.metrics.network_inputs import as_colour
-from condvae.metrics.networks import INCEPTION
 from condvae.runtime.checks import check_choice, first_few
 from condvae.runtime.pixels import to_levels
-from condvae.weights.networks import read
+from condvae.weights.downloaded_networks import read
 
-Precision: TypeAlias = Literal["exact", "fast"]
+FeaturePrecision: TypeAlias = Literal["exact", "fast"]
 
 WIDTH = 2048
 """Numbers per image."""
@@ -146,7 +146,7 @@ NETWORK: Steps = (  # beside each: pixels a side, and channels, that come out of
 class Inception(nn.Module):
     """Features of images. On a GPU, "fast" computes in float16, of which the mean over places is taken in float32."""
 
-    def __init__(self, weights: Mapping[str, Tensor], *, precision: Precision = "exact") -> None:
+    def __init__(self, weights: Mapping[str, Tensor], *, precision: FeaturePrecision = "exact") -> None:
         """weights: NAME.weight, .beta, .mean and .var of each convolution in `NETWORK`.
 
         The batch normalisations are folded into the convolutions, in float64.
@@ -163,7 +163,7 @@ class Inception(nn.Module):
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @classmethod
-    def load(cls, path: Path | None = None, *, precision: Precision = "exact") -> "Inception":
+    def load(cls, path: Path | None = None, *, precision: FeaturePrecision = "exact") -> "Inception":
         """The real network, from a file or from the user's cache folder."""
         return cls(read(INCEPTION, INCEPTION.cached if path is None else path), precision=precision)
 

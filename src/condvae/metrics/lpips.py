@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from condvae.metrics.network_files import LPIPS_ALEX, LPIPS_VGG
 from condvae.metrics.network_inputs import as_colour
-from condvae.metrics.networks import LPIPS_ALEX, LPIPS_VGG
 from condvae.runtime.checks import check_choice, first_few
-from condvae.weights.networks import read
+from condvae.weights.downloaded_networks import read
 
 Trunk: TypeAlias = Literal["alex", "vgg"]
 

@@ -14,7 +14,7 @@ from condvae.observe.strokes import WIDEST, Strokes, covered
 from condvae.runtime.checks import check_whole
 
 if TYPE_CHECKING:
-    from condvae.kernels.freeform import Law
+    from condvae.kernels.freeform_holes import Law
 
 SEGMENTS = (4, 18)
 """A stroke has randint(4, 18) segments."""
@@ -82,7 +82,7 @@ class Freeform(KnownPixels):
         return torch.cat(kept) if kept else torch.ones(0, 1, size, size, dtype=torch.bool, device=generator.device)
 
     def _draw_by_kernel(self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator) -> Tensor:
-        from condvae.kernels.freeform import draw
+        from condvae.kernels.freeform_holes import draw
 
         if not torch.cuda.is_current_stream_capturing():
             _check_frequent(self, size)
@@ -127,7 +127,7 @@ class Freeform(KnownPixels):
 
 def kernel_law(process: Freeform, size: int) -> "Law":
     """What the kernel draws from."""
-    from condvae.kernels.freeform import Law
+    from condvae.kernels.freeform_holes import Law
 
     mean = math.sqrt(2 * size**2) / 8
     return Law(*process._most, *SEGMENTS, *WIDTHS, TURN, TURN_SPREAD, length=mean, length_spread=mean // 2)

@@ -13,7 +13,7 @@ from condvae.completers.interface import Completer
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.scores import Score, score_of
 from condvae.runtime.pixels import from_uint8, to_uint8
 from condvae.sampling.plain import sample_conditional, seeds_from
@@ -34,7 +34,7 @@ class Completed:
     """None: the model that is asked, at temperature 1, with the mean of its pixels."""
     by: str = ITSELF
     """What the completer is called in the score's name."""
-    kind: ClassVar[Kind | None] = "partial"
+    kind: ClassVar[EncoderKind | None] = "partial"
 
     @property
     def name(self) -> str:

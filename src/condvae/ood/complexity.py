@@ -18,7 +18,7 @@ from torch import Tensor
 
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels, log_evidence
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.runtime.pixels import to_uint8
 
 
@@ -28,7 +28,7 @@ class Complexity:
 
     name: ClassVar[str] = "complexity"
     fitted: ClassVar[bool] = False
-    kind: ClassVar[Kind | None] = None
+    kind: ClassVar[EncoderKind | None] = None
 
     @torch.no_grad()
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:

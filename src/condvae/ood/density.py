@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Values = NDArray[np.float64]
+DensityValues = NDArray[np.float64]
 
 _LEAST_SHRINKAGE = 1e-3
 """Keeps the condition number of the correlations under 1,000 F, whatever the samples are."""
@@ -22,9 +22,9 @@ class GaussianDensity:
     covariance = D^1/2 ((1 - shrinkage) R + shrinkage I) D^1/2, R being the correlations and D the variances.
     """
 
-    mean: Values
+    mean: DensityValues
     """[F]"""
-    covariance: Values
+    covariance: DensityValues
     """[F, F], shrunk."""
     shrinkage: float
 
@@ -55,15 +55,15 @@ class GaussianDensity:
         return cls(mean=mean, covariance=shrunk * std * std[:, None], shrinkage=float(shrinkage))
 
     @property
-    def std(self) -> Values:
+    def std(self) -> DensityValues:
         """[F]"""
         return np.sqrt(np.diag(self.covariance))
 
-    def standardised(self, values: ArrayLike) -> Values:
+    def standardised(self, values: ArrayLike) -> DensityValues:
         """[M, F]: (v - mean) / std of each component."""
         return (_checked(values, features=len(self.mean)) - self.mean) / self.std
 
-    def log_density(self, values: ArrayLike) -> Values:
+    def log_density(self, values: ArrayLike) -> DensityValues:
         """[M], in nats, each row by itself to the last bit; -infinity for a row with NaN or infinite values."""
         standardised = self.standardised(values)
         sound = np.all(np.isfinite(standardised), axis=1)
@@ -74,7 +74,7 @@ class GaussianDensity:
         return np.where(sound, -0.5 * (np.square(white).sum(axis=1) + constant), -np.inf)
 
     @functools.cached_property
-    def _whitening(self) -> tuple[Values, float]:
+    def _whitening(self) -> tuple[DensityValues, float]:
         """The inverse of the correlations' Cholesky factor, and the covariance's log-determinant."""
         std = self.std
         try:
@@ -85,7 +85,7 @@ class GaussianDensity:
         return np.linalg.inv(factor), log_determinant
 
 
-def _best_shrinkage(standardised: Values, correlations: Values) -> float:
+def _best_shrinkage(standardised: DensityValues, correlations: DensityValues) -> float:
     """Summed variance of the correlations off the diagonal, as estimated from the samples, over their squares."""
     n = len(standardised)
     products = standardised.T @ standardised / n  # means over samples of what correlations are means of
@@ -97,7 +97,7 @@ def _best_shrinkage(standardised: Values, correlations: Values) -> float:
     return float(np.clip(best, _LEAST_SHRINKAGE, 1.0))
 
 
-def _checked(values: ArrayLike, *, features: int | None = None) -> Values:
+def _checked(values: ArrayLike, *, features: int | None = None) -> DensityValues:
     array = np.ascontiguousarray(values, dtype=np.float64)  # another order would round otherwise
     if array.ndim != 2 or array.shape[1] == 0 or features not in (None, array.shape[1]):
         raise ValueError(f"features are {list(array.shape)}, expected [N, {'F' if features is None else features}]")

@@ -11,7 +11,7 @@ from torch import Tensor
 from condvae.conditional import ConditionalVAE
 from condvae.ood.density import GaussianDensity
 from condvae.ood.fitting import Fit
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.vdvae import VDVAE
 from condvae.weights import sealed_file
 
@@ -51,12 +51,12 @@ def save_fits(path: str | Path, fits: Iterable[Fit]) -> None:
     sealed_file.write(Path(path), kind=KIND, description=described, tensors=tensors)
 
 
-def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[Kind, Fit]:
+def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[EncoderKind, Fit]:
     """The fits in a file by their kinds; a ValueError unless they are of this model."""
     path = Path(path)
     plain, tensors = sealed_file.read(path, kind=KIND)
     try:
-        kinds: tuple[Kind, ...] = ("partial", "whole")
+        kinds: tuple[EncoderKind, ...] = ("partial", "whole")
         fits = {kind: _fit(kind, plain[kind], tensors) for kind in kinds if kind in plain}
         if not fits:
             raise ValueError("it holds no fit")
@@ -76,7 +76,7 @@ def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[Kind, Fit
     return fits
 
 
-def _fit(kind: Kind, plain: dict[str, Any], tensors: dict[str, Tensor]) -> Fit:
+def _fit(kind: EncoderKind, plain: dict[str, Any], tensors: dict[str, Tensor]) -> Fit:
     def array(name: str) -> Any:
         return tensors[f"{kind}.{name}"].numpy().copy()  # the file may change while its fits are used
 

@@ -16,8 +16,8 @@ from condvae.data import Dataset, ImageSet
 from condvae.data.order import spread
 from condvae.observe import Observation
 from condvae.ood.completed import Completed
-from condvae.ood.density import GaussianDensity, Values
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.density import DensityValues, GaussianDensity
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.measuring import check_kind, known_share, measure_observation
 from condvae.ood.scores import Score
 from condvae.runtime.checks import check_whole
@@ -45,21 +45,21 @@ class Fit:
 
     score: str
     """Its name: `score_of` has it."""
-    kind: Kind
+    kind: EncoderKind
     density: GaussianDensity | None
     """Of the features of training images; None where the score is its one feature."""
-    held_scores: Values
+    held_scores: DensityValues
     """[M]: of observations of images that the fit has not seen."""
-    held_shares: Values
+    held_shares: DensityValues
     """[M]: how much of each image was known, from 0 to 1."""
     record: Mapping[str, Any]
     """How it came to be, as plain values; under "model", of which model it is."""
 
-    def score_values(self, features: ArrayLike) -> Values:
+    def score_values(self, features: ArrayLike) -> DensityValues:
         """[B] scores of features [B, F]: their log-density, or the feature itself."""
         return _scores(features, self.density, self.score)
 
-    def percentile(self, scores: ArrayLike, shares: ArrayLike) -> Values:
+    def percentile(self, scores: ArrayLike, shares: ArrayLike) -> DensityValues:
         """[B], above 0, at most 100: how many in a hundred ordinary observations are as strange, or stranger.
 
         100 (1 + the number of held-out scores that are no higher) / (1 + their number): where a fresh ordinary image
@@ -154,14 +154,16 @@ def training_features(
     seed: int = 0,
     first: int = 0,
     stop: int | None = None,
-) -> Values:
+) -> DensityValues:
     """[N, F]: what the density is fitted to. Rows first to stop of it are the same as among all of them."""
     check_kind(score, inference)
     chosen = spread(len(data.train), images)
     return _measured(score, inference, data.train, chosen, seed=seed, purpose="fit", first=first, stop=stop)[0]
 
 
-def _held_out(data: Dataset, chosen: Positions, count: int, kind: Kind, say: Say) -> tuple[ImageSet, Positions, str]:
+def _held_out(
+    data: Dataset, chosen: Positions, count: int, kind: EncoderKind, say: Say
+) -> tuple[ImageSet, Positions, str]:
     """Images that the fit does not see, which of them are observed, and where they are from."""
     if len(data.validation):
         held, origin = data.validation, VALIDATION
@@ -190,7 +192,7 @@ def _measured(
     purpose: str,
     first: int = 0,
     stop: int | None = None,
-) -> tuple[Values, Values]:
+) -> tuple[DensityValues, DensityValues]:
     """[N, F] features of images, observed as in training, and [N] how much of each was known; of rows first to stop,
     which are the same as among all.
     """
@@ -229,7 +231,7 @@ def joined(observations: Iterable[Observation]) -> Observation:
     )
 
 
-def _scores(features: ArrayLike, density: GaussianDensity | None, name: str) -> Values:
+def _scores(features: ArrayLike, density: GaussianDensity | None, name: str) -> DensityValues:
     if density is not None:
         return density.log_density(features)
     values = np.asarray(features, dtype=np.float64)

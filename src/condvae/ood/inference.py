@@ -16,14 +16,14 @@ from condvae.runtime.fingerprints import digest_of
 from condvae.vdvae import VDVAE
 from condvae.vdvae.encoder import Posterior
 
-Kind: TypeAlias = Literal["partial", "whole"]
+EncoderKind: TypeAlias = Literal["partial", "whole"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inference:
     """A model, and which of its encoders is asked."""
 
-    kind: Kind
+    kind: EncoderKind
     """partial: c(z | y) of a ConditionalVAE. whole: q(z | x) of the artifact, for images that are seen as a whole."""
     model: VDVAE | ConditionalVAE
 
@@ -33,7 +33,7 @@ class Inference:
             raise ValueError("an unconditional VAE sees whole images alone: condition it first with condvae train")
 
     @classmethod
-    def of(cls, model: VDVAE | ConditionalVAE, kind: Kind | None = None) -> "Inference":
+    def of(cls, model: VDVAE | ConditionalVAE, kind: EncoderKind | None = None) -> "Inference":
         """kind None: partial for a ConditionalVAE, whole for a VDVAE."""
         if kind is None:
             kind = "partial" if isinstance(model, ConditionalVAE) else "whole"

@@ -16,7 +16,7 @@ from condvae.images.view import as_batch, view, whole_levels
 from condvae.observe import Observation
 from condvae.ood.fit_file import fits_beside, load_fits
 from condvae.ood.fitting import STRANGE, Fit, joined
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.measuring import known_share, measure_observation
 from condvae.ood.scores import score_of
 from condvae.runtime.checks import check_whole
@@ -34,7 +34,7 @@ class Strangeness:
     """How many in a hundred held-out training images with about as much known are as strange, or stranger."""
     known_share: float
     """Of the image's pixels, as the model sees it: 1 for the whole, 0 where no pixels are observed, as with edges."""
-    kind: Kind
+    kind: EncoderKind
     """partial: judged by what is known of it. whole: by all of it, through the VAE's own encoder."""
     score_name: str
     notes: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Strangeness:
 class Sight:
     """What is judged of a picture."""
 
-    kind: Kind
+    kind: EncoderKind
     observation: Observation
     """Of a batch of one, on the CPU."""
     notes: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class PictureScorer:
         observation = inference.observe(as_batch(levels).x)
         return Sight(kind="whole", observation=observation, notes=notes, file=picture.file)
 
-    def fit_for(self, kind: Kind) -> Fit:
+    def fit_for(self, kind: EncoderKind) -> Fit:
         """The fit of a kind; a ValueError if there is none."""
         if kind not in self.fits:
             what = "images of which some is hidden" if kind == "partial" else "whole images"

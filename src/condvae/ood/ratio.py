@@ -15,7 +15,7 @@ from condvae.gaussian import Gaussian
 from condvae.noise import as_noise
 from condvae.observe import Observation
 from condvae.ood.bound import log_evidence
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.runtime.checks import check_whole
 from condvae.vdvae import VDVAEConfig
 from condvae.vdvae.encoder import Prior, Source
@@ -26,7 +26,7 @@ class Ratio:
     """Minus the difference of two bounds on log p(y): with all latents inferred, and with those up to a resolution."""
 
     fitted: ClassVar[bool] = False
-    kind: ClassVar[Kind | None] = None
+    kind: ClassVar[EncoderKind | None] = None
     resolution: int = 1
     """The finest whose latents are inferred in both. Of 1, 4 and 8, 1 ranked validation images of CIFAR-10 best."""
 

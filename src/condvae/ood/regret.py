@@ -15,7 +15,7 @@ from condvae.gaussian import Gaussian
 from condvae.noise import as_noise
 from condvae.observe import Observation
 from condvae.ood.bound import log_evidence
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.runtime.checks import check_whole
 from condvae.vdvae.encoder import Prior
 
@@ -25,7 +25,7 @@ class Regret:
     """Minus what the bound on log p(y) gains in some steps of Adam."""
 
     fitted: ClassVar[bool] = False
-    kind: ClassVar[Kind | None] = None
+    kind: ClassVar[EncoderKind | None] = None
     steps: int = 5
     """From 2 to 15, AUROCs of validation images of CIFAR-10 differ by less than their errors: few steps are enough."""
     rate: float = 0.03

@@ -27,7 +27,7 @@ _COLUMNS = ("image", "kind", "known_share", "score", "percentile", "strange")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scored:
+class ScoredFile:
     """One file."""
 
     path: Path
@@ -45,7 +45,7 @@ def score_files(
     device: str = "cpu",
     out: Path | None = None,
     say: Say = print,
-) -> list[Scored]:
+) -> list[ScoredFile]:
     """Score image files and those in folders: a line for each, and a report (.json or .csv) if `out` names one."""
     if out is not None:
         _check_report(out)
@@ -57,7 +57,7 @@ def score_files(
     say("percentile: how many in a hundred held-out training images, with about as much known, are as strange or more")
     if any(fit.record.get("held_out_from") == UNFITTED for fit in scorer.fits.values()):
         say(f"these are {UNFITTED}: the model may know them better than new ones, which then look too strange")
-    notes, bad, done = Notes(), list[str](), list[Scored]()
+    notes, bad, done = Notes(), list[str](), list[ScoredFile]()
     together = _TOGETHER[device]
     with tqdm(total=len(wanted), unit="image", leave=False, disable=len(wanted) == 1 or not sys.stderr.isatty()) as bar:
         tell = say if bar.disable else bar.write
@@ -74,7 +74,7 @@ def score_files(
             for (path, sight), one_found in zip(seen, found, strict=True):
                 notes.tell(sight.notes, tell)
                 tell(_line(path, one_found, scorer))
-                done.append(Scored(path=path, sight=sight, found=one_found))
+                done.append(ScoredFile(path=path, sight=sight, found=one_found))
             bar.update(min(together, len(wanted) - first))
     if not done:
         raise ValueError(f"none of the {len(wanted)} images could be scored: {bad[0]}")
@@ -110,7 +110,7 @@ def _check_report(out: Path) -> None:
     check_writable(out.parent)
 
 
-def _report(done: Sequence[Scored], bad: Sequence[str], scorer: PictureScorer, device: str) -> str:
+def _report(done: Sequence[ScoredFile], bad: Sequence[str], scorer: PictureScorer, device: str) -> str:
     assert scorer.identity is not None  # files are scored by models that have one
     plain: dict[str, Any] = {
         "format": _FORMAT,
@@ -136,11 +136,11 @@ def _report(done: Sequence[Scored], bad: Sequence[str], scorer: PictureScorer, d
     return as_json(plain)
 
 
-def _table(done: Sequence[Scored]) -> str:
+def _table(done: Sequence[ScoredFile]) -> str:
     return as_csv(_COLUMNS, [_cells(one) for one in done])
 
 
-def _cells(one: Scored) -> list[Any]:
+def _cells(one: ScoredFile) -> list[Any]:
     found = one.found
     score = found.score if math.isfinite(found.score) else None
     return [shown(one.path), found.kind, found.known_share, score, found.percentile, found.strange]

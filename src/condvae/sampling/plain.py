@@ -15,7 +15,7 @@ from condvae.runtime.checks import check_choice, check_whole
 from condvae.vdvae.encoder import Source
 from condvae.vdvae.model import VDVAE
 
-Pixels: TypeAlias = Literal["sample", "mean"]
+PixelChoice: TypeAlias = Literal["sample", "mean"]
 Temperature: TypeAlias = float | Sequence[float]
 
 
@@ -35,7 +35,7 @@ def sample_prior(
     *,
     noise: NoiseSource,
     temperature: Temperature = 1.0,
-    pixels: Pixels = "sample",
+    pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
     """n unconditional images, z from p(z)."""
@@ -49,7 +49,7 @@ def reconstruct(
     *,
     noise: NoiseSource,
     temperature: Temperature = 1.0,
-    pixels: Pixels = "mean",
+    pixels: PixelChoice = "mean",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
     """Images [B, C, H, W] in [-1, 1] through the model and back, z from q(z | x)."""
@@ -65,7 +65,7 @@ def sample_conditional(
     *,
     noise: NoiseSource,
     temperature: Temperature = 1.0,
-    pixels: Pixels = "sample",
+    pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
     """n images for each observation, beside each other, [B * n, C, H, W]: z from c(z | y), x from p(x | z).
@@ -112,7 +112,7 @@ def draw(
     n: int,
     noise: NoiseSource,
     temperature: Temperature = 1.0,
-    pixels: Pixels = "sample",
+    pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
     """n images with z from any source (None: the prior), x from p(x | z): what the three above are made of."""

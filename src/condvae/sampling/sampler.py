@@ -21,13 +21,13 @@ from condvae.noise import DeviceSeeds
 from condvae.observe.observation import Observation
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.plain import Pixels, Temperature, chunks, sample_conditional, seeds_from
+from condvae.sampling.plain import PixelChoice, Temperature, chunks, sample_conditional, seeds_from
 from condvae.vdvae.encoder import Posterior
 
 if TYPE_CHECKING:
     from condvae.kernels.fused_vdvae import Fused
 
-Precision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+SamplingPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 _PIXELS_AT_ONCE = {"cuda": 2**17, "cpu": 2**15}
@@ -47,7 +47,7 @@ class Sampler:
         self,
         model: ConditionalVAE,
         *,
-        precision: Literal["auto"] | Precision = "auto",
+        precision: Literal["auto"] | SamplingPrecision = "auto",
         chunk: int | None = None,
         graphs: bool = True,
         say: Callable[[str], None] | None = None,
@@ -62,14 +62,14 @@ class Sampler:
         fits = kernels.available(self.device) and model.artifact.decoder.gain.dtype == torch.float32
         if precision == "auto":
             precision = "fp16" if fits else faster_precision(model) if self.device.type == "cpu" else "fp32"
-        self.precision: Precision = precision
+        self.precision: SamplingPrecision = precision
         size = model.artifact.config.image_size
         at_once = _PIXELS_AT_ONCE.get(self.device.type, _PIXELS_AT_ONCE["cpu"])
         self.chunk = chunk or max(1, at_once // size**2)
         self.fused = self._fuse() if fits and precision != "fp32" else None
         self.say = say or (lambda message: None)
         self.graphs = graphs and self.device.type == "cuda"
-        self._shapes: OrderedDict[tuple[int, int, Pixels], _Chunk] = OrderedDict()
+        self._shapes: OrderedDict[tuple[int, int, PixelChoice], _Chunk] = OrderedDict()
 
     def _fuse(self) -> "Fused":
         from condvae.kernels.fused_vdvae import Fused  # late: it needs Triton
@@ -84,7 +84,7 @@ class Sampler:
         *,
         seed: int = 0,
         temperature: Temperature = 1.0,
-        pixels: Pixels = "sample",
+        pixels: PixelChoice = "sample",
         places: Sequence[int] | None = None,
     ) -> Tensor:
         """[B, n, C, H, W] uint8 on the model's device, known pixels as they were.
@@ -125,7 +125,7 @@ class Sampler:
         seed: int,
         places: Sequence[int],
         temperature: Temperature,
-        pixels: Pixels,
+        pixels: PixelChoice,
     ) -> None:
         """What left the range of half precision, in full."""
         for b, k in which.nonzero().tolist():
@@ -134,7 +134,7 @@ class Sampler:
             images = sample_conditional(self.model, one, noise=noise, temperature=temperature, pixels=pixels).images
             out[b, k] = to_uint8(one.paste(images))[0]
 
-    def _chunk(self, observations: int, samples: int, pixels: Pixels) -> "_Chunk":
+    def _chunk(self, observations: int, samples: int, pixels: PixelChoice) -> "_Chunk":
         key = (observations, samples, pixels)
         if key not in self._shapes:
             while len(self._shapes) >= _GRAPHS:
@@ -159,7 +159,7 @@ class Sampler:
 class _Chunk:
     """So many observations with so many samples each: places for what goes in and out, and the graphs between them."""
 
-    def __init__(self, sampler: Sampler, observations: int, samples: int, pixels: Pixels) -> None:
+    def __init__(self, sampler: Sampler, observations: int, samples: int, pixels: PixelChoice) -> None:
         model, device = sampler.model, sampler.device
         config = model.artifact.config
         self.sampler, self.pixels = sampler, pixels
@@ -256,14 +256,14 @@ def _seeds(seed: int, n: int, places: tuple[int, ...]) -> Tensor:
 
 
 @torch.inference_mode()
-def faster_precision(model: nn.Module) -> Precision:
+def faster_precision(model: nn.Module) -> SamplingPrecision:
     """Which of float32 and bfloat16 this CPU convolves faster in, tried on the model's largest 3x3 convolution."""
     layers = [m for m in model.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
     if not layers:
         return "fp32"
     layer = max(layers, key=lambda m: m.in_channels * m.out_channels)
-    took: dict[Precision, float] = {}
-    candidates: tuple[Precision, Precision] = ("fp32", "bf16")
+    took: dict[SamplingPrecision, float] = {}
+    candidates: tuple[SamplingPrecision, SamplingPrecision] = ("fp32", "bf16")
     for precision in candidates:
         x = torch.randn(2, layer.in_channels, 32, 32).to(_DTYPES[precision], memory_format=torch.channels_last)
         weight, bias = (None if p is None else p.to(x.dtype) for p in (layer.weight, layer.bias))

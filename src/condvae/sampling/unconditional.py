@@ -7,8 +7,8 @@ from torch import Tensor
 
 from condvae.runtime.checks import check_whole
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.cpu_workers import BLOCK, on_workers
-from condvae.sampling.plain import Pixels, reconstruct, sample_prior, seeds_from
+from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
+from condvae.sampling.plain import PixelChoice, reconstruct, sample_prior, seeds_from
 from condvae.sampling.temperature import TemperatureLike, per_group
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
@@ -17,7 +17,7 @@ _PIXELS_AT_ONCE, _IMAGES_AT_ONCE = 2**15, 16
 
 
 def draw_samples(
-    vae: VDVAE, n: int, *, seed: int = 0, temperature: TemperatureLike = 1.0, pixels: Pixels = "mean"
+    vae: VDVAE, n: int, *, seed: int = 0, temperature: TemperatureLike = 1.0, pixels: PixelChoice = "mean"
 ) -> Iterator[Tensor]:
     """n unconditional images, [C, H, W] uint8 each, in bounded memory. Sample k depends on (seed, k) alone, bit for bit
     on a CPU.
@@ -26,16 +26,18 @@ def draw_samples(
     temperatures = per_group(temperature, vae.config)
 
     def block(first: int) -> Tensor:
-        noise = seeds_from(seed, BLOCK, first=first)
-        return to_uint8(sample_prior(vae, BLOCK, noise=noise, temperature=temperatures, pixels=pixels).images)
+        noise = seeds_from(seed, SAMPLES_PER_BLOCK, first=first)
+        return to_uint8(
+            sample_prior(vae, SAMPLES_PER_BLOCK, noise=noise, temperature=temperatures, pixels=pixels).images
+        )
 
-    firsts = range(0, n, BLOCK)
+    firsts = range(0, n, SAMPLES_PER_BLOCK)
     with on_workers(len(firsts)) as each:
         for first, images in zip(firsts, each(block, firsts), strict=True):
             yield from images[: n - first]
 
 
-def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, pixels: Pixels = "mean") -> Tensor:
+def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, pixels: PixelChoice = "mean") -> Tensor:
     """Images [B, C, H, W] in [-1, 1] through the model and back, as uint8.
 
     groups: take so many groups of latents, the coarsest, from the image and the others from the prior. Default: all.

@@ -1,43 +1,43 @@
-"""Training: unconditional VAEs (`pretrain`) and what conditions them (`condition`)."""
+"""Training: unconditional VAEs (`pretrain`) and what conditions them (`train`)."""
 
 from typing import TYPE_CHECKING
 
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.training.options import ConditionOptions, PretrainOptions, TrainingOptions
-    from condvae.training.presets import CONDITION, PRETRAIN, options_for
+    from condvae.training.entry_points import pretrain, train
+    from condvae.training.options import PretrainOptions, TrainingOptions, TrainOptions
+    from condvae.training.presets import PRETRAIN_PRESETS, TRAIN_PRESETS, options_for
     from condvae.training.recovery import Diverged
-    from condvae.training.run import condition, pretrain
     from condvae.training.run_folder import describe_run
     from condvae.training.signals import Stopped
 
 _HOMES = {
-    "CONDITION": "condvae.training.presets",
-    "PRETRAIN": "condvae.training.presets",
-    "ConditionOptions": "condvae.training.options",
+    "TRAIN_PRESETS": "condvae.training.presets",
+    "PRETRAIN_PRESETS": "condvae.training.presets",
+    "TrainOptions": "condvae.training.options",
     "Diverged": "condvae.training.recovery",
     "PretrainOptions": "condvae.training.options",
     "Stopped": "condvae.training.signals",
     "TrainingOptions": "condvae.training.options",
-    "condition": "condvae.training.run",
+    "train": "condvae.training.entry_points",
     "describe_run": "condvae.training.run_folder",
     "options_for": "condvae.training.presets",
-    "pretrain": "condvae.training.run",
+    "pretrain": "condvae.training.entry_points",
 }
 
 __all__ = [
-    "CONDITION",
-    "PRETRAIN",
-    "ConditionOptions",
+    "PRETRAIN_PRESETS",
+    "TRAIN_PRESETS",
     "Diverged",
     "PretrainOptions",
     "Stopped",
+    "TrainOptions",
     "TrainingOptions",
-    "condition",
     "describe_run",
     "options_for",
     "pretrain",
+    "train",
 ]
 
 __getattr__ = finder(__name__, _HOMES)

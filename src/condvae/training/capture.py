@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from condvae import kernels
-from condvae.data import Levels
+from condvae.data import LevelBatch
 from condvae.kernels.cuda_graphs import reason, record, run_on
-from condvae.training.step import MicroBatch, Precision, TrainingStep
+from condvae.training.step import MicroBatch, TrainingPrecision, TrainingStep
 
 
-def why_not_fused(device: torch.device, precision: Precision) -> str | None:
+def why_not_fused(device: torch.device, precision: TrainingPrecision) -> str | None:
     """What keeps a step from computing with fused kernels; None: nothing."""
     if device.type != "cuda":
         return f"they need a GPU, this is a {device.type}"
@@ -81,7 +81,7 @@ class _Recorded:
         device = step.world.device
         self.shards = shards
         images, *others = micro_batches[0].levels
-        self.levels = Levels(images.clone(), *(None if part is None else part.clone() for part in others))
+        self.levels = LevelBatch(images.clone(), *(None if part is None else part.clone() for part in others))
         self.generator = torch.Generator(device)
         self.lr = torch.zeros((), device=device)
         self.whole = step.world.size == 1 and len(micro_batches) == 1
@@ -120,5 +120,5 @@ class _Recorded:
             self.graphs[1].replay()
 
 
-def _form(levels: Levels) -> list[object]:
+def _form(levels: LevelBatch) -> list[object]:
     return [None if part is None else (part.shape, part.dtype) for part in levels]

@@ -4,20 +4,20 @@ from typing import Literal
 
 import torch
 
-from condvae.training.step import Precision
-from condvae.training.task import Conditioning, Task
+from condvae.training.step import TrainingPrecision
+from condvae.training.task import ConditionalTraining, TrainingTask
 
 _LARGE = 256  # pixels from which activations are recomputed on a CPU
 _SHARE = 0.6  # of a GPU's memory that activations may take
 
 
-def activation_bytes(task: Task, images: int, *, precision: Precision = "bf16") -> int:
+def activation_bytes(task: TrainingTask, images: int, *, precision: TrainingPrecision = "bf16") -> int:
     """What the backward pass needs of so many images: of every trained block GELU's argument and result before each of
     its four convolutions.
     """
     numbers = 0
     # From scratch, encoder and partial encoder are trained, with their heads.
-    encoders = 2 if isinstance(task, Conditioning) and task.trains_artifact else 1
+    encoders = 2 if isinstance(task, ConditionalTraining) and task.trains_artifact else 1
     for stage in task.vae.config.stages:
         width, inner, pixels = stage.width, stage.inner, stage.resolution**2
         encoder, head = stage.encoder_blocks * (2 * width + 6 * inner), stage.groups * (2 * width + 6 * inner)
@@ -28,11 +28,11 @@ def activation_bytes(task: Task, images: int, *, precision: Precision = "bf16") 
 
 def recomputes(
     choice: Literal["auto", "yes", "no"],
-    task: Task,
+    task: TrainingTask,
     images: int,
     device: torch.device,
     *,
-    precision: Precision = "bf16",
+    precision: TrainingPrecision = "bf16",
 ) -> bool:
     """Whether blocks keep only their inputs for the backward pass. auto: where keeping all would not fit.
 

@@ -212,7 +212,7 @@ class PretrainOptions(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConditionOptions(TrainingOptions):
+class TrainOptions(TrainingOptions):
     """Train a partial encoder for a pretrained artifact (IPA), or a whole conditional VAE from scratch."""
 
     verb: ClassVar[str] = "train"

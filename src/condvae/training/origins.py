@@ -8,13 +8,13 @@ from typing import Any
 from condvae import weights
 from condvae.training.options import TrainingOptions
 from condvae.training.run_folder import RunFolder
-from condvae.training.task import Conditioning, Task
+from condvae.training.task import ConditionalTraining, TrainingTask
 
 _LINKS = 3
 """Of a chain of models, each trained on from the one before, so many tell their story."""
 
 
-def keep_origins(options: TrainingOptions, folder: RunFolder, task: Task) -> None:
+def keep_origins(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> None:
     """Copy the frozen artifact and the initial model, with their records, into the run's folder."""
     if _frozen(task):
         source = _given(options, "init") or _given(options, "artifact")
@@ -26,13 +26,17 @@ def keep_origins(options: TrainingOptions, folder: RunFolder, task: Task) -> Non
         os.replace(temporary, folder.init)
 
 
-def origin_records(options: TrainingOptions, folder: RunFolder, task: Task) -> dict[str, Any]:
+def origin_records(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> dict[str, Any]:
     """How the artifact and the initial model were made, from the copies: what the finished model tells of them."""
     found: dict[str, Any] = {}
     if _frozen(task) and folder.artifact.is_file():
         found["artifact"] = _shortened(weights.describe(folder.artifact).record)
     if _given(options, "init") and folder.init.is_file():
-        whole = weights.describe(folder.init).record if isinstance(task, Conditioning) else _record_of_vae(folder.init)
+        whole = (
+            weights.describe(folder.init).record
+            if isinstance(task, ConditionalTraining)
+            else _record_of_vae(folder.init)
+        )
         # A frozen artifact is the same as in the initial model, and already told of.
         found["init"] = _shortened({key: value for key, value in whole.items() if key not in found})
     return {key: record for key, record in found.items() if record}
@@ -53,8 +57,8 @@ def _shortened(record: dict[str, Any], links: int = _LINKS) -> dict[str, Any]:
     return kept
 
 
-def _frozen(task: Task) -> bool:
-    return isinstance(task, Conditioning) and not task.trains_artifact
+def _frozen(task: TrainingTask) -> bool:
+    return isinstance(task, ConditionalTraining) and not task.trains_artifact
 
 
 def _given(options: TrainingOptions, name: str) -> Path | None:

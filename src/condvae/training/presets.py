@@ -15,7 +15,7 @@ _XRAY256 = {"clip": 130.0, "skip_above": 15000.0, "ema": 0.999}
 # Small networks on small budgets: a decaying rate, and thresholds that only stop what has gone wrong.
 _SMALL = {"schedule": "cosine", "final_lr": 0.02, "beta2": 0.95, "clip": 200.0, "skip_above": 1000.0, "ema": 0.999}
 
-PRETRAIN: dict[str, dict[str, Any]] = {
+PRETRAIN_PRESETS: dict[str, dict[str, Any]] = {
     "cifar10": {**_CIFAR10, "network": "cifar10", "lr": 2e-4, "batch": 32},
     "imagenet32": {**_IMAGENET32, "network": "imagenet32", "lr": 2e-4, "batch": 15},
     "imagenet64": {**_IMAGENET64, "network": "imagenet64", "lr": 5e-5, "batch": 16},
@@ -41,7 +41,7 @@ _ALL_KINDS = (
     "patches",
     "nothing,weight=0.25",
 )
-CONDITION: dict[str, dict[str, Any]] = {
+TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     "ipa-cifar10": {**_CIFAR10, "lr": 2e-4, "batch": 30, "steps": 550_000},
     "ipa-r-cifar10": {**_CIFAR10, "lr": 2e-5, "batch": 16, "steps": 250_000, "objective": "reverse"},
     "scratch-cifar10": {**_CIFAR10, "lr": 2e-4, "batch": 9, "steps": 3_050_000, "scratch": "cifar10"},
@@ -73,7 +73,7 @@ CONDITION: dict[str, dict[str, Any]] = {
 
 def options_for(kind: type[T], name: str | None, **options: Any) -> T:
     """The options of a preset, with others in their place or beside them."""
-    presets = PRETRAIN if issubclass(kind, PretrainOptions) else CONDITION
+    presets = PRETRAIN_PRESETS if issubclass(kind, PretrainOptions) else TRAIN_PRESETS
     if name is not None and name not in presets:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(presets)}")
     return kind(**{**(presets[name] if name else {}), "preset": name, **options})

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from condvae.data import Levels
+from condvae.data import LevelBatch
 from condvae.objectives import Bound
 from condvae.observe.batch import Batch
 from condvae.runtime.ranks import World
 from condvae.training.flat import FlatParameters
 from condvae.training.optimiser import Optimiser, Rule
-from condvae.training.task import Task
+from condvae.training.task import TrainingTask
 
 if TYPE_CHECKING:
     from condvae.kernels.fused_vdvae import Fused
 
-Precision: TypeAlias = Literal["fp32", "bf16"]
+TrainingPrecision: TypeAlias = Literal["fp32", "bf16"]
 
 
 class MicroBatch(NamedTuple):
     """What one pass through the network takes."""
 
-    levels: Levels
+    levels: LevelBatch
     generator: torch.Generator
     """Draws flips, observations and latents; on the images' device."""
 
@@ -55,11 +55,11 @@ class TrainingStep:
 
     def __init__(
         self,
-        task: Task,
+        task: TrainingTask,
         rule: Rule,
         world: World,
         *,
-        precision: Precision,
+        precision: TrainingPrecision,
         flip: bool,
         fused: bool = False,
         streams: int = 3,

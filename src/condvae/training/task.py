@@ -17,7 +17,7 @@ from condvae.vdvae import VDVAE
 Objective: TypeAlias = Literal["forward", "reverse"]
 
 
-class Task(ABC):
+class TrainingTask(ABC):
     """A model, and the bound that its training raises."""
 
     model: nn.Module
@@ -33,7 +33,7 @@ class Task(ABC):
         """Called before step 0, 1, ..."""
 
 
-class Pretraining(Task):
+class Pretraining(TrainingTask):
     """The unconditional VAE: eq:eelbo."""
 
     needs_whole_network = True
@@ -45,7 +45,7 @@ class Pretraining(Task):
         return objectives.elbo(self.vae, batch.x, noise=generator, check_values=False)
 
 
-class Conditioning(Task):
+class ConditionalTraining(TrainingTask):
     """The partial encoder, alone (IPA, IPA-R) or with everything else (from scratch)."""
 
     def __init__(

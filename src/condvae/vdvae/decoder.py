@@ -28,12 +28,12 @@ class LatentBlock(nn.Module):
         self.residual = residual_block(stage)
         nn.init.zeros_(self.prior.c4.weight)
 
-    def look(self, state: Tensor, *, prior: bool = True) -> "Looked":
+    def look(self, state: Tensor, *, prior: bool = True) -> "PriorFeatures":
         """What this block makes of h before z_l is known; prior: whether `prior_of` will be asked."""
         fused = self.prior.fused
-        return fused.look(state, prior=prior) if fused else Looked(self.prior.hidden(state))
+        return fused.look(state, prior=prior) if fused else PriorFeatures(self.prior.hidden(state))
 
-    def prior_of(self, looked: "Looked") -> Gaussian:
+    def prior_of(self, looked: "PriorFeatures") -> Gaussian:
         """p(z_l | z_<l)"""
         assert not looked.half_way, "the prior was not to be asked for"
         fused, statistics = self.prior.fused, self.split[0]
@@ -41,7 +41,7 @@ class LatentBlock(nn.Module):
             return fused.gaussian(fused.statistics(looked, statistics), self.scales)
         return Gaussian.from_network(self.prior.outputs(looked.hidden, 0, statistics), self.scales)
 
-    def take_in(self, state: Tensor, looked: "Looked", z: Tensor) -> Tensor:
+    def take_in(self, state: Tensor, looked: "PriorFeatures", z: Tensor) -> Tensor:
         """The state that carries z_l too: h + f(h) + projection(z), through the residual block."""
         fused, statistics = self.prior.fused, self.split[0]
         if fused:
@@ -52,7 +52,7 @@ class LatentBlock(nn.Module):
         return taken_in
 
 
-class Looked(NamedTuple):
+class PriorFeatures(NamedTuple):
     """A latent block's view of the state."""
 
     hidden: Tensor

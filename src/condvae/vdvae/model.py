@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from condvae.gaussian import Gaussian
-from condvae.kernels.side_stream import Aside
+from condvae.kernels.side_stream import SideStream
 from condvae.likelihood import GaussianPixels
 from condvae.noise import NoiseSource, as_noise
 from condvae.runtime.pixels import check_images, to_levels
 from condvae.vdvae.config import VDVAEConfig
-from condvae.vdvae.decoder import Decoder, LatentBlock, Looked
+from condvae.vdvae.decoder import Decoder, LatentBlock, PriorFeatures
 from condvae.vdvae.encoder import Encoder, Posterior, Prior, Source
 
 
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     z: Tensor
 
 
-Score: TypeAlias = Callable[[Step], Tensor]
+StepScore: TypeAlias = Callable[[Step], Tensor]
 """A number for each image, [B]; or K of them, [B, K]."""
 
 
@@ -56,7 +56,7 @@ class VDVAE(nn.Module):
         self.likelihood = config.likelihood
         self.encoder = Encoder(config, config.channels)
         self.decoder = Decoder(config)
-        self.aside, self.ahead = Aside(), Aside()
+        self.aside, self.ahead = SideStream(), SideStream()
         """Where scores are computed, which nothing on the way down waits for; and what z_l does not depend on."""
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None:
@@ -84,7 +84,7 @@ class VDVAE(nn.Module):
         noise: NoiseSource,
         temperature: float | Sequence[float] | Tensor = 1.0,
         given: Sequence[Tensor | None] = (),
-        score: Score | None = None,
+        score: StepScore | None = None,
         first_stream: int = 0,
         asks_prior: bool = True,
     ) -> Descent:
@@ -130,7 +130,7 @@ class VDVAE(nn.Module):
         by_group = torch.stack(scores, dim=1) if score else state.new_zeros(batch, 0)
         return Descent(self.decoder.leave(state), latents, by_group)
 
-    def _prior(self, block: LatentBlock, looked: Looked) -> Gaussian:
+    def _prior(self, block: LatentBlock, looked: PriorFeatures) -> Gaussian:
         self.ahead.join()
         return block.prior_of(looked)
 

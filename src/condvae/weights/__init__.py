@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from condvae.weights.artifact_file import Header, describe, load, load_conditional, save
     from condvae.weights.embedded import DEFAULT_MODEL, embedded_names, locate, title_of
     from condvae.weights.pretrained import from_pretrained, save_pretrained
-    from condvae.weights.public import Layers, import_public
+    from condvae.weights.public import LayerStrings, import_public
 
 _HOMES = {
     "DEFAULT_MODEL": "condvae.weights.embedded",
     "Header": "condvae.weights.artifact_file",
-    "Layers": "condvae.weights.public",
+    "LayerStrings": "condvae.weights.public",
     "describe": "condvae.weights.artifact_file",
     "embedded_names": "condvae.weights.embedded",
     "from_pretrained": "condvae.weights.pretrained",
@@ -29,7 +29,7 @@ _HOMES = {
 __all__ = [
     "DEFAULT_MODEL",
     "Header",
-    "Layers",
+    "LayerStrings",
     "describe",
     "embedded_names",
     "from_pretrained",

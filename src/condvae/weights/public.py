@@ -42,7 +42,7 @@ _START = r"decoder\.bias_xs\.(0|[1-9]\d*)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layers:
+class LayerStrings:
     """What shapes cannot tell: the layer strings of the public code, in its own language.
 
     `32x11` is eleven blocks at 32, `32d2` one that pools by 2, `4m1` a decoder block at 4 that mixes in the state of 1.
@@ -56,7 +56,7 @@ class Layers:
     """The public code's no_bias_above: decoder states start as a learnt image up to this resolution."""
 
 
-def import_public(path: str | Path, layers: str | VDVAEConfig | Layers | None = None) -> VDVAE | ConditionalVAE:
+def import_public(path: str | Path, layers: str | VDVAEConfig | LayerStrings | None = None) -> VDVAE | ConditionalVAE:
     """The model in a public checkpoint: conditional if it has a partial encoder, else the artifact alone.
 
     layers: a preset's name or a config; or layer strings, and the checkpoint's shapes tell the rest; or None where one
@@ -66,7 +66,7 @@ def import_public(path: str | Path, layers: str | VDVAEConfig | Layers | None = 
     state = read_checkpoint(path)
     if layers is None:
         config = _recognise(state, origin=str(path))
-    elif isinstance(layers, Layers):
+    elif isinstance(layers, LayerStrings):
         config = public_config(state, layers, origin=str(path))
     elif isinstance(layers, str):
         config = preset(layers)
@@ -109,7 +109,7 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     return state
 
 
-def public_config(state: Mapping[str, Tensor], layers: Layers, *, origin: str = "the checkpoint") -> VDVAEConfig:
+def public_config(state: Mapping[str, Tensor], layers: LayerStrings, *, origin: str = "the checkpoint") -> VDVAEConfig:
     """Widths, inner widths, channels, latent channels and mixture components from shapes; the rest from `layers`."""
     encoder = _parse_encoder(layers.encoder)
     decoder = _parse_decoder(layers.decoder)

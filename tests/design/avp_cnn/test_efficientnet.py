@@ -9,7 +9,7 @@ from torch import Tensor
 
 from condvae.cli import main
 from condvae.design.avp_cnn.efficientnet import LITE0, STAGES, Lite0, _released_names
-from condvae.weights.networks import read
+from condvae.weights.downloaded_networks import read
 
 
 def released(seed: int = 0) -> dict[str, Tensor]:

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from condvae import observe
 from condvae.data import Dataset, open_data
-from condvae.data.image_set import Levels
+from condvae.data.image_set import LevelBatch
 from condvae.design.avp_cnn.classifier_file import describe_classifier, load_classifier
+from condvae.design.avp_cnn.classifier_options import WHOLE, ClassifierOptions
+from condvae.design.avp_cnn.classifier_training import Learner, train_classifier
 from condvae.design.avp_cnn.held_out import HeldOut
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
-from condvae.design.avp_cnn.options import WHOLE, ClassifierOptions
 from condvae.design.avp_cnn.targets import targets_of
-from condvae.design.avp_cnn.training import Learner, train_classifier
 from condvae.observe.process import KnownPixels
 from condvae.runtime.messages import silent
 
@@ -59,7 +59,7 @@ def learner(data: Dataset, **changes: Any) -> Learner:
     return Learner(AVPCNN(config), options, process_of(WHOLE), targets, flips=data.flips)
 
 
-def batch(data: Dataset) -> Levels:
+def batch(data: Dataset) -> LevelBatch:
     return data.train.take(torch.arange(16).numpy())
 
 

@@ -1,24 +1,24 @@
 import pytest
 
-from condvae.experiments.design import Settings
-from condvae.experiments.design.plan import Way
+from condvae.experiments.design import DesignSettings
+from condvae.experiments.design.plan import PolicySpec
 
 
 def test_policies_by_name() -> None:
-    settings = Settings(n=7)
-    assert settings.way("eig-ipa") == Way("eig-ipa", "completions", "eig", "ipa", 7)
-    assert settings.way("epe-my-gan") == Way("epe-my-gan", "completions", "epe", "my-gan", 7)
+    settings = DesignSettings(n=7)
+    assert settings.way("eig-ipa") == PolicySpec("eig-ipa", "completions", "eig", "ipa", 7)
+    assert settings.way("epe-my-gan") == PolicySpec("epe-my-gan", "completions", "epe", "my-gan", 7)
     assert settings.way("uncond").n == 7 and settings.way("uncond-1000").n == 1000
     assert settings.way("non-greedy").kind == "non-greedy"
     assert [name for name in settings.policies if not settings.way(name).asks] == ["random", "full"]
 
 
 def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
-    settings = Settings(repeats=4)
+    settings = DesignSettings(repeats=4)
     tries = {name: settings.tries(settings.way(name)) for name in settings.policies}
     assert tries == dict.fromkeys(settings.policies, 1) | {"random": 4, "uncond": 4, "non-greedy": 4}
     assert [settings.tries(settings.way(name)) for name in ("uncond-10", "uncond-99", "uncond-100")] == [4, 4, 1]
-    many = Settings(repeats=4, n=100)
+    many = DesignSettings(repeats=4, n=100)
     assert many.tries(many.way("uncond")) == 1 and many.tries(many.way("non-greedy")) == 4
 
 
@@ -27,19 +27,19 @@ def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
 )
 def test_unknown_policies_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"unknown policy .* expected some of eig-ipa"):
-        Settings(policies=(name,))
+        DesignSettings(policies=(name,))
 
 
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="number of scans is 0"):
-        Settings(steps=0)
+        DesignSettings(steps=0)
     with pytest.raises(ValueError, match="5 scans of 4 locations were asked for: give more --points"):
-        Settings(points=2)
+        DesignSettings(points=2)
     with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a share"):
-        Settings(side=1.5)
+        DesignSettings(side=1.5)
     with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
-        Settings(resamples=10**6)
+        DesignSettings(resamples=10**6)
     with pytest.raises(ValueError, match="no policies were given"):
-        Settings(policies=())
+        DesignSettings(policies=())
     with pytest.raises(ValueError, match="a policy was given twice"):
-        Settings(policies=("random", "random"))
+        DesignSettings(policies=("random", "random"))

@@ -11,7 +11,7 @@ from helpers.experiment_runs import small_data, small_experiment
 from helpers.models import small_conditional
 
 from condvae.completers import NearestTrainingImages, TrainingMean
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.design import Choice, Completions, Greedy, NonGreedy, Policy, Random, TrainingImages
 from condvae.experiments.design import POLICIES
 from condvae.observe import Observation

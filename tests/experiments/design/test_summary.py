@@ -4,28 +4,28 @@ import numpy as np
 import pytest
 import torch
 
-from condvae.experiments.design.plan import Settings
-from condvae.experiments.design.scans import Job, Scanned
+from condvae.experiments.design.plan import DesignSettings
+from condvae.experiments.design.scans import DesignJob, Scanned
 from condvae.experiments.design.summary import columns_of, sets_of, summarise
-from condvae.experiments.design.tasks import Task
-from condvae.experiments.resumable_work import Shelf
+from condvae.experiments.design.tasks import DesignTask
+from condvae.experiments.resumable_work import ResultStore
 from condvae.metrics.auroc import auroc, bootstrap, interval
 
 N, STEPS = 60, 3
 PATIENTS = np.arange(N) // 2
 
 
-def task(name: str, variable: int, *, positive: int = 1, rate: float = 0.3) -> Task:
+def task(name: str, variable: int, *, positive: int = 1, rate: float = 0.3) -> DesignTask:
     dice = np.random.default_rng(variable)
-    return Task(name=name, variable=variable, positive=positive, labels=dice.random(N) < rate)
+    return DesignTask(name=name, variable=variable, positive=positive, labels=dice.random(N) < rate)
 
 
-def job(policy: str, variable: int | None) -> Job:
-    way = Settings(policies=(policy,)).way(policy)
-    return Job(way=way, variable=variable, what=policy, blocks=(), shelf=Shelf(None, kind=""))  # type: ignore[arg-type]
+def job(policy: str, variable: int | None) -> DesignJob:
+    way = DesignSettings(policies=(policy,)).way(policy)
+    return DesignJob(way=way, variable=variable, what=policy, ranges=(), shelf=ResultStore(None, kind=""))  # type: ignore[arg-type]
 
 
-def scanned(tasks: list[Task], *, tries: int = 1, skill: float = 1.0, seed: int = 0) -> Scanned:
+def scanned(tasks: list[DesignTask], *, tries: int = 1, skill: float = 1.0, seed: int = 0) -> Scanned:
     """The later, the better told; 0 scans tell nothing."""
     dice = torch.Generator().manual_seed(seed)
     logits = torch.zeros(N, tries, STEPS + 1, len(tasks))
@@ -40,7 +40,7 @@ def scanned(tasks: list[Task], *, tries: int = 1, skill: float = 1.0, seed: int 
 TASKS = [task("edema", 0), task("no finding", 1, positive=0)]
 
 
-def summary(*results: tuple[Job, Scanned]) -> dict[str, Any]:
+def summary(*results: tuple[DesignJob, Scanned]) -> dict[str, Any]:
     return summarise(results, TASKS, bootstrap(PATIENTS, 200, seed=3), steps=STEPS, locations=4)
 
 
@@ -55,7 +55,7 @@ def test_intervals_are_those_of_resampled_patients() -> None:
     found = summary(*ours, theirs)
     counts = bootstrap(PATIENTS, 200, seed=3)
 
-    def by_hand(which: Scanned, one: Task, resample: np.ndarray | None) -> float:
+    def by_hand(which: Scanned, one: DesignTask, resample: np.ndarray | None) -> float:
         rows = np.arange(N) if resample is None else np.repeat(np.arange(N), resample)
         p = one.log_probabilities(which.log_p)[..., 1].exp().numpy()
         return float(np.mean([auroc(p[rows, r, 2], one.labels[rows]) for r in range(p.shape[1])]))

@@ -12,10 +12,10 @@ from PIL import Image
 
 from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation import (
-    CompletionFolder,
+    EvaluationSettings,
+    ExternalCompletions,
     Method,
     Problems,
-    Settings,
     evaluate,
     methods_of,
     write_inputs,
@@ -24,8 +24,8 @@ from condvae.images.contact_sheet import to_pil
 from condvae.metrics import HOLE_BINS
 from condvae.observe.observation import observe_levels
 
-SETTINGS = Settings(images=8, deep_images=4, k=3, metrics=("inception", "lpips", "pixels", "coverage"))
-QUICK = Settings(images=4, deep_images=2, k=2, metrics=("pixels",))
+SETTINGS = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("inception", "lpips", "pixels", "coverage"))
+QUICK = EvaluationSettings(images=4, deep_images=2, k=2, metrics=("pixels",))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,9 @@ def data() -> Dataset:
     return open_data(FACES)
 
 
-def fill(folder: Path, method: Method, problems: Problems, settings: Settings, *, arrays: bool = False) -> None:
+def fill(
+    folder: Path, method: Method, problems: Problems, settings: EvaluationSettings, *, arrays: bool = False
+) -> None:
     """Write what the method answers, as its authors would."""
     cpu, deep = torch.device("cpu"), set(problems.deep.tolist())
     for number, hole in enumerate(HOLE_BINS):
@@ -60,7 +62,7 @@ def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: 
     copies = []
     for i in (0, 2):  # one that varies, and one that does not
         fill(tmp_path / f"copy {i}", ours[i], problems, SETTINGS, arrays=arrays)
-        copies.append(CompletionFolder.open(f"copy {i}", tmp_path / f"copy {i}", problems, k=3))
+        copies.append(ExternalCompletions.open(f"copy {i}", tmp_path / f"copy {i}", problems, k=3))
     result = evaluate(
         [ours[0], ours[2], *copies],
         data,
@@ -86,7 +88,7 @@ def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: 
 def ready(tmp_path: Path, data: Dataset) -> tuple[Path, Problems]:
     problems = Problems.choose(data, QUICK)
     fill(tmp_path / "ready", methods_of(small_subject(), ["1"], ["mean"], k=2)[0], problems, QUICK)
-    CompletionFolder.open("ready", tmp_path / "ready", problems, k=2)
+    ExternalCompletions.open("ready", tmp_path / "ready", problems, k=2)
     return tmp_path / "ready", problems
 
 
@@ -98,7 +100,7 @@ def test_files_that_are_not_what_they_should_be_are_refused(ready: tuple[Path, P
 
     def refused(message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            CompletionFolder.open("ready", folder, problems, k=2)
+            ExternalCompletions.open("ready", folder, problems, k=2)
 
     (bin_folder / f"{wide}.webp").rename(bin_folder / "99999.webp")
     refused(f"0.2-0.4 lacks completions of {wide}")
@@ -119,8 +121,8 @@ def test_files_that_are_not_what_they_should_be_are_refused(ready: tuple[Path, P
     refused("one completion of some images and several of others")
     Image.new("RGB", (32, 32)).save(bin_folder / deep / "002.png")
     with pytest.raises(ValueError, match=f"0-0.2 has fewer than 3 completions of {deep}"):
-        CompletionFolder.open("ready", folder, problems, k=3)
-    CompletionFolder.open("ready", folder, problems, k=3, deep=False)  # for FID one of each is enough
+        ExternalCompletions.open("ready", folder, problems, k=3)
+    ExternalCompletions.open("ready", folder, problems, k=3, deep=False)  # for FID one of each is enough
     Image.new("RGB", (31, 32)).save(bin_folder / f"{wide}.webp")
     refused("31 x 32 pixels, expected 32 x 32")
     (bin_folder / f"{wide}.webp").write_bytes(b"no picture")
@@ -137,7 +139,7 @@ def test_every_file_is_looked_at_before_anything_is_computed(ready: tuple[Path, 
 
     def refused(message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            CompletionFolder.open("ready", folder, problems, k=2)
+            ExternalCompletions.open("ready", folder, problems, k=2)
 
     Image.new("RGB", (16, 16)).save(second)
     refused("002.png is 16 x 16 pixels, expected 32 x 32")
@@ -172,7 +174,7 @@ def test_inputs_that_come_back_with_their_holes_are_no_completions(
 ) -> None:
     _, problems = ready
     write_inputs(problems, tmp_path / "inputs", k=2)
-    method = CompletionFolder.open("untouched", tmp_path / "inputs" / "images", problems, k=2)
+    method = ExternalCompletions.open("untouched", tmp_path / "inputs" / "images", problems, k=2)
     with pytest.raises(ValueError, match="is transparent in places: a completion has no holes"):
         evaluate([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
 
@@ -191,7 +193,7 @@ def test_known_pixels_a_little_off_are_put_back_and_counted(
     path = folder / "0.4-0.6" / problems.names[place] / "001.png"
 
     def measured(name: str) -> dict[str, Any]:
-        method = CompletionFolder.open("ready", folder, problems, k=2)
+        method = ExternalCompletions.open("ready", folder, problems, k=2)
         found = evaluate([method], data, tmp_path / name, settings=QUICK, networks=small_networks(), say=said.append)
         return dict(numbers(found)["methods"]["ready"])
 
@@ -213,7 +215,7 @@ def test_the_completion_of_another_image_is_an_error(
     one.rename(folder / "aside")
     other.rename(one)
     (folder / "aside").rename(other)
-    method = CompletionFolder.open("ready", folder, problems, k=2)
+    method = ExternalCompletions.open("ready", folder, problems, k=2)
     with pytest.raises(ValueError, match="of another image or another hole"):
         evaluate([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
 

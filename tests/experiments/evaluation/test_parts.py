@@ -17,7 +17,15 @@ from helpers.training import command, environment
 from torch import Tensor
 
 from condvae.data import Dataset, open_data
-from condvae.experiments.evaluation import Method, Networks, Settings, baselines, evaluate, methods_of, subject_of
+from condvae.experiments.evaluation import (
+    EvaluationSettings,
+    FeatureNetworks,
+    Method,
+    baselines,
+    evaluate,
+    methods_of,
+    subject_of,
+)
 from condvae.experiments.evaluation.parts import FORMAT, Finals
 from condvae.experiments.evaluation.plan import Family, mark_of
 from condvae.experiments.resumable_work import Shard
@@ -46,7 +54,7 @@ def data() -> Dataset:
 
 
 def measured(data: Dataset, out: Path, methods: list[Method], metrics: tuple[Family, ...] = ALL) -> dict[str, Any]:
-    settings = Settings(images=4, deep_images=2, k=2, metrics=metrics)
+    settings = EvaluationSettings(images=4, deep_images=2, k=2, metrics=metrics)
     networks = small_networks()
     found = evaluate(methods, data, out, settings=settings, networks=networks, say=lambda text: None)
     return dict(numbers(found)["methods"])
@@ -67,8 +75,8 @@ def test_methods_of_an_older_model_of_the_same_name_are_left_out(tmp_path: Path,
 
     def listed(methods: list[Method]) -> list[str]:
         said.clear()
-        settings = Settings(images=4, deep_images=2, k=2, metrics=("pixels",))
-        found = evaluate(methods, data, tmp_path, settings=settings, networks=Networks(), say=said.append)
+        settings = EvaluationSettings(images=4, deep_images=2, k=2, metrics=("pixels",))
+        found = evaluate(methods, data, tmp_path, settings=settings, networks=FeatureNetworks(), say=said.append)
         return sorted(numbers(found)["methods"])
 
     def ours(temperature: str) -> list[Method]:

@@ -8,7 +8,7 @@ from helpers.evaluation_runs import FACES, SMALL, small_networks
 from torch import Tensor
 
 from condvae.data import Dataset, open_data
-from condvae.experiments.evaluation import Method, Networks, Settings, Subject, baselines, evaluate
+from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, Subject, baselines, evaluate
 from condvae.observe import Observation
 from condvae.runtime.messages import silent
 
@@ -23,9 +23,9 @@ class _Forgetful:
 
 
 def test_a_method_that_changes_known_pixels_is_refused(tmp_path: Path, data: Dataset) -> None:
-    settings = Settings(images=8, deep_images=4, k=3, metrics=("pixels",))
+    settings = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("pixels",))
     with pytest.raises(ValueError, match="forgetful has changed known pixels of image 0"):
-        evaluate([Method.of(_Forgetful())], data, tmp_path, settings=settings, networks=Networks(), say=silent)
+        evaluate([Method.of(_Forgetful())], data, tmp_path, settings=settings, networks=FeatureNetworks(), say=silent)
     assert not (tmp_path / "results.json").exists()
 
 
@@ -40,8 +40,8 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(tmp_path: Path, d
         (fillers, "other", networks, "thesis.tex, which is not from an evaluation"),
         (fillers, "results", networks, "results.json is not from an evaluation"),
         (fillers, "file", networks, "is a file"),
-        (fillers, "new", Networks(lpips=networks.lpips), "condvae fetch metrics"),
-        (fillers, "new", Networks(inception=networks.inception), "condvae fetch metrics"),
+        (fillers, "new", FeatureNetworks(lpips=networks.lpips), "condvae fetch metrics"),
+        (fillers, "new", FeatureNetworks(inception=networks.inception), "condvae fetch metrics"),
         (fillers * 2, "new", networks, "two methods are called"),
         ([], "new", networks, "nothing to measure"),
     ):

@@ -12,7 +12,7 @@ from helpers.evaluation_runs import FACES, small_networks, small_subject
 from PIL import Image
 
 from condvae.data import open_data
-from condvae.experiments.evaluation import Settings, baselines, evaluate, figures, tables
+from condvae.experiments.evaluation import EvaluationSettings, baselines, evaluate, figures, tables
 from condvae.experiments.evaluation.figures import redraw
 from condvae.experiments.evaluation.plan import COLUMNS
 from condvae.experiments.reporting import DPI, INCHES, as_json
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("drawn")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out, data, subject = tmp_path_factory.mktemp("report"), open_data(FACES), small_subject()
-    settings = Settings(images=6, deep_images=3, k=3)
+    settings = EvaluationSettings(images=6, deep_images=3, k=3)
     methods = baselines(["mean", "random"], data)
     evaluate(methods, data, out, settings=settings, networks=small_networks(), models=[subject], say=lambda text: None)
     return out

@@ -12,8 +12,8 @@ from helpers.training import kill_and_repeat, run
 from condvae.data import Dataset
 from condvae.experiments.evaluation import (
     Blocks,
-    Networks,
-    Settings,
+    EvaluationSettings,
+    FeatureNetworks,
     Subject,
     baselines,
     evaluate,
@@ -78,7 +78,7 @@ def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Data
 def test_a_changed_option_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset, change: dict[str, int]) -> None:
     before = deep_only(data, tmp_path, methods=baselines(["random", "mean"], data), keep_parts=True)
     options: dict[str, Any] = {"images": 8, "deep_images": 4, "k": 4, "metrics": ("lpips", "coverage"), **change}
-    settings = Settings(**options)
+    settings = EvaluationSettings(**options)
     after = deep_only(data, tmp_path, methods=baselines(["random"], data), settings=settings)
     assert list(numbers(after)["methods"]) == ["random training image"]  # the mean was measured otherwise
     fresh = deep_only(data, tmp_path / "fresh", methods=baselines(["random"], data), settings=settings)
@@ -90,7 +90,7 @@ def test_another_network_never_mixes_with_old_numbers(tmp_path: Path, data: Data
     from helpers.lpips_networks import random_lpips
 
     before = deep_only(data, tmp_path)
-    after = deep_only(data, tmp_path, networks=Networks(lpips=random_lpips(1)))
+    after = deep_only(data, tmp_path, networks=FeatureNetworks(lpips=random_lpips(1)))
     assert numbers(after)["methods"].keys() == numbers(before)["methods"].keys()
     assert numbers(after) != numbers(before)
 

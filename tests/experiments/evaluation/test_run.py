@@ -11,7 +11,7 @@ from helpers.evaluation_runs import numbers, small_networks
 from torch import Tensor
 
 from condvae.data import Dataset
-from condvae.experiments.evaluation import Blocks, Method, Networks, Problems, Settings, evaluate
+from condvae.experiments.evaluation import Blocks, EvaluationSettings, FeatureNetworks, Method, Problems, evaluate
 from condvae.experiments.evaluation.plan import COLUMNS
 from condvae.observe import Observation
 from condvae.runtime.messages import silent
@@ -81,7 +81,7 @@ def test_a_folder_holds_the_report_and_no_bulk(folder: Path, whole: dict[str, An
 
 
 def test_the_truth_is_the_best_there_is(tmp_path: Path, data: Dataset) -> None:
-    settings = Settings(images=8, deep_images=4, k=2, metrics=("inception", "lpips", "pixels"))
+    settings = EvaluationSettings(images=8, deep_images=4, k=2, metrics=("inception", "lpips", "pixels"))
     cheat = Method.of(Truth(Problems.choose(data, settings)))
     result = evaluate([cheat], data, tmp_path, settings=settings, networks=small_networks(), say=silent)
     metrics = numbers(result)["methods"]["truth"]["metrics"]
@@ -112,7 +112,7 @@ def test_every_method_is_given_the_same_holes_and_the_set_of_the_mixture_has_eac
             levels = ((observation.pixels + 1) * 127.5).round().to(torch.uint8)
             return torch.where(observation.known, levels, grey)[:, None]
 
-    settings = Settings(images=8, deep_images=4, k=3, metrics=("inception", "pixels"))
+    settings = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("inception", "pixels"))
     methods = [Method.of(Grey("one")), Method.of(Grey("other"))]
     result = evaluate(methods, data, tmp_path, settings=settings, networks=small_networks(), say=silent)
     assert numbers(result)["methods"]["one"] == numbers(result)["methods"]["other"]
@@ -140,7 +140,7 @@ def test_a_completer_that_knows_nothing_of_places_is_measured(tmp_path: Path, da
             noise = torch.randint(256, (len(observation), k, *levels.shape[2:]), generator=dice)
             return torch.where(observation.known[:, None], levels, noise).to(torch.uint8)
 
-    settings = Settings(images=8, deep_images=4, k=3, metrics=("pixels",))
+    settings = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("pixels",))
 
     def measured(name: str, blocks: Blocks) -> dict[str, Any]:
         found = evaluate(
@@ -148,7 +148,7 @@ def test_a_completer_that_knows_nothing_of_places_is_measured(tmp_path: Path, da
             data,
             tmp_path / name,
             settings=settings,
-            networks=Networks(),
+            networks=FeatureNetworks(),
             blocks=blocks,
             say=silent,
         )

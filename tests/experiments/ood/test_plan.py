@@ -1,26 +1,26 @@
 import pytest
 
-from condvae.experiments.ood import SCORES, SETS, Settings
-from condvae.experiments.ood.plan import Method, pairs_of
+from condvae.experiments.ood import SCORES, SETS, OODSettings
+from condvae.experiments.ood.plan import DetectionMethod, pairs_of
 from condvae.ood.scores import score_of
 from condvae.ood.sets import TRANSFORMS
 
 
 def test_defaults_are_the_papers_and_all_that_needs_no_other_data() -> None:
-    assert SETS == tuple(TRANSFORMS) == Settings().sets
-    assert (Settings().images, Settings().fit_images) == (5000, 5000)
+    assert SETS == tuple(TRANSFORMS) == OODSettings().sets
+    assert (OODSettings().images, OODSettings().fit_images) == (5000, 5000)
     assert all(score_of(name) for name in SCORES)
 
 
 def test_ours_is_compared_with_others_and_models_with_each_other() -> None:
-    methods = [Method(model, score) for model in ("a", "b") for score in ("gradient", "parts-4", "likelihood")]
+    methods = [DetectionMethod(model, score) for model in ("a", "b") for score in ("gradient", "parts-4", "likelihood")]
     pairs = [f"{one} - {other}" for one, other in pairs_of(methods)]
     within = ["{0} gradient - {0} likelihood", "{0} parts-4 - {0} gradient", "{0} parts-4 - {0} likelihood"]
     across = [f"a {score} - b {score}" for score in ("gradient", "parts-4", "likelihood")]
     assert sorted(pairs) == sorted([text.format(model) for model in "ab" for text in within] + across)
     assert pairs_of([]) == []
     # Variants of ours are held against the gradient, not against each other.
-    variants = [Method("a", score) for score in ("gradient-4", "parts", "channels", "complexity")]
+    variants = [DetectionMethod("a", score) for score in ("gradient-4", "parts", "channels", "complexity")]
     assert [f"{one.score} - {other.score}" for one, other in pairs_of(variants)] == [
         *("gradient-4 - complexity", "parts - gradient-4", "parts - complexity"),
         *("channels - gradient-4", "channels - complexity"),
@@ -29,14 +29,14 @@ def test_ours_is_compared_with_others_and_models_with_each_other() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="the number of images is 1"):
-        Settings(images=1)
+        OODSettings(images=1)
     with pytest.raises(ValueError, match="the number of images to fit is 0"):
-        Settings(fit_images=0)
+        OODSettings(fit_images=0)
     with pytest.raises(ValueError, match="the seed is -1"):
-        Settings(seed=-1)
+        OODSettings(seed=-1)
     with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
-        Settings(resamples=10**6)
+        OODSettings(resamples=10**6)
     with pytest.raises(ValueError, match="no scores were given, expected some of gradient"):
-        Settings(scores=(), baselines=())
+        OODSettings(scores=(), baselines=())
     with pytest.raises(ValueError, match="a set was given twice"):
-        Settings(sets=("noise", "noise"))
+        OODSettings(sets=("noise", "noise"))

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from condvae.data.order import spread
 from condvae.experiments.ood.jobs import TEST
-from condvae.experiments.ood.plan import MEAN, WHOLE, Method
+from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod
 from condvae.experiments.ood.readings import BINS
 from condvae.experiments.ood.summary import ALL, COLUMNS, PAPERS, Resamples, means_of, summarise
 from condvae.metrics.auroc import interval
@@ -17,14 +17,18 @@ from condvae.ood.sets import own
 
 N, M, R = 30, 20, 50
 SETS: dict[str, Any] = {"noise": (own("noise"), M), "flip": (own("flip"), N)}
-ONE, OTHER, DEAR = Method("m", "gradient"), Method("m", "likelihood"), Method("m", "regret-10")
+ONE, OTHER, DEAR = (
+    DetectionMethod("m", "gradient"),
+    DetectionMethod("m", "likelihood"),
+    DetectionMethod("m", "regret-10"),
+)
 
 
-def chosen(method: Method, count: int) -> np.ndarray:
+def chosen(method: DetectionMethod, count: int) -> np.ndarray:
     return spread(count, 10 if method == DEAR else count)
 
 
-def scores(seed: int, method: Method = ONE, *, whole: bool = True) -> dict[str, dict[str, np.ndarray]]:
+def scores(seed: int, method: DetectionMethod = ONE, *, whole: bool = True) -> dict[str, dict[str, np.ndarray]]:
     dice = np.random.default_rng(seed)
     columns = [*BINS, *([WHOLE] if whole else [])]
     counts = {TEST: N, "noise": M, "flip": N}
@@ -39,7 +43,7 @@ SCORED = {ONE: scores(0), OTHER: scores(1, whole=False), DEAR: scores(2, DEAR)}
 FOUND = summarise(SCORED, RESAMPLES, chosen)
 
 
-def by_hand(method: Method, name: str, column: str, resample: int | None) -> float:
+def by_hand(method: DetectionMethod, name: str, column: str, resample: int | None) -> float:
     """The AUROC of images repeated as often as a resample has them."""
     if column == MEAN:
         return float(np.mean([by_hand(method, name, one, resample) for one in BINS]))
@@ -55,7 +59,7 @@ def by_hand(method: Method, name: str, column: str, resample: int | None) -> flo
 
 @pytest.mark.parametrize("method", [ONE, OTHER, DEAR], ids=str)
 @pytest.mark.parametrize("column", [BINS[0], BINS[4], MEAN])
-def test_numbers_and_intervals_are_those_of_a_plain_loop(method: Method, column: str) -> None:
+def test_numbers_and_intervals_are_those_of_a_plain_loop(method: DetectionMethod, column: str) -> None:
     for name in SETS:
         cell = FOUND["methods"][str(method)]["auroc"][name][COLUMNS.index(column)]
         assert cell["mean"] == pytest.approx(by_hand(method, name, column, None), abs=1e-12)
@@ -64,7 +68,7 @@ def test_numbers_and_intervals_are_those_of_a_plain_loop(method: Method, column:
 
 
 def test_means_over_sets_and_differences_know_that_the_images_are_the_same() -> None:
-    def mean(method: Method, resample: int | None) -> float:
+    def mean(method: DetectionMethod, resample: int | None) -> float:
         return float(np.mean([by_hand(method, name, MEAN, resample) for name in SETS]))
 
     at = COLUMNS.index(MEAN)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from condvae import observe
-from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig, Precision
+from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig, ClassifierPrecision
 from condvae.observe import Process
 from condvae.weights import sealed_file
 from condvae.weights.artifact_file import assign, stored
@@ -58,7 +58,7 @@ def save_classifier(
     sealed_file.write(Path(path), kind=KIND, description=plain, tensors=weights, packed=packed)
 
 
-def load_classifier(name: str | Path, *, precision: Precision = "auto") -> AVPCNN:
+def load_classifier(name: str | Path, *, precision: ClassifierPrecision = "auto") -> AVPCNN:
     """The classifier in a file of `save_classifier`, on the CPU: by its path, or the name of an embedded one."""
     path = locate_classifier(name)
     header, weights = _read(path)

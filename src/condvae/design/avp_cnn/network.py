@@ -24,7 +24,7 @@ from condvae.runtime.pixels import check_images, to_levels
 if TYPE_CHECKING:
     from condvae.design.avp_cnn.fusing import FusedLite0
 
-Precision: TypeAlias = Literal["auto", "exact", "fast"]
+ClassifierPrecision: TypeAlias = Literal["auto", "exact", "fast"]
 
 _PIXELS_AT_ONCE = {"cuda": 2**25, "cpu": 2**17}
 """Of all images that go through the network together: as many as stay in a CPU's cache, or in a GPU's memory."""
@@ -120,7 +120,7 @@ class _Weights(NamedTuple):
 class AVPCNN(nn.Module):
     """g(v | y). `forward` is for training; `log_posterior` is what it says of images, calibrated."""
 
-    def __init__(self, config: ClassifierConfig, *, precision: Precision = "auto") -> None:
+    def __init__(self, config: ClassifierConfig, *, precision: ClassifierPrecision = "auto") -> None:
         """precision: of `log_posterior`. fast: float16 on a GPU. auto: fast where there is one."""
         super().__init__()
         check_choice(precision, "precision", ("auto", "exact", "fast"))

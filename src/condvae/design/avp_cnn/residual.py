@@ -10,7 +10,7 @@ _MOMENTUM = 0.1
 """Of the normalisations, which have all to learn."""
 
 
-class Block(nn.Module):
+class BasicBlock(nn.Module):
     """Two convolutions beside a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, *, stride: int) -> None:
@@ -42,7 +42,7 @@ class Residual(nn.Module):
         inputs = (widths[0], *widths[:-1])
         self.blocks = nn.Sequential(
             *(
-                Block(before if i == 0 else width, width, stride=2 if i == 0 else 1)
+                BasicBlock(before if i == 0 else width, width, stride=2 if i == 0 else 1)
                 for before, width in zip(inputs, widths, strict=True)
                 for i in range(blocks)
             )

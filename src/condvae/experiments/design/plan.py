@@ -27,14 +27,14 @@ _MANY = 100
 """Training images of one draw, from which on another draw would change little."""
 
 
-Kind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
+PolicyKind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
 
 
-class Way(NamedTuple):
+class PolicySpec(NamedTuple):
     """A policy by its name."""
 
     name: str
-    kind: Kind
+    kind: PolicyKind
     estimator: "Estimator" = "eig"
     completer: str | None = None
     n: int = 0
@@ -47,7 +47,7 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class DesignSettings:
     """How a comparison is made, the same for all policies."""
 
     tasks: tuple[str, ...] = TASKS
@@ -95,24 +95,24 @@ class Settings:
         if len(set(self.policies)) < len(self.policies):
             raise ValueError(f"a policy was given twice: give each of {', '.join(self.policies)} once")
 
-    def way(self, policy: str) -> Way:
+    def way(self, policy: str) -> PolicySpec:
         """What a name means: eig-NAME and epe-NAME go by anything that completes, uncond-N by N training images."""
         head, dash, tail = policy.partition("-")
         if head in ("eig", "epe") and tail:
-            return Way(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
+            return PolicySpec(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
         if head == "uncond" and (re.fullmatch("[1-9][0-9]{,5}", tail) or not dash):
-            return Way(policy, "uncond", n=int(tail) if dash else self.n)
+            return PolicySpec(policy, "uncond", n=int(tail) if dash else self.n)
         if policy == "non-greedy":
-            return Way(policy, "non-greedy", n=self.n)
+            return PolicySpec(policy, "non-greedy", n=self.n)
         if policy == "random":
-            return Way(policy, "random")
+            return PolicySpec(policy, "random")
         if policy == FULL:
-            return Way(policy, "full")
+            return PolicySpec(policy, "full")
         raise ValueError(
             f"unknown policy {policy!r}: expected some of {', '.join(POLICIES)}, or eig-NAME for another completer"
         )
 
-    def tries(self, way: Way) -> int:
+    def tries(self, way: PolicySpec) -> int:
         """How often a policy is tried."""
         few = way.kind == "uncond" and way.n < _MANY
         return self.repeats if few or way.kind in ("random", "non-greedy") else 1

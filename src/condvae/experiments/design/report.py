@@ -9,12 +9,12 @@ import torch
 
 import condvae
 from condvae.completers.interface import Completer
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.experiments.design import figures, tables
 from condvae.experiments.design.plan import IPA
-from condvae.experiments.design.scans import Job, Laboratory
+from condvae.experiments.design.scans import DesignContext, DesignJob
 from condvae.experiments.design.summary import summarise
-from condvae.experiments.design.tasks import Task
+from condvae.experiments.design.tasks import DesignTask
 from condvae.experiments.reporting import claim_folder, draw_again, write_report
 from condvae.metrics.auroc import bootstrap
 from condvae.runtime.folders import clear_away, read_json
@@ -30,7 +30,7 @@ def claim(folder: Path) -> None:
 
 
 def assemble(
-    jobs: Sequence[Job], tasks: Sequence[Task], lab: Laboratory, names: Mapping[str, str | None]
+    jobs: Sequence[DesignJob], tasks: Sequence[DesignTask], lab: DesignContext, names: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """All numbers, and what they were measured on. names: of the data, the model and the classifier."""
     settings, test = lab.settings, lab.test

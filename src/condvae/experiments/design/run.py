@@ -11,21 +11,21 @@ import torch
 
 from condvae.completers import NearestTrainingImages
 from condvae.completers.interface import Completer
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.design.classifier import Classifier
 from condvae.design.scanning import full_image
 from condvae.design.sources import check_completes
 from condvae.experiments.design import report
-from condvae.experiments.design.plan import IPA, NEAREST, Settings
-from condvae.experiments.design.scans import BLOCK, Laboratory
+from condvae.experiments.design.plan import IPA, NEAREST, DesignSettings
+from condvae.experiments.design.scans import IMAGES_PER_UNIT, DesignContext
 from condvae.experiments.design.tasks import tasks_of
 from condvae.experiments.resumable_work import Shard, work
 from condvae.runtime.checks import check_whole
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.ranks import World
-from condvae.sampling.plain import Pixels
+from condvae.sampling.plain import PixelChoice
 from condvae.sampling.temperature import TemperatureLike
 
 _PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
@@ -38,10 +38,10 @@ def experiment(
     data: Dataset,
     out: Path,
     *,
-    settings: Settings | None = None,
+    settings: DesignSettings | None = None,
     completers: Mapping[str, Completer] | None = None,
     temperature: TemperatureLike = 1.0,
-    pixels: Pixels = "mean",
+    pixels: PixelChoice = "mean",
     data_name: str = "",
     model_name: str | None = None,
     classifier_name: str | None = None,
@@ -59,19 +59,19 @@ def experiment(
     What is there already is not done again: a killed call goes on, and a policy or a task can be added later. None
     where the report is not this process's to write: of shards, and of ranks that do not lead.
     """
-    settings = settings or Settings()
+    settings = settings or DesignSettings()
     if block is not None:
         check_whole(block, "the number of images that are scanned together", least=1)
     world = world or World(0, 1, _device(model, classifier))
     say = say if world.leads else silent
     _check_data(data, classifier, world.device)
     made = _completers(model, data, settings, dict(completers or {}), temperature, pixels, say)
-    lab = Laboratory(classifier, data, settings, made, world.device)
+    lab = DesignContext(classifier, data, settings, made, world.device)
     tasks = tasks_of(settings.tasks, classifier, lab.test, data.label_names)
     _check_steps(lab)
     report.claim(out)
     _tell(data, lab, say)
-    size = block or BLOCK.get(world.device.type, BLOCK["cpu"])
+    size = block or IMAGES_PER_UNIT.get(world.device.type, IMAGES_PER_UNIT["cpu"])
     jobs = list(lab.jobs([task.variable for task in tasks], out, size))
     for task in tasks:
         if task.trouble:
@@ -91,10 +91,10 @@ def experiment(
 def _completers(
     model: ConditionalVAE | None,
     data: Dataset,
-    settings: Settings,
+    settings: DesignSettings,
     given: dict[str, Completer],
     temperature: TemperatureLike,
-    pixels: Pixels,
+    pixels: PixelChoice,
     say: Say,
 ) -> dict[str, Completer]:
     """Those that policies ask for, by name."""
@@ -120,7 +120,7 @@ def _completers(
 
 
 def _model_completer(
-    model: ConditionalVAE, data: Dataset, n: int, temperature: TemperatureLike, pixels: Pixels, say: Say
+    model: ConditionalVAE, data: Dataset, n: int, temperature: TemperatureLike, pixels: PixelChoice, say: Say
 ) -> ModelCompleter:
     config = model.artifact.config
     check_completes(model)
@@ -150,7 +150,7 @@ def _check_data(data: Dataset, classifier: Classifier, device: torch.device) -> 
     full_image(images, classifier)
 
 
-def _check_steps(lab: Laboratory) -> None:
+def _check_steps(lab: DesignContext) -> None:
     """Raise a ValueError if a scan could find nothing new to show, which would come out minutes later."""
     most, side, steps = lab.candidates.scans_for_all, lab.candidates.side, lab.settings.steps
     if steps > most and any(lab.settings.way(policy).kind != "full" for policy in lab.settings.policies):
@@ -160,7 +160,7 @@ def _check_steps(lab: Laboratory) -> None:
         )
 
 
-def _tell(data: Dataset, lab: Laboratory, say: Say) -> None:
+def _tell(data: Dataset, lab: DesignContext, say: Say) -> None:
     """What one should know before hours of work."""
     say(f"data: {data.summary()}")
     if lab.test.members is None:

@@ -29,13 +29,13 @@ from condvae.design.classifier import Classifier
 from condvae.design.policies import FirstLooks, Greedy, NonGreedy, Policy, Random
 from condvae.design.scanning import full_image, scan
 from condvae.design.sources import Completions, TrainingImages
-from condvae.experiments.design.plan import REVISION, Settings, Way
-from condvae.experiments.resumable_work import Block, Chore, Numbers, Shelf, blocks
+from condvae.experiments.design.plan import REVISION, DesignSettings, PolicySpec
+from condvae.experiments.resumable_work import ImageRange, ResultStore, ResultTensors, WorkUnit, image_ranges
 from condvae.runtime.fingerprints import Weighted, digest_of, fingerprint, slug_of
 from condvae.runtime.seeds import Seeds
 
 PART = "condvae design scans"
-BLOCK = {"cuda": 128, "cpu": 8}
+IMAGES_PER_UNIT = {"cuda": 128, "cpu": 8}
 """Images that are scanned together, which bounds what a kill can cost. Results do not depend on it but for rounding."""
 _LONGEST = 50
 """Letters of a policy and a variable in the name of a folder."""
@@ -56,31 +56,31 @@ class Scanned:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Job:
+class DesignJob:
     """One policy, choosing for one variable."""
 
-    way: Way
+    way: PolicySpec
     variable: int | None
     """None where the policy does not ask for one."""
     what: str
-    blocks: tuple[Block, ...]
-    shelf: Shelf
+    ranges: tuple[ImageRange, ...]
+    shelf: ResultStore
 
     def result(self) -> Scanned:
-        self.shelf.check_whole(self.blocks)
-        numbers, seconds = self.shelf.get(self.blocks)
+        self.shelf.check_whole(self.ranges)
+        numbers, seconds = self.shelf.get(self.ranges)
         chosen = numbers.get("chosen")
         return Scanned(log_p=numbers["log_p"], chosen=None if chosen is None else chosen.long(), seconds=seconds)
 
 
-class Laboratory:
+class DesignContext:
     """All that scans are made with: images, classifier, candidates, completers."""
 
     def __init__(
         self,
         classifier: Classifier,
         data: Dataset,
-        settings: Settings,
+        settings: DesignSettings,
         completers: Mapping[str, Completer],
         device: torch.device,
     ) -> None:
@@ -93,20 +93,20 @@ class Laboratory:
         self._looks = FirstLooks()
         self._policies: dict[tuple[str, int | None], Policy] = {}
 
-    def jobs(self, variables: Sequence[int], out: Path, block: int) -> Iterator[Job]:
+    def jobs(self, variables: Sequence[int], out: Path, block: int) -> Iterator[DesignJob]:
         """Every policy for every variable that it is asked for; once where it does not ask."""
         together = max(block, _PIXELS_TOGETHER // self.data.test.size**2)
         for way in map(self.settings.way, self.settings.policies):
             for variable in dict.fromkeys(variables) if way.asks else (None,):
                 name = way.name if variable is None else f"{way.name}, {self.classifier.names[variable].lower()}"
                 mark = fingerprint(self._made_of(way, variable))
-                shelf = Shelf(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{mark}", kind=PART)
-                parts = blocks(len(self.rows), block if way.kind == "completions" else together)
-                yield Job(way=way, variable=variable, what=name, blocks=tuple(parts), shelf=shelf)
+                shelf = ResultStore(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{mark}", kind=PART)
+                parts = image_ranges(len(self.rows), block if way.kind == "completions" else together)
+                yield DesignJob(way=way, variable=variable, what=name, ranges=tuple(parts), shelf=shelf)
 
-    def chores(self, jobs: Sequence[Job]) -> list[Chore]:
+    def chores(self, jobs: Sequence[DesignJob]) -> list[WorkUnit]:
         return [
-            Chore(
+            WorkUnit(
                 what=job.what,
                 shelf=job.shelf,
                 unit=block,
@@ -114,10 +114,10 @@ class Laboratory:
                 measure=partial(self._scan, job, block),
             )
             for job in jobs
-            for block in job.blocks
+            for block in job.ranges
         ]
 
-    def _scan(self, job: Job, block: Block) -> Numbers:
+    def _scan(self, job: DesignJob, block: ImageRange) -> ResultTensors:
         places = self.rows[block.first : block.stop]
         images = self.data.test.take(places).images.to(self.device)
         if job.way.kind == "full":
@@ -140,14 +140,14 @@ class Laboratory:
             "log_p": torch.stack([one.log_p for one in tries], dim=1),
         }
 
-    def _policy(self, way: Way, variable: int | None) -> Policy:
+    def _policy(self, way: PolicySpec, variable: int | None) -> Policy:
         """Made once: policies remember what is the same for all images."""
         key = (way.name, variable)
         if key not in self._policies:
             self._policies[key] = self._made(way, variable)
         return self._policies[key]
 
-    def _made(self, way: Way, variable: int | None) -> Policy:
+    def _made(self, way: PolicySpec, variable: int | None) -> Policy:
         if way.kind == "random":
             return Random(candidates=self.candidates)
         assert variable is not None
@@ -173,7 +173,7 @@ class Laboratory:
             looks=self._looks,
         )
 
-    def _seeds(self, way: Way) -> list[int]:
+    def _seeds(self, way: PolicySpec) -> list[int]:
         """One for each try."""
         seed = self.settings.seed
         return [seed, *map(Seeds(seed, "tries"), range(1, self.settings.tries(way)))]
@@ -197,7 +197,7 @@ class Laboratory:
     def completer_identities(self) -> dict[str, str]:
         return {name: identity_of(completer) for name, completer in self.completers.items()}
 
-    def _made_of(self, way: Way, variable: int | None) -> dict[str, Any]:
+    def _made_of(self, way: PolicySpec, variable: int | None) -> dict[str, Any]:
         """All that the scans of a job depend on, but for the machine's rounding."""
         settings = self.settings
         base: dict[str, Any] = {"revision": REVISION, "kind": way.kind, **self.identity}

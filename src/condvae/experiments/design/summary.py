@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from condvae.design.avp_cnn.calibration import expected_calibration_error
 from condvae.experiments.design.plan import OURS, PAPER_TASKS
-from condvae.experiments.design.scans import Job, Scanned
-from condvae.experiments.design.tasks import Task
+from condvae.experiments.design.scans import DesignJob, Scanned
+from condvae.experiments.design.tasks import DesignTask
 from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auroc, resampled_mean
 
-Results: TypeAlias = Sequence[tuple[Job, Scanned]]
+Results: TypeAlias = Sequence[tuple[DesignJob, Scanned]]
 Key: TypeAlias = tuple[str, str, str]
 """Policy, task that it chose for, task that is judged."""
 
@@ -34,7 +34,7 @@ def columns_of(steps: int) -> list[str]:
     return [*map(str, range(steps + 1)), *([f"2-{steps}"] if steps > 2 else [])]
 
 
-def sets_of(tasks: Sequence[Task]) -> dict[str, list[str]]:
+def sets_of(tasks: Sequence[DesignTask]) -> dict[str, list[str]]:
     """Over which tasks means are taken: the paper's, if all are there, and all; not those that have no AUROC."""
     names = [task.name for task in tasks]
     sets = {"the paper's tasks": list(PAPER_TASKS)} if set(PAPER_TASKS) <= set(names) else {}
@@ -45,7 +45,9 @@ def sets_of(tasks: Sequence[Task]) -> dict[str, list[str]]:
     return {title: some for title, some in kept.items() if some}
 
 
-def summarise(results: Results, tasks: Sequence[Task], counts: Counts, *, steps: int, locations: int) -> dict[str, Any]:
+def summarise(
+    results: Results, tasks: Sequence[DesignTask], counts: Counts, *, steps: int, locations: int
+) -> dict[str, Any]:
     """All numbers of the report. counts: [n, N] resamples of the images; locations: that can be scanned."""
     found = _measured(results, tasks, counts, steps)
     policies = list(dict.fromkeys(job.way.name for job, _ in results))
@@ -73,15 +75,17 @@ def summarise(results: Results, tasks: Sequence[Task], counts: Counts, *, steps:
     }
 
 
-def _measured(results: Results, tasks: Sequence[Task], counts: Counts, steps: int) -> dict[Key, dict[str, Resampled]]:
+def _measured(
+    results: Results, tasks: Sequence[DesignTask], counts: Counts, steps: int
+) -> dict[Key, dict[str, Resampled]]:
     """What each policy's scans are worth for each task, also where they were chosen for another one."""
 
-    def one(asked: tuple[Key, Task, Scanned]) -> tuple[Key, dict[str, Resampled]]:
+    def one(asked: tuple[Key, DesignTask, Scanned]) -> tuple[Key, dict[str, Resampled]]:
         key, task, scanned = asked
         log_p = task.log_probabilities(scanned.log_p).double().numpy()  # [N, R, T + 1, 2]
         return key, {"auroc": _auroc(log_p, task, counts, steps), "nll": _nll(log_p, task, counts, steps)}
 
-    todo: list[tuple[Key, Task, Scanned]] = []
+    todo: list[tuple[Key, DesignTask, Scanned]] = []
     for job, scanned in results:
         for judged in tasks:
             for asked in tasks:
@@ -92,7 +96,7 @@ def _measured(results: Results, tasks: Sequence[Task], counts: Counts, steps: in
         return dict(pool.map(one, todo))
 
 
-def _auroc(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Resampled:
+def _auroc(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:
     """The mean over tries of their AUROCs."""
     if task.trouble:
         columns = len(columns_of(steps))
@@ -110,7 +114,7 @@ def _auroc(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -
     return _in_columns(values, resamples, steps)
 
 
-def _nll(log_p: NDArray[np.float64], task: Task, counts: Counts, steps: int) -> Resampled:
+def _nll(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:
     """-log g(v | y) of what is so, nats per image; no number where g has ruled out what is so."""
     losses = -np.where(task.labels[:, None, None], log_p[..., 1], log_p[..., 0]).mean(axis=1)  # [N, T + 1]
     losses[~np.isfinite(losses)] = np.nan
@@ -128,12 +132,12 @@ def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], ste
     return Resampled(values=values, resamples=resamples)
 
 
-def _about(task: Task) -> dict[str, Any]:
+def _about(task: DesignTask) -> dict[str, Any]:
     return {"positives": int(task.labels.sum()), "trouble": task.trouble}
 
 
 def _policy(
-    mine: Results, rows: Mapping[str, Mapping[str, Resampled]], tasks: Sequence[Task], locations: int
+    mine: Results, rows: Mapping[str, Mapping[str, Resampled]], tasks: Sequence[DesignTask], locations: int
 ) -> dict[str, Any]:
     about: dict[str, Any] = {
         "tries": mine[0][1].log_p.shape[1],
@@ -157,7 +161,7 @@ def _policy(
     return about
 
 
-def _calibration(task: Task, scanned: Scanned) -> list[float]:
+def _calibration(task: DesignTask, scanned: Scanned) -> list[float]:
     """ECE after each number of scans, all tries together."""
     p = task.log_probabilities(scanned.log_p)[..., 1].double().exp()  # [N, R, T + 1]
     labels = torch.from_numpy(task.labels)[:, None].expand(p.shape[:2]).reshape(-1)
@@ -188,7 +192,7 @@ def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> d
 
 
 def _cross_tasks(
-    policy: str, found: Mapping[Key, Mapping[str, Resampled]], tasks: Sequence[Task], steps: int
+    policy: str, found: Mapping[Key, Mapping[str, Resampled]], tasks: Sequence[DesignTask], steps: int
 ) -> dict[str, Any]:
     """AUROC of the row's task with scans chosen for the column's: after all of them, and the mean over 1 to T."""
     names = [task.name for task in tasks]

@@ -8,13 +8,13 @@ from condvae.experiments import reporting
 from condvae.experiments.design.plan import FULL, OURS
 from condvae.experiments.reporting import cell_text, table
 
-Row: TypeAlias = tuple[str, str, str, str, float | None, float | None, float | None]
+DesignRow: TypeAlias = tuple[str, str, str, str, float | None, float | None, float | None]
 
 _signed = partial(cell_text, signed=True)
 TITLES = {"auroc": "AUROC, more is better", "nll": "Negative log-likelihood, nats per image, less is better"}
 
 
-def rows(result: Mapping[str, Any]) -> Iterator[Row]:
+def rows(result: Mapping[str, Any]) -> Iterator[DesignRow]:
     """(policy, metric, task, scans, mean, low, high): everything that was measured."""
     columns = result["columns"]
     for policy, found in result["policies"].items():
@@ -33,7 +33,7 @@ def rows(result: Mapping[str, Any]) -> Iterator[Row]:
                     yield f"{policy} for {asked}", "auroc", judged, scans, cell["mean"], cell["low"], cell["high"]
 
 
-def _rows(policy: str, metric: str, found: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Row]:
+def _rows(policy: str, metric: str, found: Mapping[str, Any], columns: Sequence[str]) -> Iterator[DesignRow]:
     for task, cells in found.items():
         for scans, cell in zip(columns, cells, strict=True):
             yield policy, metric, task, scans, cell["mean"], cell["low"], cell["high"]

@@ -14,7 +14,7 @@ from condvae.runtime.checks import first_few
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Task:
+class DesignTask:
     """Whether something is so, for each image."""
 
     name: str
@@ -42,7 +42,7 @@ class Task:
 
 def tasks_of(
     names: Sequence[str], classifier: Classifier, images: ImageSet, label_names: Sequence[str] | None
-) -> list[Task]:
+) -> list[DesignTask]:
     """The tasks of these names on some images; a ValueError says which the classifier or the labels know nothing of."""
     labels = images.labels
     if labels is None:
@@ -57,10 +57,10 @@ def tasks_of(
             f"the classifier tells {classifier.outcomes} outcomes apart, expected 2: whether a finding is there or not"
         )
     holds = labels[images.rows].astype(bool)
-    found: dict[str, Task] = {}
+    found: dict[str, DesignTask] = {}
     for name in names:
         question = Question.of(classifier, name)
-        task = Task(
+        task = DesignTask(
             name=question.name,
             variable=question.variable,
             positive=question.positive,

@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.experiments.evaluation.external_completions import CompletionFolder
+    from condvae.experiments.evaluation.external_completions import ExternalCompletions
     from condvae.experiments.evaluation.methods import Method, Subject, baselines, methods_of, subject_of
-    from condvae.experiments.evaluation.plan import FAMILIES, Blocks, Settings
+    from condvae.experiments.evaluation.plan import FAMILIES, Blocks, EvaluationSettings
     from condvae.experiments.evaluation.problem_files import write_inputs
     from condvae.experiments.evaluation.problems import Problems
     from condvae.experiments.evaluation.run import evaluate
     from condvae.experiments.resumable_work import Shard
-    from condvae.metrics.feature_networks import Networks
+    from condvae.metrics.feature_networks import FeatureNetworks
 
 _HOMES = {
     "FAMILIES": "condvae.experiments.evaluation.plan",
     "Blocks": "condvae.experiments.evaluation.plan",
-    "CompletionFolder": "condvae.experiments.evaluation.external_completions",
+    "ExternalCompletions": "condvae.experiments.evaluation.external_completions",
     "Subject": "condvae.experiments.evaluation.methods",
     "Method": "condvae.experiments.evaluation.methods",
-    "Networks": "condvae.metrics.feature_networks",
+    "FeatureNetworks": "condvae.metrics.feature_networks",
     "Problems": "condvae.experiments.evaluation.problems",
-    "Settings": "condvae.experiments.evaluation.plan",
+    "EvaluationSettings": "condvae.experiments.evaluation.plan",
     "Shard": "condvae.experiments.resumable_work",
     "baselines": "condvae.experiments.evaluation.methods",
     "evaluate": "condvae.experiments.evaluation.run",
@@ -34,11 +34,11 @@ _HOMES = {
 __all__ = [
     "FAMILIES",
     "Blocks",
-    "CompletionFolder",
+    "EvaluationSettings",
+    "ExternalCompletions",
+    "FeatureNetworks",
     "Method",
-    "Networks",
     "Problems",
-    "Settings",
     "Shard",
     "Subject",
     "baselines",

@@ -33,7 +33,7 @@ beyond that the completion is of another image or another hole, and an error."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CompletionFolder:
+class ExternalCompletions:
     """Ready completions; names, numbers and sizes are checked before anything is computed."""
 
     name: str
@@ -81,7 +81,7 @@ class CompletionFolder:
 class _Bin:
     """The completions of one bin."""
 
-    folder: CompletionFolder
+    folder: ExternalCompletions
     hole: int
 
     @property

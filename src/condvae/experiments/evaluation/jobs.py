@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from condvae.experiments.evaluation.measure import Measurement, Numbers
+from condvae.experiments.evaluation.measure import EvaluationContext, MeasuredNumbers
 from condvae.experiments.evaluation.methods import Method, Subject
 from condvae.experiments.evaluation.parts import shelf
 from condvae.experiments.evaluation.plan import (
@@ -16,13 +16,13 @@ from condvae.experiments.evaluation.plan import (
     PROJECTIONS,
     REVISION,
     Blocks,
-    Kind,
-    Unit,
+    EvaluationUnit,
+    MeasurementKind,
     mark_of,
     units,
 )
 from condvae.experiments.evaluation.problems import Problems
-from condvae.experiments.resumable_work import Chore, Shelf
+from condvae.experiments.resumable_work import ResultStore, WorkUnit
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 
@@ -30,11 +30,11 @@ _TRUTH = "test images"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Job:
+class EvaluationJob:
     """One subject, measured in one way."""
 
     name: str
-    kind: Kind
+    kind: MeasurementKind
     identity: str
     """Of the subject."""
     fingerprint: str
@@ -42,9 +42,9 @@ class Job:
     common: str
     """Of all of that but for the subject: methods that share it can be compared."""
     about: dict[str, Any]
-    units: tuple[Unit, ...]
-    shelf: Shelf
-    measure: Callable[[Unit], Numbers]
+    units: tuple[EvaluationUnit, ...]
+    shelf: ResultStore
+    measure: Callable[[EvaluationUnit], MeasuredNumbers]
 
     @property
     def slug(self) -> str:
@@ -54,11 +54,11 @@ class Job:
 class Work:
     """All jobs of an evaluation into one folder."""
 
-    def __init__(self, measurement: Measurement, out: Path, blocks: Blocks) -> None:
+    def __init__(self, measurement: EvaluationContext, out: Path, blocks: Blocks) -> None:
         self.measurement, self.out, self.blocks = measurement, out, blocks
         self.commons = commons(measurement)
 
-    def jobs(self, methods: Sequence[Method], models: Sequence[Subject]) -> Iterator[Job]:
+    def jobs(self, methods: Sequence[Method], models: Sequence[Subject]) -> Iterator[EvaluationJob]:
         """The bounds of models first, then every method."""
         to, problems, chosen = self.measurement, self.measurement.problems, self.measurement.settings.metrics
         for subject in models if "bounds" in chosen else ():
@@ -70,9 +70,9 @@ class Work:
             if "inception" in chosen:
                 yield self._job(method, "wide", len(problems), partial(to.wide, method))
 
-    def truth(self) -> Job:
+    def truth(self) -> EvaluationJob:
         """Features of the test images themselves."""
-        return Job(
+        return EvaluationJob(
             name=_TRUTH,
             kind="truth",
             identity="",
@@ -84,12 +84,18 @@ class Work:
             measure=self.measurement.truth,
         )
 
-    def _job(self, subject: Method | Subject, kind: Kind, images: int, measure: Callable[[Unit], Numbers]) -> Job:
+    def _job(
+        self,
+        subject: Method | Subject,
+        kind: MeasurementKind,
+        images: int,
+        measure: Callable[[EvaluationUnit], MeasuredNumbers],
+    ) -> EvaluationJob:
         mark = mark_of(self.commons[kind], subject.identity)
         about: dict[str, Any] = {"name": subject.name, **subject.notes}
         if isinstance(subject, Method):
             about["varies"] = subject.varies
-        return Job(
+        return EvaluationJob(
             name=subject.name,
             kind=kind,
             identity=subject.identity,
@@ -102,7 +108,7 @@ class Work:
         )
 
 
-def commons(measurement: Measurement) -> dict[Kind, str]:
+def commons(measurement: EvaluationContext) -> dict[MeasurementKind, str]:
     """Fingerprints of all that a kind of measurement depends on, but for its subject and the machine's rounding."""
     problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
     base = {"revision": REVISION, "seed": settings.seed}
@@ -120,7 +126,7 @@ def commons(measurement: Measurement) -> dict[Kind, str]:
         "lpips": None if networks.lpips is None or not settings.needs_lpips else digest_of(networks.lpips),
         "projections": [PROJECTIONS, *DIRECTIONS],
     }
-    values: dict[Kind, dict[str, Any]] = {
+    values: dict[MeasurementKind, dict[str, Any]] = {
         "truth": wide,
         "wide": wide,
         "deep": deep,
@@ -130,15 +136,15 @@ def commons(measurement: Measurement) -> dict[Kind, str]:
     return {kind: fingerprint({"kind": kind, **found}) for kind, found in values.items()}
 
 
-def chores(jobs: Sequence[Job], problems: Problems) -> list[Chore]:
+def chores(jobs: Sequence[EvaluationJob], problems: Problems) -> list[WorkUnit]:
     """All units of these jobs, each told of with its method and bin."""
     return [_chore(job, unit, problems) for job in jobs for unit in job.units]
 
 
-def _chore(job: Job, unit: Unit, problems: Problems) -> Chore:
+def _chore(job: EvaluationJob, unit: EvaluationUnit, problems: Problems) -> WorkUnit:
     what = job.name if job.kind == "truth" else f"{job.name}, {job.kind}"
     hole = unit.hole
-    return Chore(
+    return WorkUnit(
         what=what if hole is None else f"{what}, hole {HOLE_BINS[hole]}",
         shelf=job.shelf,
         unit=unit,

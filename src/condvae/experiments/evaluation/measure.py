@@ -13,8 +13,8 @@ from condvae.experiments.evaluation.plan import (
     DIRECTIONS,
     IMPORTANCE_SAMPLES,
     PROJECTIONS,
-    Settings,
-    Unit,
+    EvaluationSettings,
+    EvaluationUnit,
     images_at_once,
 )
 from condvae.experiments.evaluation.problems import Positions, Problems
@@ -31,7 +31,7 @@ from condvae.metrics import (
     unknown_bits_per_dim,
 )
 from condvae.metrics.bounds import forward_kl_and_bits
-from condvae.metrics.feature_networks import Networks
+from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.observe.observation import observe_levels
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.seeds import Seeds
@@ -42,7 +42,7 @@ _PIXELS_AT_ONCE = 2**19
 """Of images whose bounds are computed together on a GPU, where the launches of kernels are what takes time."""
 
 
-Numbers = dict[str, Tensor]
+MeasuredNumbers = dict[str, Tensor]
 
 
 class _Completed(NamedTuple):
@@ -55,23 +55,23 @@ class _Completed(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measurement:
+class EvaluationContext:
     """Everything a unit needs."""
 
     problems: Problems
-    settings: Settings
-    networks: Networks
+    settings: EvaluationSettings
+    networks: FeatureNetworks
     device: torch.device
 
     @torch.inference_mode()
-    def truth(self, unit: Unit) -> Numbers:
+    def truth(self, unit: EvaluationUnit) -> MeasuredNumbers:
         """Features of the test images themselves."""
         assert self.networks.inception is not None
         images = self.problems.truth(np.arange(unit.first, unit.stop), self.device)
         return {"features": self.networks.inception.features(images)}
 
     @torch.inference_mode()
-    def wide(self, method: Method, unit: Unit) -> Numbers:
+    def wide(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
         """Features of one completion of each image."""
         assert self.networks.inception is not None
         found = []
@@ -80,7 +80,7 @@ class Measurement:
         return {"features": torch.cat(found)}
 
     @torch.inference_mode()
-    def deep(self, method: Method, unit: Unit) -> Numbers:
+    def deep(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
         """Numbers of k completions of each image; of one, where all k are the same."""
         k = self.settings.k if method.varies else 1
         pieces = []
@@ -89,9 +89,9 @@ class Measurement:
             pieces.append({"put_back": completed.put_back, **self._of_samples(completed, numbers)})
         return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
 
-    def _of_samples(self, completed: "_Completed", numbers: Positions) -> Numbers:
+    def _of_samples(self, completed: "_Completed", numbers: Positions) -> MeasuredNumbers:
         made, truth, known, _ = completed
-        chosen, found = self.settings.metrics, Numbers()
+        chosen, found = self.settings.metrics, MeasuredNumbers()
         seed, first = Seeds(self.settings.seed, "coverage")(0), int(numbers[0])
         if self.settings.needs_lpips:
             assert self.networks.lpips is not None
@@ -118,7 +118,7 @@ class Measurement:
         return found
 
     @torch.inference_mode()
-    def elbo(self, subject: Subject, unit: Unit) -> Numbers:
+    def elbo(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
         """Bits per dimension of the VAE alone; positions are those of `problems.bits`."""
         seeds, pieces = Seeds(self.settings.seed, "bits per dimension"), []
         for numbers in self._batches(np.arange(unit.first, unit.stop)):
@@ -128,7 +128,7 @@ class Measurement:
         return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
 
     @torch.inference_mode()
-    def bounds(self, subject: Subject, unit: Unit) -> Numbers:
+    def bounds(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
         """Forward KL, and bits per hidden dimension: a bound by one walk, and one by many weighted ones."""
         assert unit.hole is not None
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
@@ -145,7 +145,7 @@ class Measurement:
             pieces.append(piece)
         return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
 
-    def _completed(self, method: Method, unit: Unit, places: Positions, k: int) -> "_Completed":
+    def _completed(self, method: Method, unit: EvaluationUnit, places: Positions, k: int) -> "_Completed":
         """k completions of the images at these places; a method that does not keep to the rules is found out here."""
         assert unit.hole is not None
         truth = self.problems.truth(places, self.device)

@@ -11,7 +11,7 @@ from torch import Tensor
 from condvae.completers import baselines_of
 from condvae.completers.asking import complete_at
 from condvae.completers.interface import Completer
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.data.digests import digest_of_set
@@ -21,7 +21,7 @@ from condvae.observe import Observation
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 from condvae.runtime.messages import Say
 from condvae.runtime.seeds import Seeds
-from condvae.sampling.plain import Pixels
+from condvae.sampling.plain import PixelChoice
 from condvae.sampling.temperature import parse
 
 _PIXELS_AT_ONCE = 2**18
@@ -107,7 +107,7 @@ def check_fit(subject: Subject, problems: Problems) -> None:
 def methods_of(
     subject: Subject,
     temperatures: Sequence[str],
-    pixels: Sequence[Pixels],
+    pixels: Sequence[PixelChoice],
     *,
     k: int,
     say: Say | None = None,

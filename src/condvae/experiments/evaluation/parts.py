@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from condvae.experiments.evaluation.plan import Kind, mark_of
-from condvae.experiments.resumable_work import Shelf
+from condvae.experiments.evaluation.plan import MeasurementKind, mark_of
+from condvae.experiments.resumable_work import ResultStore
 from condvae.runtime import folders
 from condvae.runtime.atomic import write_text
 from condvae.runtime.folders import check_folder, make_folder, read_json
@@ -23,9 +23,9 @@ FORMAT = "condvae evaluation"
 REPORT = ("results.json", "results.csv", "results.md", "metrics.png", "coverage.png")
 
 
-def shelf(folder: Path, *, slug: str, kind: Kind, fingerprint: str) -> Shelf:
+def shelf(folder: Path, *, slug: str, kind: MeasurementKind, fingerprint: str) -> ResultStore:
     """The parts of one subject, measured in one way."""
-    return Shelf(folder / "parts" / f"{slug}-{kind}-{fingerprint}", kind=PART)
+    return ResultStore(folder / "parts" / f"{slug}-{kind}-{fingerprint}", kind=PART)
 
 
 class Finals:
@@ -37,24 +37,24 @@ class Finals:
     def read(self, slug: str) -> dict[str, Any]:
         """What is stored under a name, as far as it is what this class has written; what is not is measured again."""
         found: dict[str, Any] = {}
-        for kind in get_args(Kind):
+        for kind in get_args(MeasurementKind):
             stored = read_json(self._file(slug, kind), format=FORMAT) or {}
             named = isinstance(stored.get("name"), str) and isinstance(stored.get("made_of", {}), dict)
             if named and _is_section(stored.get(kind)):
                 found |= stored
         return found
 
-    def section(self, slug: str, kind: Kind, fingerprint: str) -> dict[str, Any] | None:
+    def section(self, slug: str, kind: MeasurementKind, fingerprint: str) -> dict[str, Any] | None:
         """The numbers of a kind, if they depend on the same things."""
         section: dict[str, Any] | None = self.read(slug).get(kind)
         return section if section is not None and section["fingerprint"] == fingerprint else None
 
     def write(
-        self, slug: str, about: Mapping[str, Any], kind: Kind, section: Mapping[str, Any], *, identity: str
+        self, slug: str, about: Mapping[str, Any], kind: MeasurementKind, section: Mapping[str, Any], *, identity: str
     ) -> None:
         """Put the numbers of a kind beside what is stored of the same subject; those of an older one of its name go."""
         stored = self.read(slug)
-        for other in get_args(Kind):
+        for other in get_args(MeasurementKind):
             if other in stored and stored[other]["fingerprint"] != mark_of(stored[other]["common"], identity):
                 self._file(slug, other).unlink(missing_ok=True)
         text = json.dumps({"format": FORMAT, **about, kind: section}, indent=1, allow_nan=False)
@@ -62,18 +62,18 @@ class Finals:
 
     def slugs(self) -> list[str]:
         names = (path.stem.rpartition(".") for path in self.folder.glob("*.json"))
-        return sorted({slug for slug, _, kind in names if kind in get_args(Kind)})
+        return sorted({slug for slug, _, kind in names if kind in get_args(MeasurementKind)})
 
     def newest_first(self, slugs: Iterable[str]) -> list[str]:
         """By when their numbers were written."""
 
         def written(slug: str) -> int:
-            files = (self._file(slug, kind) for kind in get_args(Kind))
+            files = (self._file(slug, kind) for kind in get_args(MeasurementKind))
             return max((path.stat().st_mtime_ns for path in files if path.exists()), default=0)
 
         return sorted(slugs, key=written, reverse=True)
 
-    def _file(self, slug: str, kind: Kind) -> Path:
+    def _file(self, slug: str, kind: MeasurementKind) -> Path:
         return self.folder / f"{slug}.{kind}.json"
 
 

@@ -21,7 +21,7 @@ coverage: calibration. bounds: bits per dimension and forward KL, of models alon
 DEEP: tuple[Family, ...] = ("lpips", "pixels", "coverage")
 """What is measured on K completions of each image."""
 
-Kind: TypeAlias = Literal["truth", "wide", "deep", "elbo", "bounds"]
+MeasurementKind: TypeAlias = Literal["truth", "wide", "deep", "elbo", "bounds"]
 """truth: features of the test images. wide: features of one completion of each. deep: K completions of fewer. elbo: the
 VAE alone. bounds: the partial encoder on the deep images."""
 
@@ -34,7 +34,7 @@ COLUMNS = (*map(str, HOLE_BINS), MIXTURE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class EvaluationSettings:
     """How much is measured; what a method is measured by is the same for all of them."""
 
     images: int = 2000
@@ -89,11 +89,11 @@ class Blocks:
     wide: int = 500
     deep: int = 50
 
-    def of(self, kind: Kind) -> int:
+    def of(self, kind: MeasurementKind) -> int:
         return self.deep if kind == "deep" else self.wide
 
 
-class Unit(NamedTuple):
+class EvaluationUnit(NamedTuple):
     """Some images in one bin of holes; the result is one file."""
 
     hole: int | None
@@ -106,13 +106,13 @@ class Unit(NamedTuple):
         return f"{where}{self.first:06}-{self.stop:06}"
 
 
-def units(kind: Kind, images: int, blocks: Blocks) -> Iterator[Unit]:
+def units(kind: MeasurementKind, images: int, blocks: Blocks) -> Iterator[EvaluationUnit]:
     """All units of a kind over so many images, bin after bin."""
     holes = range(len(HOLE_BINS)) if kind in ("wide", "deep", "bounds") else (None,)
     step = blocks.of(kind)
     for hole in holes:
         for first in range(0, images, step):
-            yield Unit(hole, first, min(first + step, images))
+            yield EvaluationUnit(hole, first, min(first + step, images))
 
 
 def mark_of(common: str, identity: str) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 from condvae.data import Dataset, ImageSet
 from condvae.data.digests import digest_of_set, pixels_of
 from condvae.data.order import spread
-from condvae.experiments.evaluation.plan import REFERENCES, Settings
+from condvae.experiments.evaluation.plan import REFERENCES, EvaluationSettings
 from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
 from condvae.runtime.fingerprints import fingerprint
 from condvae.runtime.messages import Say, silent
@@ -42,7 +42,7 @@ class Problems:
     _drawn: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def choose(cls, data: Dataset, settings: Settings) -> "Problems":
+    def choose(cls, data: Dataset, settings: EvaluationSettings) -> "Problems":
         test = data.test
         if len(test) < 2:
             raise ValueError(f"{_count(len(test))}, expected two at least: give data with more, or with a folder test/")

@@ -9,20 +9,20 @@ import torch
 
 import condvae
 from condvae.experiments.evaluation import figures, summary, tables
-from condvae.experiments.evaluation.jobs import Job
-from condvae.experiments.evaluation.measure import Measurement
+from condvae.experiments.evaluation.jobs import EvaluationJob
+from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.evaluation.parts import FORMAT, Finals, clear_away
-from condvae.experiments.evaluation.plan import COLUMNS, Kind
+from condvae.experiments.evaluation.plan import COLUMNS, MeasurementKind
 from condvae.experiments.reporting import write_report
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.checks import first_few
 from condvae.runtime.messages import Say
 
-_OF_METHODS: tuple[Kind, ...] = ("deep", "wide")
-_OF_MODELS: tuple[Kind, ...] = ("elbo", "bounds")
+_OF_METHODS: tuple[MeasurementKind, ...] = ("deep", "wide")
+_OF_MODELS: tuple[MeasurementKind, ...] = ("elbo", "bounds")
 
 
-def finish(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, keep_parts: bool) -> None:
+def finish(jobs: Sequence[EvaluationJob], finals: Finals, measurement: EvaluationContext, *, keep_parts: bool) -> None:
     """Make the final numbers of jobs whose units are all there; their parts then go, but for the test images' own."""
     for job in jobs:
         try:
@@ -52,11 +52,11 @@ def finish(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, kee
             job.shelf.remove()
 
 
-def _is_final(job: Job, finals: Finals) -> bool:
+def _is_final(job: EvaluationJob, finals: Finals) -> bool:
     return job.kind != "truth" and finals.section(job.slug, job.kind, job.fingerprint) is not None
 
 
-def _summary(job: Job, real: list[torch.Tensor], measurement: Measurement) -> dict[str, Any]:
+def _summary(job: EvaluationJob, real: list[torch.Tensor], measurement: EvaluationContext) -> dict[str, Any]:
     spent: list[float] = []
 
     def of_bin(hole: int | None) -> dict[str, torch.Tensor]:
@@ -83,7 +83,9 @@ def _summary(job: Job, real: list[torch.Tensor], measurement: Measurement) -> di
     return {**found, "seconds": sum(spent)}
 
 
-def assemble(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, data: str, say: Say) -> dict[str, Any]:
+def assemble(
+    jobs: Sequence[EvaluationJob], finals: Finals, measurement: EvaluationContext, *, data: str, say: Say
+) -> dict[str, Any]:
     """All that was measured in this folder in the same way: by this call, or by an earlier one."""
     problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
     by_kind = {job.kind: job.common for job in jobs}
@@ -127,7 +129,9 @@ def assemble(jobs: Sequence[Job], finals: Finals, measurement: Measurement, *, d
     }
 
 
-def _comparable(jobs: Sequence[Job], finals: Finals, commons: Mapping[Kind, str]) -> dict[str, dict[str, Any]]:
+def _comparable(
+    jobs: Sequence[EvaluationJob], finals: Finals, commons: Mapping[MeasurementKind, str]
+) -> dict[str, dict[str, Any]]:
     """What is stored, without the kinds that were measured otherwise: of this call first."""
     found = {}
     for slug in dict.fromkeys([*(job.slug for job in jobs), *finals.slugs()]):
@@ -139,7 +143,9 @@ def _comparable(jobs: Sequence[Job], finals: Finals, commons: Mapping[Kind, str]
     return found
 
 
-def _of_other_subjects(jobs: Sequence[Job], finals: Finals, stored: Mapping[str, dict[str, Any]]) -> list[str]:
+def _of_other_subjects(
+    jobs: Sequence[EvaluationJob], finals: Finals, stored: Mapping[str, dict[str, Any]]
+) -> list[str]:
     """Those made of another model, or other training images, than this call's or a later one's of the same name."""
     current: dict[str, str] = {}
     for job in jobs:
@@ -154,7 +160,7 @@ def _of_other_subjects(jobs: Sequence[Job], finals: Finals, stored: Mapping[str,
     return sorted(left_out)
 
 
-def _joined(stored: dict[str, Any], sections: dict[Kind, dict[str, Any]], *, k: int) -> dict[str, Any]:
+def _joined(stored: dict[str, Any], sections: dict[MeasurementKind, dict[str, Any]], *, k: int) -> dict[str, Any]:
     """A method's notes, and the numbers of all kinds side by side."""
     about = {key: value for key, value in stored.items() if key not in ("format", "name", *_OF_METHODS, *_OF_MODELS)}
     found: dict[str, Any] = {**about, "metrics": {}, "seconds": {}}

@@ -9,13 +9,13 @@ import torch
 from condvae.data import Dataset
 from condvae.experiments.evaluation import report
 from condvae.experiments.evaluation.jobs import Work, chores
-from condvae.experiments.evaluation.measure import Measurement
+from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.evaluation.methods import Method, Subject, check_fit, check_names
 from condvae.experiments.evaluation.parts import Finals, claim
-from condvae.experiments.evaluation.plan import Blocks, Settings
+from condvae.experiments.evaluation.plan import Blocks, EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
 from condvae.experiments.resumable_work import Shard, work
-from condvae.metrics.feature_networks import Networks
+from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.ranks import World
 
@@ -25,8 +25,8 @@ def evaluate(
     data: Dataset,
     out: Path,
     *,
-    settings: Settings,
-    networks: Networks,
+    settings: EvaluationSettings,
+    networks: FeatureNetworks,
     models: Sequence[Subject] = (),
     data_name: str = "",
     blocks: Blocks | None = None,
@@ -45,7 +45,7 @@ def evaluate(
     problems = Problems.choose(data, settings)
     check(problems, settings, networks, methods, models)
     claim(out)
-    measurement = Measurement(problems=problems, settings=settings, networks=networks, device=world.device)
+    measurement = EvaluationContext(problems=problems, settings=settings, networks=networks, device=world.device)
     plan = Work(measurement, out, blocks or Blocks())
     jobs, finals = list(plan.jobs(methods, models)), Finals(out)
     for job in jobs:
@@ -70,8 +70,8 @@ def evaluate(
 
 def check(
     problems: Problems,
-    settings: Settings,
-    networks: Networks,
+    settings: EvaluationSettings,
+    networks: FeatureNetworks,
     methods: Sequence[Method],
     models: Sequence[Subject],
 ) -> None:
@@ -100,6 +100,6 @@ def check(
             network.features(one.to(network.device))
 
 
-def _device(networks: Networks) -> torch.device:
+def _device(networks: FeatureNetworks) -> torch.device:
     found = [network.device for network in (networks.lpips, networks.inception) if network is not None]
     return found[0] if found else torch.device("cpu")

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from condvae.experiments.evaluation.plan import COLUMNS, DIRECTIONS, IMPORTANCE_SAMPLES, MIXTURE, Settings
+from condvae.experiments.evaluation.plan import COLUMNS, DIRECTIONS, IMPORTANCE_SAMPLES, MIXTURE, EvaluationSettings
 from condvae.metrics import FWV_SIGMAS, HOLE_BINS, Calibration, Estimate, Moments, calibration
 from condvae.metrics import faithfulness_weighted_variance as weighted_variance
 from condvae.metrics.discrimination import ids
@@ -60,7 +60,7 @@ def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str,
     return found
 
 
-def of_samples(bins: list[Mapping[str, Tensor]], settings: Settings) -> dict[str, Any]:
+def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -> dict[str, Any]:
     """Metrics and coverage out of what `Measurement.deep` has left in each bin."""
     joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images, ...]
     metrics: dict[str, ByColumn] = {}

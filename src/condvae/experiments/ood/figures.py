@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condvae.experiments.ood.plan import MEAN, WHOLE, Method
+from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod
 from condvae.experiments.reporting import label, legend, panels, save_figures
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _panel(axis: "Axes", result: Mapping[str, Any], name: str) -> None:
         mean, low, high = (
             np.array([cells[one][key] for one in shares], dtype=float) for key in ("mean", "low", "high")
         )
-        number, ours = scores.index(found["score"]), Method(found["model"], found["score"]).ours
+        number, ours = scores.index(found["score"]), DetectionMethod(found["model"], found["score"]).ours
         colour = f"C{number % 10}"
         line = _LINES[models.index(found["model"]) % len(_LINES)]
         style: dict[str, Any] = {"color": colour, "marker": "osD^vPX*<>"[number % 10], "markersize": 3.5}

@@ -23,11 +23,11 @@ from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.data.digests import digest_of_set
 from condvae.data.order import spread
-from condvae.experiments.ood.plan import REVISION, WHOLE, Settings
-from condvae.experiments.ood.readings import BINS, Reading, Readings, Way
-from condvae.experiments.resumable_work import Block, Chore, Numbers, Shelf, blocks
+from condvae.experiments.ood.plan import REVISION, WHOLE, OODSettings
+from condvae.experiments.ood.readings import BINS, FeatureReading, FeatureReadings, ScoreSpec
+from condvae.experiments.resumable_work import ImageRange, ResultStore, ResultTensors, WorkUnit, image_ranges
 from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
-from condvae.ood.density import Values
+from condvae.ood.density import DensityValues
 from condvae.ood.fitting import training_features
 from condvae.ood.measuring import measure
 from condvae.ood.regret import Regret
@@ -52,24 +52,24 @@ class Seen(NamedTuple):
     """Some images in one column; the result is one file."""
 
     column: str
-    block: Block
+    block: ImageRange
 
     def __str__(self) -> str:
         return f"{self.column if self.column == WHOLE else f'hole-{self.column}'}-{self.block}"
 
 
-Unit: TypeAlias = Seen | Block
+OODUnit: TypeAlias = Seen | ImageRange
 """Of test images and sets in a column, or of training images, observed as in training."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Job:
+class OODJob:
     """One reading of one set of images."""
 
-    reading: Reading
+    reading: FeatureReading
     set: str
-    units: tuple[Unit, ...]
-    shelf: Shelf
+    units: tuple[OODUnit, ...]
+    shelf: ResultStore
 
     @property
     def images(self) -> int:
@@ -77,7 +77,7 @@ class Job:
         parts = [unit.block if isinstance(unit, Seen) else unit for unit in self.units]
         return sum(part.stop - part.first for part in parts)
 
-    def result(self) -> tuple[dict[str | None, Values], float]:
+    def result(self) -> tuple[dict[str | None, DensityValues], float]:
         """What was measured, by column (None: of training images), and the seconds that it took."""
         self.shelf.check_whole(self.units)
         found, spent = {}, 0.0
@@ -88,18 +88,18 @@ class Job:
         return found, spent
 
 
-def _column(unit: Unit) -> str | None:
+def _column(unit: OODUnit) -> str | None:
     return unit.column if isinstance(unit, Seen) else None
 
 
-class Laboratory:
+class OODContext:
     """All that is measured with: models, images, sets, holes."""
 
     def __init__(
         self,
         models: Mapping[str, ConditionalVAE],
         data: Dataset,
-        settings: Settings,
+        settings: OODSettings,
         sets: Sequence[OODSet],
         completers: Mapping[str, Completer],
         device: torch.device,
@@ -112,15 +112,15 @@ class Laboratory:
         names = [score.name for score in scores]
         if len(set(names)) < len(names):
             raise ValueError(f"a score was given twice: give each of {', '.join(names)} once")
-        self.readings = Readings(models, self._training_digest)
+        self.readings = FeatureReadings(models, self._training_digest)
         self.methods = self.readings.methods(scores)
 
     @property
-    def _ways(self) -> list[Way]:
+    def _ways(self) -> list[ScoreSpec]:
         return [way for by_column in self.methods.values() for way in by_column.values()]
 
     @functools.cached_property
-    def _fitted(self) -> set[Reading | None]:
+    def _fitted(self) -> set[FeatureReading | None]:
         """Those that are read of training images."""
         return {way.training for way in self._ways}
 
@@ -147,29 +147,29 @@ class Laboratory:
         """Which of so many images are measured."""
         return spread(count, self.settings.regret_images if isinstance(score, Regret) else count)
 
-    def jobs(self, out: Path, block: int | None) -> Iterator[Job]:
+    def jobs(self, out: Path, block: int | None) -> Iterator[OODJob]:
         """Every reading of all that somebody needs of it."""
         size = block or max(1, _PIXELS_IN_BLOCK[self.device.type] // self.data.test.size**2)
         asked = {way.reading for way in self._ways}
         for reading in self.readings.all.values():
             if reading in self._fitted:
                 count = min(self.settings.fit_images, len(self.data.train))
-                yield self._job(reading, TRAINING, tuple(blocks(count, size)), out)
+                yield self._job(reading, TRAINING, tuple(image_ranges(count, size)), out)
             for name, images in self.levels.items() if reading in asked else ():
-                parts = tuple(blocks(len(self.positions(reading.score, len(images))), size))
+                parts = tuple(image_ranges(len(self.positions(reading.score, len(images))), size))
                 yield self._job(reading, name, tuple(Seen(c, part) for c in reading.columns for part in parts), out)
 
-    def _job(self, reading: Reading, name: str, units: tuple[Unit, ...], out: Path) -> Job:
+    def _job(self, reading: FeatureReading, name: str, units: tuple[OODUnit, ...], out: Path) -> OODJob:
         mark = fingerprint(self._made_of(reading, name))
         folder = f"{slug_of(f'{reading.score.name}, {name}')[:_LONGEST]}-{mark}"
-        return Job(reading=reading, set=name, units=units, shelf=Shelf(out / "runs" / folder, kind=PART))
+        return OODJob(reading=reading, set=name, units=units, shelf=ResultStore(out / "runs" / folder, kind=PART))
 
-    def chores(self, jobs: Sequence[Job]) -> list[Chore]:
+    def chores(self, jobs: Sequence[OODJob]) -> list[WorkUnit]:
         return [self._chore(job, unit) for job in jobs for unit in job.units]
 
-    def _chore(self, job: Job, unit: Unit) -> Chore:
+    def _chore(self, job: OODJob, unit: OODUnit) -> WorkUnit:
         block = unit.block if isinstance(unit, Seen) else unit
-        return Chore(
+        return WorkUnit(
             what=job.reading.name,
             shelf=job.shelf,
             unit=unit,
@@ -178,13 +178,13 @@ class Laboratory:
             prepare=partial(self._prepare, unit),
         )
 
-    def _prepare(self, unit: Unit, say: Say) -> None:
+    def _prepare(self, unit: OODUnit, say: Say) -> None:
         """What is made once is not counted as the time of whoever comes first."""
         if isinstance(unit, Seen):
             assert self._images
             self.known(unit.column)
 
-    def _measure(self, job: Job, unit: Unit) -> Numbers:
+    def _measure(self, job: OODJob, unit: OODUnit) -> ResultTensors:
         score, inference, settings = job.reading.score, job.reading.inference, self.settings
         if isinstance(unit, Seen):
             images, known = self._images[job.set], self.known(unit.column)
@@ -225,7 +225,7 @@ class Laboratory:
         }
         return {TRAINING: self._training_digest, **found}
 
-    def _made_of(self, reading: Reading, name: str) -> dict[str, Any]:
+    def _made_of(self, reading: FeatureReading, name: str) -> dict[str, Any]:
         """All that the features of a job depend on, but for the machine's rounding."""
         settings, base = self.settings, {"revision": REVISION, "reading": reading.identity}
         base |= {"images": self.digests[name], "seed": self.settings.seed}
@@ -237,13 +237,13 @@ class Laboratory:
         }
 
 
-class Scored:
+class MethodScores:
     """What came of finished jobs: scores of methods."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[OODJob]) -> None:
         self._jobs = {(job.reading.identity, job.set): job.result() for job in jobs}
 
-    def scores(self, way: Way, column: str) -> dict[str, Values]:
+    def scores(self, way: ScoreSpec, column: str) -> dict[str, DensityValues]:
         """[N] of the test images and of each set, higher is more ordinary; what is no number is the strangest."""
         density = None
         if way.training is not None:
@@ -255,6 +255,6 @@ class Scored:
         }
         return {name: np.where(np.isnan(scores), -np.inf, scores) for name, scores in found.items()}
 
-    def seconds(self, reading: Reading) -> float:
+    def seconds(self, reading: FeatureReading) -> float:
         """That the reading took, of all sets and training images."""
         return sum(seconds for (identity, _), (_, seconds) in self._jobs.items() if identity == reading.identity)

@@ -11,7 +11,7 @@ REVISION = 1
 """Of the measuring itself. Raise it whenever features come out otherwise: what older code has done is done anew."""
 
 SCORES = ("gradient", "gradient-4", "parts-4", "channels", "likelihood", "likelihood-4", "ratio", "complexity")
-BASELINES = ("completed-ipa", "completed-nearest")
+BASELINE_METHODS = ("completed-ipa", "completed-nearest")
 """Completed first, by the model itself or by the nearest training images, then scored as whole images."""
 SETS = ("noise", "constant", "flip", "rotate", "crop", "translate")
 
@@ -22,7 +22,7 @@ OURS = ("parts", "channels", "gradient")
 """Scores by the temperature gradient, which others are held against."""
 
 
-class Method(NamedTuple):
+class DetectionMethod(NamedTuple):
     """A score by one model."""
 
     model: str
@@ -42,11 +42,11 @@ class Method(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class OODSettings:
     """How a comparison is made, the same for all methods."""
 
     scores: tuple[str, ...] = SCORES
-    baselines: tuple[str, ...] = BASELINES
+    baselines: tuple[str, ...] = BASELINE_METHODS
     sets: tuple[str, ...] = SETS
     """Of strange images, those that are made of test images or of nothing."""
     images: int = 5000
@@ -69,7 +69,9 @@ class Settings:
             check_whole(value, name, least=least)
         check_resamples(self.resamples)
         if not (self.scores or self.baselines):
-            raise ValueError(f"no scores were given, expected some of {', '.join((*SCORES, 'regret', *BASELINES))}")
+            raise ValueError(
+                f"no scores were given, expected some of {', '.join((*SCORES, 'regret', *BASELINE_METHODS))}"
+            )
         _check_once(self.sets, "set")
 
 
@@ -78,7 +80,7 @@ def _check_once(names: Sequence[str], what: str) -> None:
         raise ValueError(f"a {what} was given twice: give each of {', '.join(names)} once")
 
 
-def pairs_of(methods: Sequence[Method]) -> list[tuple[Method, Method]]:
+def pairs_of(methods: Sequence[DetectionMethod]) -> list[tuple[DetectionMethod, DetectionMethod]]:
     """Which are compared: with the same model, ours with each that is not, and its variants with the gradient itself;
     with the same score, the first model with the others.
     """

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from condvae.conditional import ConditionalVAE
-from condvae.experiments.ood.plan import WHOLE, Method
+from condvae.experiments.ood.plan import WHOLE, DetectionMethod
 from condvae.observe.hole_bins import HOLE_BINS
 from condvae.ood.completed import Completed
-from condvae.ood.density import GaussianDensity, Values
-from condvae.ood.inference import Inference, Kind
+from condvae.ood.density import DensityValues, GaussianDensity
+from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.scores import Score
 from condvae.runtime.fingerprints import fingerprint
 
@@ -24,11 +24,11 @@ class Derived(Protocol):
     @property
     def source(self) -> Score: ...
 
-    def of_source(self, values: Values) -> Values: ...
+    def of_source(self, values: DensityValues) -> DensityValues: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Reading:
+class FeatureReading:
     """What is measured: features of a score by one inference."""
 
     name: str
@@ -43,63 +43,65 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Way:
+class ScoreSpec:
     """How a method comes to its scores in some columns."""
 
     score: Score
-    reading: Reading
-    training: Reading | None
+    reading: FeatureReading
+    training: FeatureReading | None
     """Whose features of training images the density is fitted to; None: the score is its one feature."""
 
-    def density(self, values: Values) -> GaussianDensity:
+    def density(self, values: DensityValues) -> GaussianDensity:
         """From what was measured of training images."""
         # To a density, a completion is a whole image like any other.
         return GaussianDensity.fit(
             _features(self.score.inner if isinstance(self.score, Completed) else self.score, values)
         )
 
-    def scores(self, values: Values, density: GaussianDensity | None) -> Values:
+    def scores(self, values: DensityValues, density: GaussianDensity | None) -> DensityValues:
         """[N] from what was measured of images: higher is more ordinary."""
         features = _features(self.score, values)
         return features[:, 0] if density is None else density.log_density(features)
 
 
-def _features(score: Score, values: Values) -> Values:
+def _features(score: Score, values: DensityValues) -> DensityValues:
     return score.of_source(values) if isinstance(score, Derived) else values
 
 
-class Readings:
+class FeatureReadings:
     """Every reading that somebody has asked for, once."""
 
     def __init__(self, models: Mapping[str, ConditionalVAE], training_images: str) -> None:
         """training_images: a digest of those that completers may be made of."""
         self.models, self.training_images = models, training_images
-        self.all: dict[str, Reading] = {}
-        self._inferences: dict[tuple[str, Kind], Inference] = {}
+        self.all: dict[str, FeatureReading] = {}
+        self._inferences: dict[tuple[str, EncoderKind], Inference] = {}
 
     @property
     def identities(self) -> dict[str, str]:
         """Of the models, by name."""
         return {name: self._inference(name, "partial").identity for name in self.models}
 
-    def methods(self, scores: Sequence[Score]) -> dict[Method, dict[str, Way]]:
+    def methods(self, scores: Sequence[Score]) -> dict[DetectionMethod, dict[str, ScoreSpec]]:
         """{method: {column: way}} of every score by every model."""
-        return {Method(model, score.name): self._ways(model, score) for model in self.models for score in scores}
+        return {
+            DetectionMethod(model, score.name): self._ways(model, score) for model in self.models for score in scores
+        }
 
-    def _ways(self, model: str, score: Score) -> dict[str, Way]:
+    def _ways(self, model: str, score: Score) -> dict[str, ScoreSpec]:
         """Behind holes by c(z | y), the whole image by q(z | x): as far as the score is for these."""
-        found: dict[str, Way] = {}
+        found: dict[str, ScoreSpec] = {}
         if score.kind in (None, "partial"):
             reading = self._reading(model, score, "partial")
             fitted_to = self._reading(model, score.inner, "whole") if isinstance(score, Completed) else reading
-            way = Way(score=score, reading=reading, training=fitted_to if score.fitted else None)
+            way = ScoreSpec(score=score, reading=reading, training=fitted_to if score.fitted else None)
             found |= dict.fromkeys(BINS, way)
         if score.kind in (None, "whole"):
             reading = self._reading(model, score, "whole")
-            found[WHOLE] = Way(score=score, reading=reading, training=reading if score.fitted else None)
+            found[WHOLE] = ScoreSpec(score=score, reading=reading, training=reading if score.fitted else None)
         return found
 
-    def _reading(self, model: str, score: Score, kind: Kind) -> Reading:
+    def _reading(self, model: str, score: Score, kind: EncoderKind) -> FeatureReading:
         """Models that share an artifact share what is asked of the artifact alone."""
         source = score.source if isinstance(score, Derived) else score
         alone = kind == "whole" or (isinstance(source, Completed) and source.completer is not None)
@@ -111,10 +113,10 @@ class Readings:
         if identity not in self.all:
             name = f"{model} {source.name}" + (", whole" if kind == "whole" else "")
             inference = self._inference(model, kind)
-            self.all[identity] = Reading(name=name, inference=inference, score=source, identity=identity)
+            self.all[identity] = FeatureReading(name=name, inference=inference, score=source, identity=identity)
         return self.all[identity]
 
-    def _inference(self, model: str, kind: Kind) -> Inference:
+    def _inference(self, model: str, kind: EncoderKind) -> Inference:
         """Made once: it reads all weights to know itself."""
         key = (model, kind)
         if key not in self._inferences:

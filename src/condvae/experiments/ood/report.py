@@ -10,8 +10,8 @@ import torch
 
 import condvae
 from condvae.experiments.ood import figures, tables
-from condvae.experiments.ood.jobs import Job, Laboratory, Positions, Scored
-from condvae.experiments.ood.plan import Method
+from condvae.experiments.ood.jobs import MethodScores, OODContext, OODJob, Positions
+from condvae.experiments.ood.plan import DetectionMethod
 from condvae.experiments.ood.summary import Resamples, summarise
 from condvae.experiments.reporting import claim_folder, draw_again, write_report
 from condvae.images.contact_sheet import contact_sheet
@@ -31,9 +31,9 @@ def claim(folder: Path) -> None:
     claim_folder(folder, report=REPORT, format=FORMAT, what="an experiment of condvae ood")
 
 
-def assemble(jobs: Sequence[Job], lab: Laboratory, data_name: str) -> dict[str, Any]:
+def assemble(jobs: Sequence[OODJob], lab: OODContext, data_name: str) -> dict[str, Any]:
     """All numbers, and what they were measured on."""
-    settings, test, scored = lab.settings, lab.data.test.subset(lab.rows), Scored(jobs)
+    settings, test, scored = lab.settings, lab.data.test.subset(lab.rows), MethodScores(jobs)
     groups = np.arange(len(test)) if test.members is None else test.members
     sets = {name: (one, len(lab.levels[name])) for name, one in lab.sets.items()}
     resamples = Resamples.draw(groups, sets, settings.resamples, seed=settings.seed)
@@ -42,7 +42,7 @@ def assemble(jobs: Sequence[Job], lab: Laboratory, data_name: str) -> dict[str, 
         for method, ways in lab.methods.items()
     }
 
-    def chosen(method: Method, count: int) -> Positions:
+    def chosen(method: DetectionMethod, count: int) -> Positions:
         way = next(iter(lab.methods[method].values()))
         return lab.positions(way.score, count)
 
@@ -72,7 +72,7 @@ def assemble(jobs: Sequence[Job], lab: Laboratory, data_name: str) -> dict[str, 
     }
 
 
-def write(result: dict[str, Any], lab: Laboratory, out: Path, say: Say) -> None:
+def write(result: dict[str, Any], lab: OODContext, out: Path, say: Say) -> None:
     """The report's files, and nothing of killed processes beside them."""
     for folder in (out, *out.glob("runs/*")):
         clear_away(folder)
@@ -83,7 +83,7 @@ def write(result: dict[str, Any], lab: Laboratory, out: Path, say: Say) -> None:
     say(f"wrote {out / EXAMPLES}")
 
 
-def write_examples(lab: Laboratory, path: Path) -> None:
+def write_examples(lab: OODContext, path: Path) -> None:
     """A picture of the sets: whole, and behind a hole of every size."""
     size = lab.data.test.size
     holes = [known_in_bin(hole, 1, size, seed=lab.settings.seed)[0] for hole in HOLE_BINS]

@@ -13,8 +13,8 @@ from condvae.completers.interface import Completer
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.experiments.ood import report
-from condvae.experiments.ood.jobs import TEST, TRAINING, Laboratory
-from condvae.experiments.ood.plan import Settings
+from condvae.experiments.ood.jobs import TEST, TRAINING, OODContext
+from condvae.experiments.ood.plan import OODSettings
 from condvae.experiments.ood.summary import ALL, PAPERS
 from condvae.experiments.resumable_work import Shard, work
 from condvae.ood.completed import ITSELF
@@ -29,7 +29,7 @@ def experiment(
     data: Dataset,
     out: Path,
     *,
-    settings: Settings | None = None,
+    settings: OODSettings | None = None,
     foreign: Mapping[str, Dataset] | None = None,
     completers: Mapping[str, Completer] | None = None,
     data_name: str = "",
@@ -47,7 +47,7 @@ def experiment(
     What is there already is not done again: a killed call goes on, and models, scores and sets can be added later. None
     where the report is not this process's to write: of shards, and of ranks that do not lead.
     """
-    settings = settings or Settings()
+    settings = settings or OODSettings()
     if block is not None:
         check_whole(block, "the number of images that are measured together", least=1)
     device = check_models(models)
@@ -55,7 +55,7 @@ def experiment(
     say = say if world.leads else silent
     _check_data(data)
     made = _completers(settings, data, dict(completers or {}))
-    lab = Laboratory(models, data, settings, _sets(settings, dict(foreign or {})), made, device)
+    lab = OODContext(models, data, settings, _sets(settings, dict(foreign or {})), made, device)
     lab.check()
     report.claim(out)
     say(f"data: {data.summary()}")
@@ -102,7 +102,7 @@ def _check_data(data: Dataset) -> None:
         )
 
 
-def _sets(settings: Settings, foreign: Mapping[str, Dataset]) -> Sequence[OODSet]:
+def _sets(settings: OODSettings, foreign: Mapping[str, Dataset]) -> Sequence[OODSet]:
     """Those that are asked for by name, then the foreign ones."""
     sets: list[OODSet] = [own(name) for name in settings.sets]
     for name, data in foreign.items():
@@ -114,7 +114,7 @@ def _sets(settings: Settings, foreign: Mapping[str, Dataset]) -> Sequence[OODSet
     return sets
 
 
-def _completers(settings: Settings, data: Dataset, given: Mapping[str, Completer]) -> dict[str, Completer]:
+def _completers(settings: OODSettings, data: Dataset, given: Mapping[str, Completer]) -> dict[str, Completer]:
     """All that may complete: those that were given, and fillers that some baseline asks for by name."""
     reserved = (ITSELF, *BASELINES)
     if taken := [name for name in given if name in reserved or "-" in name]:
@@ -129,7 +129,7 @@ def _completers(settings: Settings, data: Dataset, given: Mapping[str, Completer
     return {**baselines_of(fillers, data.train), **given}
 
 
-def _tell_numbers(lab: Laboratory, say: Say) -> None:
+def _tell_numbers(lab: OODContext, say: Say) -> None:
     """What one should know before long work."""
     sets = ", ".join(f"{name} {len(images):,}" for name, images in lab.levels.items())
     say(f"{len(lab.methods)} methods, made of {len(lab.readings.all)} readings; images: {sets}")

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condvae.experiments.ood.jobs import TEST, Positions
-from condvae.experiments.ood.plan import MEAN, WHOLE, Method, pairs_of
+from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod, pairs_of
 from condvae.experiments.ood.readings import BINS
 from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc
-from condvae.ood.density import Values
+from condvae.ood.density import DensityValues
 from condvae.ood.sets import PAPER_SETS, OODSet
 from condvae.runtime.seeds import Seeds
 
-Scores: TypeAlias = Mapping[str, Mapping[str, Values]]
+Scores: TypeAlias = Mapping[str, Mapping[str, DensityValues]]
 """Of a method, by column and by set (the test images too): [N], higher is more ordinary."""
-Rows: TypeAlias = dict[Method, dict[str, Resampled]]
+Rows: TypeAlias = dict[DetectionMethod, dict[str, Resampled]]
 """By method, and by set or mean of sets."""
 
 COLUMNS = (*BINS, MEAN, WHOLE)
@@ -68,9 +68,9 @@ def means_of(sets: Sequence[str]) -> dict[str, list[str]]:
 
 
 def summarise(
-    scored: Mapping[Method, Scores],
+    scored: Mapping[DetectionMethod, Scores],
     resamples: Resamples,
-    chosen: Callable[[Method, int], Positions],
+    chosen: Callable[[DetectionMethod, int], Positions],
 ) -> dict[str, Any]:
     """All numbers of the report. chosen: which of so many images a method was asked for."""
     rows = _measured(scored, resamples, chosen)
@@ -101,14 +101,14 @@ def _cells(found: Mapping[str, Resampled]) -> dict[str, Any]:
 
 
 def _measured(
-    scored: Mapping[Method, Scores], resamples: Resamples, chosen: Callable[[Method, int], Positions]
+    scored: Mapping[DetectionMethod, Scores], resamples: Resamples, chosen: Callable[[DetectionMethod, int], Positions]
 ) -> Rows:
     rows: Rows = {method: {} for method in scored}
     for name, of_set in resamples.sets.items():
         # Stored with the resamples beside each other, which is how they are run through; once for all methods.
         counts = np.concatenate((resamples.test.T, of_set.T)).T
 
-        def one(method: Method, name: str = name, counts: Counts = counts) -> Resampled:
+        def one(method: DetectionMethod, name: str = name, counts: Counts = counts) -> Resampled:
             tests, others = resamples.test.shape[1], counts.shape[1] - resamples.test.shape[1]
             mine = np.concatenate((chosen(method, tests), tests + chosen(method, others)))
             some = counts if len(mine) == counts.shape[1] else counts[:, mine]

@@ -8,12 +8,12 @@ from condvae.experiments import reporting
 from condvae.experiments.ood.plan import MEAN, WHOLE
 from condvae.experiments.reporting import cell_text, table
 
-Row: TypeAlias = tuple[str, str, str, float | None, float | None, float | None]
+OODRow: TypeAlias = tuple[str, str, str, float | None, float | None, float | None]
 
 _signed = partial(cell_text, signed=True)
 
 
-def rows(result: Mapping[str, Any]) -> Iterator[Row]:
+def rows(result: Mapping[str, Any]) -> Iterator[OODRow]:
     """(method, set, hidden, mean, low, high): everything that was measured, and differences of methods."""
     found = {name: one["auroc"] for name, one in result["methods"].items()} | result["differences"]
     for method, by_set in found.items():

@@ -8,7 +8,7 @@ from torch import Tensor
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
 from condvae.runtime.messages import Say
-from condvae.sampling.plain import Pixels
+from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
 from condvae.sampling.temperature import TemperatureLike, per_group
 
@@ -20,7 +20,7 @@ class ModelCompleter:
     name: str
     sampler: Sampler
     temperature: Sequence[float]
-    pixels: Pixels
+    pixels: PixelChoice
 
     @classmethod
     def of(
@@ -29,7 +29,7 @@ class ModelCompleter:
         *,
         name: str,
         temperature: TemperatureLike = 1.0,
-        pixels: Pixels = "mean",
+        pixels: PixelChoice = "mean",
         chunk: int | None = None,
         say: Say | None = None,
     ) -> "ModelCompleter":

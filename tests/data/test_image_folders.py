@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from condvae.data import Dataset, ImageSet, open_data
-from condvae.data.folders import FINDINGS
+from condvae.data.image_folders import FINDINGS
 
 FaceArray = NDArray[np.uint8]
 FACES = FIXTURES / "faces32.zip"

@@ -4,7 +4,7 @@ from helpers.models import images, small_conditional, some_known
 from torch import Tensor
 
 from condvae.completers.asking import complete_at
-from condvae.completers.model import ModelCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels
 from condvae.runtime.pixels import from_uint8, to_uint8

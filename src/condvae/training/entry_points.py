@@ -1,4 +1,4 @@
-"""From options to a finished model: `pretrain` and `condition` put data, network, task and loop together."""
+"""From options to a finished model: `pretrain` and `train` put data, network, task and loop together."""
 
 import dataclasses
 import json
@@ -29,12 +29,12 @@ from condvae.training.capture import Capture, why_not_fused
 from condvae.training.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
 from condvae.training.loop import Loop
 from condvae.training.memory import recomputes
-from condvae.training.options import ConditionOptions, PretrainOptions, TrainingOptions
+from condvae.training.options import PretrainOptions, TrainingOptions, TrainOptions
 from condvae.training.origins import keep_origins, origin_records
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
-from condvae.training.step import Precision, TrainingStep
-from condvae.training.task import Conditioning, Pretraining, Task
+from condvae.training.step import TrainingPrecision, TrainingStep
+from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset
 from condvae.vdvae.blocks import recompute_activations
 
@@ -46,7 +46,7 @@ _SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each
 def pretrain(options: PretrainOptions) -> Path:
     """Train an unconditional VAE; returns the file of the finished model."""
 
-    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
+    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         if options.init:
             if options.bits is not None:
                 raise ValueError("--bits does not go with --init, whose file has its own")
@@ -63,7 +63,7 @@ def pretrain(options: PretrainOptions) -> Path:
     return _run(options, prepare)
 
 
-def condition(options: ConditionOptions) -> Path:
+def train(options: TrainOptions) -> Path:
     """Train a partial encoder, or a conditional VAE from scratch; returns the file of the finished model."""
     given = [name for name in ("artifact", "scratch", "init") if getattr(options, name) is not None]
     if len(given) != 1:
@@ -80,7 +80,7 @@ def condition(options: ConditionOptions) -> Path:
     if options.objective == "reverse" and not isinstance(process, KnownPixels):
         raise ValueError(f"the reverse objective needs known pixels, and {process.name} observes none: use forward")
 
-    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, Task]:
+    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         if options.init:
             model = weights.load(folder.init if folder.began else options.init)
             if not isinstance(model, ConditionalVAE):
@@ -105,7 +105,9 @@ def condition(options: ConditionOptions) -> Path:
         model.process = process
         # From scratch, the whole image is the target (section 4 of the paper); psi alone does not see the difference.
         target: Target = "whole" if model.trains_artifact else "unknown"
-        task = Conditioning(model.train(), process, objective=options.objective, target=target, anneal=options.anneal)
+        task = ConditionalTraining(
+            model.train(), process, objective=options.objective, target=target, anneal=options.anneal
+        )
         return dataset, task
 
     return _run(options, prepare)
@@ -126,7 +128,7 @@ def network_config(network: str) -> VDVAEConfig:
         raise ValueError(f"{path} describes no network: {error}") from error
 
 
-def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[Dataset, Task]]) -> Path:
+def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[Dataset, TrainingTask]]) -> Path:
     stopwatch = Stopwatch()
     options.check()
     Budget(steps=options.steps, minutes=options.minutes)
@@ -156,7 +158,7 @@ def _train(
     world: World,
     folder: RunFolder,
     dataset: Dataset,
-    task: Task,
+    task: TrainingTask,
     stopwatch: Stopwatch,
     *,
     resume: bool,
@@ -190,7 +192,7 @@ def _train(
         origins = origin_records(options, folder, task) if world.leads else {}
 
         def save_model(path: Path, record: dict[str, Any]) -> None:
-            made = {"task": "train" if isinstance(task, Conditioning) else "pretrain", "data": dataset.summary()}
+            made = {"task": "train" if isinstance(task, ConditionalTraining) else "pretrain", "data": dataset.summary()}
             versions = {"condvae": condvae.__version__, "torch": torch.__version__}
             weights.save(task.model, path, record={**made, **record, "versions": versions, **origins})  # type: ignore[arg-type]
 
@@ -212,8 +214,8 @@ def _train(
         log.close()
 
 
-def _sheet(task: Task, batch: Batch, seed: int) -> Image.Image:
-    if not isinstance(task, Conditioning):
+def _sheet(task: TrainingTask, batch: Batch, seed: int) -> Image.Image:
+    if not isinstance(task, ConditionalTraining):
         return unconditional_sheet(task.vae, batch.x)
     generator = Seeds(seed, "contact sheet").generator(0, batch.x.device)
     observation = task.process.observe(batch, normalise=task.vae.normalise, generator=generator)
@@ -251,9 +253,7 @@ def _fit_to_data(
     return config, dataset
 
 
-def _conditional(
-    artifact: VDVAE, process: Process, options: ConditionOptions, *, train_artifact: bool
-) -> ConditionalVAE:
+def _conditional(artifact: VDVAE, process: Process, options: TrainOptions, *, train_artifact: bool) -> ConditionalVAE:
     channels = artifact.config.channels
     partial = PartialConfig(channels=process.channels(channels), form=options.form)
     model = ConditionalVAE(artifact, partial, train_artifact=train_artifact, process=process)
@@ -289,14 +289,14 @@ def _fingerprint(dataset: Dataset) -> str:
     return f"{dataset.summary()}, fingerprint {digest:08x}"
 
 
-def _check_fit(dataset: Dataset, task: Task) -> None:
+def _check_fit(dataset: Dataset, task: TrainingTask) -> None:
     size, found = task.vae.config.image_size, dataset.train.size
     if size != found:
         raise ValueError(
             f"the images are {found} x {found} pixels, the network takes {size} x {size}: "
             f"give --size {size} to resize them, or another network"
         )
-    if isinstance(task, Conditioning):
+    if isinstance(task, ConditionalTraining):
         # Observations now, of the largest label too, so that what does not go together is told before writing.
         labels, rows = dataset.train.labels, dataset.train.rows
         largest = 0 if labels is None or labels.ndim > 1 else int(np.argmax(labels[rows]))
@@ -304,7 +304,7 @@ def _check_fit(dataset: Dataset, task: Task) -> None:
         task.process.observe(batch, normalise=task.vae.normalise, generator=torch.Generator())
 
 
-def _precision(options: TrainingOptions, world: World) -> Precision:
+def _precision(options: TrainingOptions, world: World) -> TrainingPrecision:
     if options.precision == "auto":
         return "bf16" if world.device.type == "cuda" else "fp32"
     return options.precision

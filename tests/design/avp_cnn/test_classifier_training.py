@@ -12,20 +12,20 @@ from helpers.lpips_networks import real_file
 from condvae import observe
 from condvae.cli import main
 from condvae.data import open_data
-from condvae.design.avp_cnn import training
+from condvae.design.avp_cnn import classifier_training as training
 from condvae.design.avp_cnn.classifier_file import describe_classifier, load_classifier
+from condvae.design.avp_cnn.classifier_options import ClassifierOptions
+from condvae.design.avp_cnn.classifier_training import Learner, train_classifier
 from condvae.design.avp_cnn.efficientnet import LITE0
 from condvae.design.avp_cnn.held_out import HeldOut
 from condvae.design.avp_cnn.network import AVPCNN
-from condvae.design.avp_cnn.options import ClassifierOptions
 from condvae.design.avp_cnn.targets import targets_of
-from condvae.design.avp_cnn.training import Learner, train_classifier
 from condvae.observe import Mixture
 from condvae.observe.process import KnownPixels
 from condvae.runtime.messages import silent
 from condvae.runtime.pixels import from_uint8
 from condvae.training import Diverged
-from condvae.weights.networks import read
+from condvae.weights.downloaded_networks import read
 
 SMALL: dict[str, Any] = {
     "trunk": "plain",

@@ -16,14 +16,14 @@ import condvae
 from condvae import observe
 from condvae.data import Dataset, open_data
 from condvae.data.delivery import deliver
-from condvae.data.image_set import Indices, Levels
+from condvae.data.image_set import Indices, LevelBatch
 from condvae.data.order import Order
 from condvae.design.avp_cnn.augmentation import Augmentation
 from condvae.design.avp_cnn.classifier_file import describe_classifier, save_classifier
+from condvae.design.avp_cnn.classifier_options import ClassifierOptions
 from condvae.design.avp_cnn.efficientnet import LITE0, Lite0
 from condvae.design.avp_cnn.held_out import HeldOut
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
-from condvae.design.avp_cnn.options import ClassifierOptions
 from condvae.design.avp_cnn.targets import Targets, targets_of
 from condvae.observe.observation import observe_pixels
 from condvae.observe.process import KnownPixels
@@ -34,7 +34,7 @@ from condvae.runtime.ranks import join
 from condvae.runtime.seeds import Seeds
 from condvae.training.recovery import Diverged
 from condvae.training.schedule import Schedule
-from condvae.weights import networks
+from condvae.weights import downloaded_networks as networks
 
 _BETAS = (0.9, 0.98)
 _LAST_RATE = 0.02  # share of the learning rate at the end
@@ -135,7 +135,7 @@ class Learner:
         self._averaged, self._current = (list(net.state_dict().values()) for net in (self.average, model))
         self._seeds = Seeds(options.seed, "classifier")
 
-    def step(self, number: int, levels: Levels) -> Tensor:
+    def step(self, number: int, levels: LevelBatch) -> Tensor:
         """Update number 0, 1, ...; the loss, which nobody has waited for yet."""
         assert levels.labels is not None
         options, generator = self.options, self._seeds.generator(number, self.device)
@@ -195,7 +195,7 @@ def _learn(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> d
     return {"steps": options.steps, "best_step": best[1], "validation_nll": round(best[0], 5), "seed": options.seed}
 
 
-def _batches(dataset: Dataset, options: ClassifierOptions, device: torch.device) -> Iterator[Levels]:
+def _batches(dataset: Dataset, options: ClassifierOptions, device: torch.device) -> Iterator[LevelBatch]:
     """One batch per step, on the device, where all images lie if they fit."""
     order = Order(len(dataset.train), Seeds(options.seed, "order of images")(0))
 
@@ -224,7 +224,7 @@ def _config(options: ClassifierOptions, dataset: Dataset, targets: Targets) -> C
     )
 
 
-def _released(options: ClassifierOptions) -> networks.Weights | None:
+def _released(options: ClassifierOptions) -> networks.StateDict | None:
     """The weights to start from, before anything else is done."""
     if not options.from_imagenet:
         return None

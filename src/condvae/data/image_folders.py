@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from condvae.data.archive import SUFFIXES, Files, common_top, digest, opened
-from condvae.data.decode import Look, decode, is_grey, look
-from condvae.data.image_set import ImageSet, Indices, Labels, Pixels
+from condvae.data.decode import ImageHeader, decode, is_grey, read_header
+from condvae.data.image_set import ImageSet, Indices, Labels, PixelArray
 from condvae.data.splits import Found, folder_splits
-from condvae.data.store import Reading, Stored, in_threads, reason_of, store, stored
+from condvae.data.store import ReadOptions, Stored, in_threads, reason_of, store, stored
 from condvae.runtime.checks import first_few
 
 # fmt: off
@@ -29,7 +29,7 @@ _NO_FINDING = "No Finding"
 _GROUP_KEYS = ("patient_id", "patient", "subject_id", "subject", "person_id", "person", "group_id", "group")
 
 
-def read_folder(path: Path, reading: Reading) -> Found:
+def read_folder(path: Path, reading: ReadOptions) -> Found:
     """A folder or a zip of images, with or without a dataset.json."""
     with opened(path) as files:
         names = files.images()
@@ -42,7 +42,7 @@ def read_folder(path: Path, reading: Reading) -> Found:
         return _found(files, names, reading, splits=folder_splits(names))
 
 
-def read_chest_xray14(path: Path, reading: Reading) -> Found:
+def read_chest_xray14(path: Path, reading: ReadOptions) -> Found:
     """`Data_Entry_2017*.csv`, `train_val_list.txt`, `test_list.txt`, and the images anywhere below."""
     table = min(path.glob("Data_Entry_2017*.csv"))
     findings: dict[str, list[str]] = {}
@@ -100,7 +100,7 @@ def _absent(table: str, count: int) -> tuple[str, ...]:
     return (f"{table}: {count:,} of its images are not there",) if count else ()
 
 
-def _read_pack(files: Files, top: str, reading: Reading) -> Found:
+def _read_pack(files: Files, top: str, reading: ReadOptions) -> Found:
     """The layout of StyleGAN: dataset.json with labels [[name, label], ...] and lists in the same order."""
     place = files.path / f"{top}dataset.json"
     try:
@@ -159,7 +159,7 @@ def _pack_labels(values: Sequence[Any], place: Path) -> Labels | None:
 def _found(
     files: Files,
     names: Sequence[str],
-    reading: Reading,
+    reading: ReadOptions,
     *,
     labels: Labels | None = None,
     groups: Indices | None = None,
@@ -199,7 +199,7 @@ def _found(
     )
 
 
-def _decoded(files: Files, names: Sequence[str], reading: Reading) -> Stored:
+def _decoded(files: Files, names: Sequence[str], reading: ReadOptions) -> Stored:
     """The images as [N, size, size, C], or [N, size, 2 size, C] where every one of them is a pair."""
     key = reading.key(files.identity, digest(list(names)))
     ready = stored(key, reading)
@@ -210,7 +210,7 @@ def _decoded(files: Files, names: Sequence[str], reading: Reading) -> Stored:
     size = reading.size or _common_size(files.path, [one for _, one in looks], pairs=pairs)
     channels = reading.channels or _channels(files, looks, reading)
 
-    def one(i: int) -> Pixels:
+    def one(i: int) -> PixelArray:
         with files.open(names[i]) as file:
             return decode(file, channels=channels, size=reading.size, pair=pairs)
 
@@ -219,13 +219,13 @@ def _decoded(files: Files, names: Sequence[str], reading: Reading) -> Stored:
     return store(shape, one, key=key, name=str(files.path), reading=reading.for_side(side))
 
 
-def _looks(files: Files, names: Sequence[str], reading: Reading) -> list[tuple[str, Look]]:
+def _looks(files: Files, names: Sequence[str], reading: ReadOptions) -> list[tuple[str, ImageHeader]]:
     """The heads of all files that have one."""
 
-    def one(i: int) -> Look | str:
+    def one(i: int) -> ImageHeader | str:
         try:
             with files.open(names[i]) as file:
-                return look(file)
+                return read_header(file)
         except Exception as error:  # decoders raise whatever they like on broken files
             return reason_of(error)
 
@@ -236,7 +236,7 @@ def _looks(files: Files, names: Sequence[str], reading: Reading) -> list[tuple[s
     return [(name, one) for name, one in zip(names, looks, strict=True) if not isinstance(one, str)]
 
 
-def _channels(files: Files, looks: Sequence[tuple[str, Look]], reading: Reading) -> int:
+def _channels(files: Files, looks: Sequence[tuple[str, ImageHeader]], reading: ReadOptions) -> int:
     """1 if all images are grey: by their mode, or where that leaves it open by their pixels, up to the first colour."""
     unsure = [name for name, one in looks if not one.grey]
 
@@ -250,7 +250,7 @@ def _channels(files: Files, looks: Sequence[tuple[str, Look]], reading: Reading)
     return 1 if all(in_threads(grey, len(unsure), workers=reading.workers, label="looking for colours")) else 3
 
 
-def _common_size(path: Path, looks: Sequence[Look], *, pairs: bool) -> int:
+def _common_size(path: Path, looks: Sequence[ImageHeader], *, pairs: bool) -> int:
     """The side of all images, or the sentence that says why there is none."""
     sizes = Counter((one.width, one.height) for one in looks).most_common()
     (width, height), _ = sizes[0]

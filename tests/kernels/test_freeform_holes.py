@@ -19,7 +19,7 @@ if not kernels.installed():
 
 from triton.runtime import interpreter
 
-from condvae.kernels.freeform import Plan, draw, draw_with_plan
+from condvae.kernels.freeform_holes import Plan, draw, draw_with_plan
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
