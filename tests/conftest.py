@@ -1,13 +1,18 @@
 """Shared by all tests: one thread, hypothesis runs that repeat, kernels interpreted where there is no GPU."""
 
+import io
 import os
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from helpers.fixtures import HELPERS
+from helpers.fixtures import FIXTURES, HELPERS
 from helpers.packages import only_index
 from hypothesis import settings
+from numpy.typing import NDArray
+from PIL import Image
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when a kernel's module is imported
@@ -63,3 +68,18 @@ def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if "drawn" not in request.fixturenames:
         for report in ("condvae.experiments.evaluation", "condvae.experiments.design", "condvae.experiments.ood"):
             monkeypatch.setattr(f"{report}.figures.draw", lambda result, out: [])
+
+
+@pytest.fixture(scope="session")
+def face_files() -> dict[str, bytes]:
+    """Name -> JPEG, in the order of their names."""
+    with zipfile.ZipFile(FIXTURES / "faces32.zip") as archive:
+        return {name: archive.read(name) for name in sorted(archive.namelist()) if name.endswith(".jpg")}
+
+
+@pytest.fixture(scope="session")
+def faces(face_files: dict[str, bytes]) -> NDArray[np.uint8]:
+    """[512, 32, 32, 3]"""
+    faces = np.stack([np.asarray(Image.open(io.BytesIO(content))) for content in face_files.values()])
+    assert faces.shape == (512, 32, 32, 3) and faces.dtype == np.uint8
+    return faces

@@ -6,29 +6,19 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from condvae.experiments.reporting import (
-    DPI,
-    DrawingError,
-    as_csv,
-    as_json,
-    cell_text,
-    label,
-    legend,
-    panels,
-    save_figures,
-    table,
-)
+from condvae.experiments.reporting import DPI, DrawingError, cell_text, label, legend, panels, save_figures
+from condvae.runtime.formats import csv_text, json_text, markdown_table
 
 
 def test_lists_of_numbers_take_one_line_and_stay_what_they_are() -> None:
     value = {"numbers": [1, -2.5, 1e-9], "words": ["a", "b"], "none": []}
-    text = as_json(value)
+    text = json_text(value)
     assert json.loads(text) == value
     assert "[1, -2.5, 1e-09]" in text
 
 
 def test_bars_do_not_break_a_table() -> None:
-    assert table(["a", "b|c"], [["1", "x|y"]]) == ["| a | b/c |", "|---|---|", "| 1 | x/y |"]
+    assert markdown_table(["a", "b|c"], [["1", "x|y"]]) == ["| a | b/c |", "|---|---|", "| 1 | x/y |"]
 
 
 def test_figures_are_whole_and_older_ones_go(tmp_path: Path) -> None:
@@ -71,4 +61,4 @@ def test_cells_and_rows_without_numbers() -> None:
     assert cell_text(cell, signed=True) == "+0.250 [+0.100, +0.400]"
     assert cell_text({"mean": 0.25, "low": None, "high": None}) == "0.250"
     assert cell_text({"mean": None, "low": None, "high": None}) == "-"
-    assert as_csv(("a", "b"), [("x, y", None), (1, 2.5)]) == 'a,b\n"x, y",\n1,2.5\n'
+    assert csv_text(("a", "b"), [("x, y", None), (1, 2.5)]) == 'a,b\n"x, y",\n1,2.5\n'

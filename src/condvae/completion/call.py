@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from condvae import weights
-from condvae.completion.record import CompletionSettings, Made, ModelId, file_sha256
+from condvae.completion.record import CompletionSettings, Made, ModelId
 from condvae.completion.result import Completion
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole
@@ -15,6 +15,7 @@ from condvae.images.reading import FileId, Picture, PictureLike, read_picture, s
 from condvae.images.sheets import visible
 from condvae.images.view import View, view
 from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, completed_levels
 from condvae.sampling.plain import PixelChoice

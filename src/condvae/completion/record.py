@@ -1,6 +1,5 @@
 """The record of a call: what it was asked, of which files and with which versions, so that it can be repeated."""
 
-import hashlib
 import json
 import math
 import os
@@ -10,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import PIL
-import torch
 
-import condvae
 from condvae.images.holes import Hole
 from condvae.images.reading import FileId, shown
 from condvae.runtime.checks import check_choice, check_whole, strict
+from condvae.runtime.versions import versions
 from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
 from condvae.sampling.plain import PixelChoice
 from condvae.sampling.temperature import TemperatureLike, per_group
@@ -104,16 +101,6 @@ class Recorded:
     device: str
     notes: tuple[str, ...]
     """What is different today."""
-
-
-def versions() -> dict[str, str]:
-    """Of all that has a say in the pixels."""
-    return {
-        "condvae": condvae.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "pillow": PIL.__version__,
-    }
 
 
 def to_text(folder: Path, made: Made, entries: Sequence[Entry], sheets: Sequence[str]) -> str:
@@ -230,12 +217,6 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r}, expected text")
     return value
-
-
-def file_sha256(path: Path) -> str:
-    """Of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _relative(path: Path, folder: Path) -> str:

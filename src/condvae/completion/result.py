@@ -13,9 +13,10 @@ from torch import Tensor
 from condvae.completion.record import Made
 from condvae.images.contact_sheet import contact_sheet, to_pil
 from condvae.images.holes import Flags
-from condvae.images.reading import FileId, PixelArray
+from condvae.images.reading import FileId
 from condvae.images.sheets import completion_columns, completion_row
 from condvae.images.view import View, as_tensor
+from condvae.runtime.pixels import PixelArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.observe.batch import Batch
-from condvae.runtime.pixels import from_uint8
+from condvae.runtime.pixels import PixelArray, from_uint8
 
-PixelArray = NDArray[np.uint8]
 Indices = NDArray[np.int64]
 Labels = NDArray[Any]  # [N] int64 or [N, K] uint8
 

@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from condvae.data import cifar10
-from condvae.data.archive import SUFFIXES, digest
 from condvae.data.arrays import read_npy, read_npz, read_npz_folder
 from condvae.data.benchmarks import idx_images, read_cifar10, read_idx, read_svhn
 from condvae.data.image_folders import read_chest_xray14, read_folder
-from condvae.data.image_set import Dataset, ImageSet, Indices, PixelArray
+from condvae.data.image_set import Dataset, ImageSet, Indices
 from condvae.data.splits import Found, finish, with_test
 from condvae.data.store import ReadOptions, store
+from condvae.images.archive import SUFFIXES, digest
 from condvae.runtime import folders
 from condvae.runtime.checks import check_whole
+from condvae.runtime.pixels import PixelArray
 
 _KINDS = (
     "a folder or zip of images, .npy, .npz, SVHN's .mat, MNIST's idx files, or the folder of CIFAR-10's python batches"

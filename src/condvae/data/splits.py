@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from condvae.data.archive import common_top
 from condvae.data.image_set import Dataset, ImageSet, Indices
+from condvae.images.archive import common_top
 
 _MOST_TEST = 7_000  # of FFHQ's 70,000
 _MOST_VALIDATION = 5_000  # of CIFAR-10's 50,000 and of ImageNet

@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from tqdm import tqdm
 
-from condvae.data.archive import digest
-from condvae.data.image_set import PixelArray
+from condvae.images.archive import digest
 from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.pixels import PixelArray
 
 _CHUNK = 64  # images per task of a thread: few enough for an even load, enough to hide the cost of a task
 _BAR_FROM = 5_000  # images from which on a terminal shows a progress bar

@@ -11,7 +11,6 @@ import torch
 
 from condvae import weights
 from condvae.completers.model_completer import ModelCompleter
-from condvae.completion.record import file_sha256, versions
 from condvae.design.avp_cnn.classifier_file import load_classifier, locate_classifier
 from condvae.design.candidates import Candidates
 from condvae.design.location import next_location
@@ -26,7 +25,9 @@ from condvae.images.holes import Box, Hole
 from condvae.images.reading import FileId, Picture, read_picture, shown
 from condvae.images.view import View, as_tensor, view
 from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.messages import Say
+from condvae.runtime.versions import versions
 from condvae.sampling.plain import PixelChoice
 
 RECORD = "design.json"

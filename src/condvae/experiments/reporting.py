@@ -1,17 +1,14 @@
 """What reports are made of: JSON that people can read too, tables in Markdown, figures that are whole or not there."""
 
-import csv
-import io
-import json
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from condvae.runtime.atomic import write_text
 from condvae.runtime.folders import check_folder, make_folder, read_json
+from condvae.runtime.formats import json_text
 from condvae.runtime.messages import Say
 
 if TYPE_CHECKING:
@@ -24,30 +21,6 @@ INCHES, DPI = (3.4, 3.2), 150
 
 class DrawingError(ValueError):
     """Figures could not be made, for reasons that are not in the numbers."""
-
-
-def as_json(result: Mapping[str, Any]) -> str:
-    """Lists of numbers on one line: some have many."""
-    text = json.dumps(result, indent=1, allow_nan=False)
-    return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers[0]).replace(",", ", "), text) + "\n"
-
-
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table in Markdown."""
-
-    def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-    return [line(head), "|" + "---|" * len(head), *map(line, body)]
-
-
-def as_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Empty where there is no number."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return file.getvalue()
 
 
 def cell_text(cell: Mapping[str, float | None], *, signed: bool = False) -> str:
@@ -115,7 +88,7 @@ def write_report(
     """The report's files; results.json last of the tables, as it is what others are told by."""
     write_text(out / "results.csv", csv)
     write_text(out / "results.md", markdown)
-    write_text(out / "results.json", as_json(result))
+    write_text(out / "results.json", json_text(result))
     try:
         written = draw(result, out)
     except DrawingError as error:

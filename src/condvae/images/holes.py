@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple, SupportsIndex, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from condvae.data.archive import SUFFIXES
-from condvae.images.reading import FileId, Picture, PictureLike, PixelArray, read_picture, shown
+from condvae.images.archive import SUFFIXES
+from condvae.images.reading import FileId, Picture, PictureLike, read_picture, shown
 from condvae.runtime.checks import check_choice
+from condvae.runtime.pixels import PixelArray
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
 Box: TypeAlias = tuple[int, int, int, int]

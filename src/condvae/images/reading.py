@@ -16,11 +16,11 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from condvae.data.decode import DecodedImage, fit, layers
+from condvae.images.decode import DecodedImage, fit, layers
 from condvae.runtime import pixels
+from condvae.runtime.pixels import PixelArray
 
 PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
-PixelArray: TypeAlias = npt.NDArray[np.uint8]
 
 MOST_PIXELS = 100_000_000
 """Larger pictures are refused before they are decoded."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from condvae.data.archive import opened
+from condvae.images.archive import opened
 from condvae.images.holes import Hole
 from condvae.images.reading import FileId, Picture, read_picture, shown
 from condvae.runtime.messages import Say

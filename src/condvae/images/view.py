@@ -10,13 +10,14 @@ from PIL import Image
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
-from condvae.data.decode import fit
 from condvae.images.contact_sheet import to_pil
+from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
-from condvae.images.reading import FileId, Picture, PixelArray
+from condvae.images.reading import FileId, Picture
 from condvae.observe import KnownPixels, Observation
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
+from condvae.runtime.pixels import PixelArray
 from condvae.vdvae import VDVAEConfig
 
 _LANCZOS_REACH = 3  # of Pillow's filter, in pixels of the smaller of the two images

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from condvae.data.archive import SUFFIXES, Files, common_top, opened
-from condvae.data.decode import decode
+from condvae.images.archive import SUFFIXES, Files, common_top, opened
+from condvae.images.decode import decode
 from condvae.metrics.discrimination import ids
 from condvae.metrics.estimate import Estimate
 from condvae.metrics.feature_networks import FeatureNetworks

@@ -9,16 +9,17 @@ from typing import Any
 
 from tqdm import tqdm
 
-from condvae.completion.record import file_sha256, versions
-from condvae.experiments.reporting import as_csv, as_json
 from condvae.images.holes import Hole
 from condvae.images.reading import FileId, shown
 from condvae.images.selection import Notes, passed_over, wanted_files
 from condvae.ood.fitting import STRANGE, UNFITTED
 from condvae.ood.judging import PictureScorer, Sight, Strangeness
 from condvae.runtime.atomic import write_text
+from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.folders import check_writable
+from condvae.runtime.formats import csv_text, json_text
 from condvae.runtime.messages import Say
+from condvae.runtime.versions import versions
 
 _FORMAT, _VERSION = "condvae strangeness", 1
 _TOGETHER = {"cpu": 16, "cuda": 256}
@@ -133,11 +134,11 @@ def _report(done: Sequence[ScoredFile], bad: Sequence[str], scorer: PictureScore
         ],
         "passed_over": list(bad),
     }
-    return as_json(plain)
+    return json_text(plain)
 
 
 def _table(done: Sequence[ScoredFile]) -> str:
-    return as_csv(_COLUMNS, [_cells(one) for one in done])
+    return csv_text(_COLUMNS, [_cells(one) for one in done])
 
 
 def _cells(one: ScoredFile) -> list[Any]:

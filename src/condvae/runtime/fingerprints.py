@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -32,3 +33,9 @@ def digest_of(module: Weighted, config: Mapping[str, Any] | None = None) -> str:
 def slug_of(name: str) -> str:
     """A name as a file's."""
     return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "method"
+
+
+def file_sha256(path: Path) -> str:
+    """Of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,9 +1,15 @@
 """The one convention for pixel values: float images [B, C, H, W] in [-1, 1], from and to 8-bit grey levels."""
 
 import math
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+
+PixelArray: TypeAlias = npt.NDArray[np.uint8]
+"""Grey levels, [H, W, C] or [N, H, W, C]."""
 
 
 def from_uint8(levels: Tensor) -> Tensor:

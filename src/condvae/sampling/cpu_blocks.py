@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
-from condvae.images.reading import PixelArray
 from condvae.observe import Observation
 from condvae.runtime.checks import check_choice, check_whole
-from condvae.runtime.pixels import to_uint8
+from condvae.runtime.pixels import PixelArray, to_uint8
 from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
 from condvae.sampling.plain import PixelChoice, Samples, draw, seeds_from
 from condvae.sampling.sampler import Sampler

@@ -15,7 +15,8 @@ from condvae.data import open_data
 from condvae.experiments.evaluation import EvaluationSettings, baselines, evaluate, figures, tables
 from condvae.experiments.evaluation.figures import redraw
 from condvae.experiments.evaluation.plan import COLUMNS
-from condvae.experiments.reporting import DPI, INCHES, as_json
+from condvae.experiments.reporting import DPI, INCHES
+from condvae.runtime.formats import json_text
 
 pytestmark = pytest.mark.usefixtures("drawn")
 
@@ -91,7 +92,7 @@ def test_what_is_to_be_known_of_the_numbers_is_said(tmp_path: Path, result: dict
 
 
 def test_lists_of_numbers_take_one_line_and_stay_what_they_are(result: dict[str, Any]) -> None:
-    text = as_json(result)
+    text = json_text(result)
     assert json.loads(text) == result
     curve = result["methods"]["random training image"]["coverage"]["white"]["mixture"]["coverage"]
     assert len(curve) == 19

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from condvae.experiments import reporting
 from condvae.experiments.design.plan import FULL, OURS
-from condvae.experiments.reporting import cell_text, table
+from condvae.experiments.reporting import cell_text
+from condvae.runtime.formats import csv_text, markdown_table
 
 DesignRow: TypeAlias = tuple[str, str, str, str, float | None, float | None, float | None]
 
@@ -46,7 +46,7 @@ def columns_last(result: Mapping[str, Any]) -> str:
 
 def as_csv(result: Mapping[str, Any]) -> str:
     """Long form; empty where there is no number."""
-    return reporting.as_csv(("policy", "metric", "task", "scans", "mean", "low", "high"), rows(result))
+    return csv_text(("policy", "metric", "task", "scans", "mean", "low", "high"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
@@ -101,7 +101,7 @@ def _tries(result: Mapping[str, Any]) -> str:
 
 def _by_policy(result: Mapping[str, Any], metric: str, name: str, title: str) -> list[str]:
     body = [[policy, *map(cell_text, found[metric][name])] for policy, found in result["policies"].items()]
-    return [f"## {TITLES[metric]}: {title}", "", *table(["scans", *result["columns"]], body), ""]
+    return [f"## {TITLES[metric]}: {title}", "", *markdown_table(["scans", *result["columns"]], body), ""]
 
 
 def _differences(result: Mapping[str, Any], metric: str) -> list[str]:
@@ -109,7 +109,7 @@ def _differences(result: Mapping[str, Any], metric: str) -> list[str]:
     for title in result["sets"] if result["differences"] else ():
         body = [[policy, *map(_signed, found[metric][title])] for policy, found in result["differences"].items()]
         head = f"## {TITLES[metric]}: {OURS} minus each other policy, mean of {title}"
-        lines += [head, "", *table(["scans", *result["columns"]], body), ""]
+        lines += [head, "", *markdown_table(["scans", *result["columns"]], body), ""]
     return lines
 
 
@@ -119,7 +119,7 @@ def _cross_tasks(result: Mapping[str, Any]) -> list[str]:
         for which, scans in (("last", f"{columns_last(result)} scans"), ("mean", "each scan, mean")):
             body = [[task, *map(cell_text, line)] for task, line in zip(found["tasks"], found[which], strict=True)]
             head = f"## AUROC of the row's task after {scans}, by {policy} for the column's task"
-            lines += [head, "", *table(["", *found["tasks"]], body), ""]
+            lines += [head, "", *markdown_table(["", *found["tasks"]], body), ""]
     return lines
 
 
@@ -133,4 +133,4 @@ def _calibration(result: Mapping[str, Any]) -> list[str]:
         means = means * (steps + 1) if policy == FULL else means
         body.append([policy, *(f"{value:.4f}" for value in means)])
     head = ["scans", *result["columns"][: result["settings"]["steps"] + 1]]
-    return ["## Expected calibration error of g, mean over tasks, less is better", "", *table(head, body), ""]
+    return ["## Expected calibration error of g, mean over tasks, less is better", "", *markdown_table(head, body), ""]

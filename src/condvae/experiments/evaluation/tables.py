@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from condvae.experiments import reporting
 from condvae.experiments.evaluation.plan import COLUMNS, IMPORTANCE_SAMPLES, MIXTURE
 from condvae.experiments.evaluation.summary import ALL
-from condvae.experiments.reporting import table
+from condvae.runtime.formats import csv_text, markdown_table
 
 
 class Metric(NamedTuple):
@@ -60,7 +59,7 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | Non
 
 def as_csv(result: Mapping[str, Any]) -> str:
     """Long form; empty where there is no number."""
-    return reporting.as_csv(("method", "metric", "bin", "mean", "standard_error"), rows(result))
+    return csv_text(("method", "metric", "bin", "mean", "standard_error"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
@@ -117,7 +116,7 @@ def too_few_for_ids(result: Mapping[str, Any]) -> str:
 def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:
     columns = [column for column in (*COLUMNS, ALL) if any(column in found for found in having.values())]
     body = [[name, *(_cell(found.get(column), metric) for column in columns)] for name, found in having.items()]
-    return [f"## {metric.title}", "", *table(["hidden share", *columns], body), ""]
+    return [f"## {metric.title}", "", *markdown_table(["hidden share", *columns], body), ""]
 
 
 def _cell(estimate: Mapping[str, float | None] | None, metric: Metric) -> str:
@@ -139,7 +138,7 @@ def _curves(prefix: str, title: str, methods: Mapping[str, Any]) -> list[str]:
     if not parameters:
         return []
     body = [[name, *(_cell(found.get(p), Metric(title)) for p in parameters)] for name, found in having.items()]
-    return [f"## {title}", "", *table(["", *parameters], body), ""]
+    return [f"## {title}", "", *markdown_table(["", *parameters], body), ""]
 
 
 def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
@@ -153,7 +152,7 @@ def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
 
     body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
     what = "LPIPS to references (TARP)" if kind == "reference" else f"{kind} projections"
-    return [f"## Calibration error, {what}, less is better", "", *table(["hidden share", *COLUMNS], body), ""]
+    return [f"## Calibration error, {what}, less is better", "", *markdown_table(["hidden share", *COLUMNS], body), ""]
 
 
 def _budgets(models: Mapping[str, Any]) -> list[str]:
@@ -164,4 +163,4 @@ def _budgets(models: Mapping[str, Any]) -> list[str]:
         minutes = "; ".join(f"{part} {spent:g}" for part, spent in found["training_minutes"].items())
         device = found["record"].get("device", "")
         body.append([name, f"{found['parameters']:,}", found["likelihood"], minutes or "not recorded", str(device)])
-    return ["## Models", "", *table(["", "weights", "likelihood", "minutes of training", "on"], body), ""]
+    return ["## Models", "", *markdown_table(["", "weights", "likelihood", "minutes of training", "on"], body), ""]

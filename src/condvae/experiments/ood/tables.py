@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from condvae.experiments import reporting
 from condvae.experiments.ood.plan import MEAN, WHOLE
-from condvae.experiments.reporting import cell_text, table
+from condvae.experiments.reporting import cell_text
+from condvae.runtime.formats import csv_text, markdown_table
 
 OODRow: TypeAlias = tuple[str, str, str, float | None, float | None, float | None]
 
@@ -24,7 +24,7 @@ def rows(result: Mapping[str, Any]) -> Iterator[OODRow]:
 
 def as_csv(result: Mapping[str, Any]) -> str:
     """Long form; empty where there is no number."""
-    return reporting.as_csv(("method", "set", "hidden", "auroc", "low", "high"), rows(result))
+    return csv_text(("method", "set", "hidden", "auroc", "low", "high"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
@@ -51,7 +51,7 @@ def as_markdown(result: Mapping[str, Any]) -> str:
     lines += _differences(result)
     for name in result["means"] | result["sets"]:
         body = [[method, *map(cell_text, found["auroc"][name])] for method, found in result["methods"].items()]
-        lines += [f"## AUROC: {name}", "", *table(["hidden", *result["columns"]], body), ""]
+        lines += [f"## AUROC: {name}", "", *markdown_table(["hidden", *result["columns"]], body), ""]
     lines += _speed(result)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -70,13 +70,17 @@ def _by_set(result: Mapping[str, Any], column: str, title: str) -> list[str]:
         for method, found in result["methods"].items()
         if any(found["auroc"][name][at]["mean"] is not None for name in names)
     ]
-    return [f"## {title}", "", *table(["", *names], body), ""] if body else []
+    return [f"## {title}", "", *markdown_table(["", *names], body), ""] if body else []
 
 
 def _differences(result: Mapping[str, Any]) -> list[str]:
     at, names = result["columns"].index(MEAN), [*result["sets"], *result["means"]]
     body = [[pair, *(_signed(found[name][at]) for name in names)] for pair, found in result["differences"].items()]
-    return ["## Differences of AUROC, mean over hidden shares", "", *table(["", *names], body), ""] if body else []
+    return (
+        ["## Differences of AUROC, mean over hidden shares", "", *markdown_table(["", *names], body), ""]
+        if body
+        else []
+    )
 
 
 def _speed(result: Mapping[str, Any]) -> list[str]:
@@ -84,4 +88,4 @@ def _speed(result: Mapping[str, Any]) -> list[str]:
         [name, f"{one['images']:,}", f"{one['seconds']:.1f}", f"{one['images'] / max(one['seconds'], 1e-9):,.0f}"]
         for name, one in result["readings"].items()
     ]
-    return ["## What was measured", "", *table(["", "images", "seconds", "images/s"], body), ""]
+    return ["## What was measured", "", *markdown_table(["", "images", "seconds", "images/s"], body), ""]

@@ -5,7 +5,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from PIL import Image
 
-from condvae.data.image_set import PixelArray
+from condvae.runtime.pixels import PixelArray
 
 # Modes that cannot hold a colour. A file of another mode may still be grey: WebP knows no grey, for one.
 _GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "I;16N"})

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from condvae.data.decode import decode, is_grey, read_header
+from condvae.images.decode import decode, is_grey, read_header
 
 FaceArray = NDArray[np.uint8]
 
