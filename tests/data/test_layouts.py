@@ -124,7 +124,7 @@ def test_large_sets_go_to_a_file_that_is_kept(
     # The second time nothing is decoded.
     with monkeypatch.context() as patch:
         patch.setattr(folders_module, "decode", None)
-        patch.setattr(folders_module, "look", None)
+        patch.setattr(folders_module, "read_header", None)
         assert is_mapped(again().images)
     # Cut short, or without its notes: written again, and what a killed run left is swept away.
     for broken in (array.read_bytes()[:1000], b"", array.read_bytes()[:-1]):
