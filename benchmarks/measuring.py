@@ -76,13 +76,13 @@ def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Optio
     x = from_uint8(take(test, options.images).to(device))
     size = test.size
     known = [known_in_bin(hole, len(x), size, seed=0).to(device) for hole in HOLE_BINS]
-    sampler = Sampler(model, precision="auto" if device.type == "cuda" else "fp32", chunk=2 * options.k)
+    sampler = Sampler(model, chunk=2 * options.k)
 
     def ours(hole: Tensor) -> float:
         closest = []
         for first in range(0, len(x), options.together):
             some = slice(first, first + options.together)
-            made = sampler(model.observe(x[some], hole[some]), options.k, seed=first)
+            made = sampler(model.observe(x[some], hole[some]), options.k, seed=first, pixels="sample")
             closest.append(sample_distances(lpips, x[some], made).closest())
         return float(torch.cat(closest).mean())
 

@@ -246,7 +246,7 @@ class OurCompletion:
 
     def __call__(self) -> Tensor:
         self.seed += 1
-        return self.sampler(self.observation, self.items, seed=self.seed)
+        return self.sampler(self.observation, self.items, seed=self.seed, pixels="sample")
 
     def remarks(self) -> list[str]:
         return [f"sampler in {self.sampler.precision}", *self.messages]

@@ -30,7 +30,7 @@ from condvae.design.question import Question
 from condvae.images.atomic_folder import AtomicFolder
 from condvae.runtime.checks import check_whole
 from condvae.sampling.sampler import Sampler
-from condvae.sampling.temperature import parse
+from condvae.vdvae.temperature import parse
 
 _TOGETHER = 16
 """Pictures that are scanned together."""

@@ -17,14 +17,13 @@ import tyro
 from torch import Tensor
 
 from condvae import weights
-from condvae.completion import completions
 from condvae.data import open_data
 from condvae.data.order import spread
 from condvae.images.sheets import conditional_sheet
 from condvae.metrics import HOLE_BINS, known_in_bin
 from condvae.observe.batch import Batch
-from condvae.sampling.cpu_blocks import DEFAULT_TEMPERATURE
-from condvae.sampling.temperature import parse
+from condvae.sampling.sampler import DEFAULT_TEMPERATURE, Sampler
+from condvae.vdvae.temperature import parse
 
 EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
 """Boxes x, y, width, height in 64ths of an image, as aligned faces have them."""
@@ -62,7 +61,7 @@ def main(options: Options) -> None:
     for name, known in regions(len(x), size, options.seed).items():
         images = x[: len(known)]
         observation = model.observe(images, known)
-        made = completions(model, observation, options.n, seed=options.seed, temperature=temperature)
+        made = Sampler(model)(observation, options.n, seed=options.seed, temperature=temperature)
         sheet = options.out / f"{name}.{options.format}"
         conditional_sheet(model, Batch(x=images), observation, made).save(sheet, quality=80)
         print(f"wrote {sheet}")

@@ -12,11 +12,11 @@ import tyro
 from torch import Tensor
 
 from condvae import objectives
-from condvae.completion import completions
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.images.sheets import conditional_sheet
 from condvae.observe.batch import Batch
+from condvae.sampling.sampler import Sampler
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 from condvae.weights import load
 
@@ -83,7 +83,7 @@ def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, n: int = 24) -> 
     known[3::4] = False
     known[3::4, :, 6:26, 6:26] = True  # only the middle known
     observation = model.observe(x, known)
-    made = completions(model, observation, n, temperature=TEMPERATURE_AT)
+    made = Sampler(model)(observation, n, temperature=TEMPERATURE_AT)
     conditional_sheet(model, Batch(x=x), observation, made).save(path)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from condvae.observe.observation import Observation, observe_pixels
-from condvae.observe.process import Process
+from condvae.observe.process import KnownPixels, Process
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.vdvae.blocks import Block
 from condvae.vdvae.encoder import Encoder, Posterior
@@ -66,6 +66,18 @@ class ConditionalVAE(nn.Module):
     @property
     def trains_artifact(self) -> bool:
         return any(parameter.requires_grad for parameter in self.artifact.parameters())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.artifact.device
+
+    @property
+    def completes_holes(self) -> bool:
+        """Whether y is known pixels and which they are: then `observe` makes it, whatever the hole."""
+        if self.process is not None and not isinstance(self.process, KnownPixels):
+            return False
+        return self.partial_config.channels == self.artifact.config.channels + 1
 
     def posterior(self, observation: Observation) -> Posterior:
         """c(. | y)"""

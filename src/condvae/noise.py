@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from condvae import kernels
+from condvae.runtime.fast_paths import fast_path
 
 # Streams of the pixel distribution; latent groups count up from 0.
 PIXEL_COMPONENT_STREAM = 2**32
@@ -82,7 +82,7 @@ class SeededNoise:
 
     def _numbers(self, kind: Distribution, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
         _check_seeds(len(self.seeds), shape)
-        maker = device if kernels.available(device) else torch.device("cpu")
+        maker = device if fast_path("seeded noise", device) else torch.device("cpu")
         return _seeded(kind, self.on(maker), stream, shape).to(device)
 
 
@@ -156,10 +156,9 @@ def _seeded(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]
     """The numbers of (seed, stream), float32 of the given shape, on the seeds' device."""
     if not 0 <= stream < 2**64:
         raise ValueError(f"the stream of random numbers is {stream}, expected a whole number from 0 to 2**64 - 1")
-    if kernels.available(seeds.device):
-        from condvae.kernels import philox
-
-        return philox.numbers(kind, seeds, stream, shape)
+    if numbers_by_kernel := fast_path("seeded noise", seeds.device):
+        fast: Tensor = numbers_by_kernel(kind, seeds, stream, shape)
+        return fast
     count = math.prod(shape[1:])
     keys = seeds.cpu().contiguous().numpy().view(np.uint64)
     blocks = -(-count // 4)

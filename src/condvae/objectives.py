@@ -141,9 +141,7 @@ def forward(
     vae = model.artifact
     vae.check(x, values=check_values)
     _check_batch(x, observation, values=check_values)
-    with vae.aside(observation, for_all=True):
-        c = model.posterior(observation)
-    vae.aside.keep(c)
+    c = vae.aside(lambda: model.posterior(observation), shared=True)
     # z from q: the states carry no gradient of psi, and with a frozen artifact none at all.
     score = _kl_score(kl, lambda step: c(step.group, step.state, step.prior))
     asks_prior = not isinstance(c, Posterior) or c.asks_prior

@@ -81,7 +81,7 @@ def test_help_is_quick_because_torch_stays_out() -> None:
 
 def test_the_help_shows_the_defaults_of_the_library() -> None:
     from condvae.cli.complete import Complete
-    from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
+    from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
 
     assert (float(Complete().temperature), Complete().pixels) == (DEFAULT_TEMPERATURE, DEFAULT_PIXELS)
 

@@ -75,8 +75,7 @@ def test_a_model_is_made_a_completer_that_draws_the_same_every_time() -> None:
     groups = len(model.artifact.config.group_stages)
     completer = ModelCompleter.of(model, name="small", temperature="0.5", chunk=7)
     assert (completer.name, completer.pixels, completer.temperature) == ("small", "mean", [0.5] * groups)
-    assert completer.sampler.chunk == 7
-    assert completer.sampler.precision == "fp32"  # on a CPU not whichever is faster at the moment
+    assert completer.sampler.precision == "fp32"  # on a CPU runs agree
     sampler = Sampler(model, precision="bf16")
     assert ModelCompleter.of(sampler, name="small").sampler is sampler
     with pytest.raises(ValueError, match="temperatures were given"):

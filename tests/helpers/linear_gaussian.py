@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from condvae.conditional import ConditionalVAE
 from condvae.gaussian import Gaussian
-from condvae.kernels.side_stream import SideStream
 from condvae.observe import Observation
 from condvae.vdvae import VDVAE, Source
 from condvae.vdvae.decoder import LatentBlock, PriorFeatures
@@ -64,14 +63,14 @@ class LinearBlock(LatentBlock):
         nn.Module.__init__(self)
         self.source, self.group = prior, group
 
-    def look(self, state: Tensor, *, prior: bool = True) -> PriorFeatures:
+    def features(self, state: Tensor, *, prior: bool = True) -> PriorFeatures:
         return PriorFeatures(state)
 
-    def prior_of(self, looked: PriorFeatures) -> Gaussian:
-        state = looked.hidden
+    def prior_of(self, features: PriorFeatures) -> Gaussian:
+        state = features.hidden
         return self.source.gaussian(self.group, state, state.new_zeros(len(state), 0))
 
-    def take_in(self, state: Tensor, looked: PriorFeatures, z: Tensor) -> Tensor:
+    def merge(self, state: Tensor, features: PriorFeatures, z: Tensor) -> Tensor:
         start = sum(self.source.groups[: self.group])
         return torch.cat((state[:, :start], z, state[:, start + z.shape[1] :]), 1)
 
@@ -106,7 +105,6 @@ class LinearVAE(VDVAE):
         self.q = LinearSource(groups, PIXELS, generator)
         self.config: Any = SimpleNamespace(group_stages=list(groups), image_dims=PIXELS, channels=1)
         self.decoder: Any = LinearDecoder(self.prior)
-        self.aside, self.ahead = SideStream(), SideStream()
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None: ...
 

@@ -2,17 +2,17 @@
 
 from helpers.models import generator, images, small_conditional
 
-from condvae.completion import completions
 from condvae.images.sheets import conditional_sheet, unconditional_sheet, visible
 from condvae.observe import Edges, Freeform
 from condvae.observe.batch import Batch
+from condvae.sampling.sampler import Sampler
 
 
 def test_sheets_show_images_and_observations() -> None:
     model, x = small_conditional(), images(2)
     batch = Batch(x=x)
     observation = Freeform().observe(batch, normalise=model.artifact.normalise, generator=generator())
-    sheet = conditional_sheet(model, batch, observation, completions(model, observation, 3))
+    sheet = conditional_sheet(model, batch, observation, Sampler(model)(observation, 3))
     assert sheet.width > sheet.height
     assert unconditional_sheet(model.artifact, x).width > 700
     # An edge image is shown as it is seen: dark lines on white.

@@ -10,8 +10,9 @@ from observe.test_freeform import PUBLISHED, of_key, z_scores
 from torch import Tensor
 
 from condvae import kernels
+from condvae.kernels.freeform_process import kernel_law
 from condvae.observe import Freeform, Mixture
-from condvae.observe.freeform import _flipped, draw_strokes, kernel_law
+from condvae.observe.freeform import _flipped, draw_strokes
 from condvae.observe.strokes import Strokes, covered
 
 if not kernels.installed():
@@ -174,7 +175,7 @@ def test_freeform_draws_by_the_kernel_where_it_runs(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("condvae.kernels.available", lambda device: True)
     monkeypatch.setattr("torch.cuda.is_current_stream_capturing", lambda: False)
     process, checks = Freeform(low=0.0, high=0.2), []
-    monkeypatch.setattr("condvae.observe.freeform._check_frequent", lambda *args: checks.append(args))
+    monkeypatch.setattr("condvae.kernels.freeform_process._check_frequent", lambda *args: checks.append(args))
     source = torch.Generator(DEVICE).manual_seed(3)
     known = process.draw(1, 32, source)
     assert known.shape == (1, 1, 32, 32)

@@ -12,8 +12,9 @@ from helpers.models import generator
 from helpers.plain_freeform import candidate, draw_stroke
 from torch import Tensor
 
+from condvae.kernels.freeform_process import _check_frequent
 from condvae.observe import Freeform
-from condvae.observe.freeform import _check_frequent, draw_boxes, draw_strokes, under_boxes
+from condvae.observe.freeform import draw_boxes, draw_strokes, under_boxes
 
 PUBLISHED: dict[str, dict[str, Any]] = json.loads((FIXTURES / "freeform_mask_statistics.json").read_text())
 

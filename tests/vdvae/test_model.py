@@ -70,7 +70,7 @@ def test_grey_and_colour_log_probabilities_are_per_pixel(channels: int, scales: 
 
 def test_misuse_is_explained() -> None:
     vae = small_vae()
-    with pytest.raises(ValueError, match="3 temperatures were given, expected one number or one per group \\(4\\)"):
+    with pytest.raises(ValueError, match="3 temperatures were given"):
         vae.descend(None, batch=1, noise=generator(), temperature=[1, 1, 1])
     for wrong in (float("nan"), -1.0, float("inf")):
         with pytest.raises(ValueError, match="negative, infinite or not a number"):

@@ -1,4 +1,4 @@
-"""Models as completers, and asking a completer so that no answer hangs on what else is asked."""
+"""A conditional model behind the interface of completers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from condvae.observe import Observation
 from condvae.runtime.messages import Say
 from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
-from condvae.sampling.temperature import TemperatureLike, per_group
+from condvae.vdvae.temperature import TemperatureLike, per_group
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,12 +35,10 @@ class ModelCompleter:
     ) -> "ModelCompleter":
         """A model on its device, or a sampler as it is. chunk, say: of the sampler that a model is given."""
         config = (model.model if isinstance(model, Sampler) else model).artifact.config
-        heat = per_group(temperature, config)
+        temperatures = per_group(temperature, config)
         if not isinstance(model, Sampler):
-            # On a CPU "auto" would take whichever precision is faster at the moment: no two runs need agree.
-            on_gpu = model.artifact.decoder.gain.device.type == "cuda"
-            model = Sampler(model, precision="auto" if on_gpu else "fp32", chunk=chunk, say=say)
-        return cls(name=name, sampler=model, temperature=heat, pixels=pixels)
+            model = Sampler(model, chunk=chunk, say=say)
+        return cls(name=name, sampler=model, temperature=temperatures, pixels=pixels)
 
     @property
     def varies(self) -> bool:

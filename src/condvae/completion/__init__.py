@@ -3,6 +3,5 @@
 from condvae.completion.call import complete
 from condvae.completion.result import Completion, sheet_of
 from condvae.images.reading import read_files
-from condvae.sampling.cpu_blocks import completions
 
-__all__ = ["Completion", "complete", "completions", "read_files", "sheet_of"]
+__all__ = ["Completion", "complete", "read_files", "sheet_of"]

@@ -17,11 +17,10 @@ from condvae.images.view import View, view
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, completed_levels
 from condvae.sampling.plain import PixelChoice
-from condvae.sampling.sampler import Sampler
-from condvae.sampling.temperature import TemperatureLike
+from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, Sampler
 from condvae.vdvae.model import VDVAE
+from condvae.vdvae.temperature import TemperatureLike
 
 DEVICES = ("cpu", "cuda")
 
@@ -71,7 +70,6 @@ class PictureCompleter:
         """A device moves the model there; a model in memory stays where it is unless one is named."""
         if chunk is not None:
             check_whole(chunk, "the chunk", least=1)
-        self.chunk = chunk
         self.identity: ModelId | None = None
         if isinstance(model, VDVAE):
             raise ValueError("the model is an unconditional VAE: condition it first, with condvae train")
@@ -87,8 +85,8 @@ class PictureCompleter:
             model = model.to(device)
         self.model: ConditionalVAE = model
         self.settings = settings.checked(model.artifact.config)
-        self.device = model.artifact.decoder.gain.device
-        self.sampler = Sampler(model, chunk=chunk) if self.device.type == "cuda" and settings.share is None else None
+        self.device = model.device
+        self.sampler = Sampler(model, chunk=chunk)
 
     def made(self, hole: Hole) -> Made:
         """What stands in a record."""
@@ -97,7 +95,7 @@ class PictureCompleter:
             hole=hole,
             model=self.identity,
             device=self.device.type,
-            precision=self.sampler.precision if self.sampler else "fp32",
+            precision=self.sampler.precision if self.settings.share is None else "fp32",
         )
 
     def view(self, picture: Picture, hole: Hole) -> View:
@@ -108,18 +106,15 @@ class PictureCompleter:
         """Complete one picture."""
         settings, artifact = self.settings, self.model.artifact
         seen = self.view(picture, hole)
-        images = completed_levels(
-            self.model,
+        drawn = self.sampler(
             seen.observation,
             settings.n,
             seed=settings.seed,
             temperature=settings.temperature,
             pixels=settings.pixels,
             share=settings.share,
-            chunk=self.chunk,
-            sampler=self.sampler,
         )
-        images[:, seen.known] = seen.levels[seen.known]
+        images = drawn[0].permute(0, 2, 3, 1).contiguous().cpu().numpy()
         observed = to_uint8(visible(artifact, seen.observation))[0].permute(1, 2, 0).cpu().numpy()
         return Completion(
             images=images,

@@ -14,11 +14,11 @@ from condvae.images.holes import Hole
 from condvae.images.reading import FileId, shown
 from condvae.runtime.checks import check_choice, check_whole, strict
 from condvae.runtime.versions import versions
-from condvae.sampling.cpu_blocks import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
 from condvae.sampling.plain import PixelChoice
-from condvae.sampling.temperature import TemperatureLike, per_group
+from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.config import VDVAEConfig
+from condvae.vdvae.temperature import TemperatureLike, per_group
 
 RECORD = "record.json"
 MOST_COMPLETIONS = 10_000

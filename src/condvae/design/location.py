@@ -18,7 +18,7 @@ from condvae.observe.observation import observe_pixels
 from condvae.runtime.pixels import check_images
 from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
-from condvae.sampling.temperature import TemperatureLike
+from condvae.vdvae.temperature import TemperatureLike
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

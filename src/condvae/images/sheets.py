@@ -37,10 +37,10 @@ def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
 def conditional_sheet(
     model: ConditionalVAE, batch: Batch, observation: Observation, completions: Tensor
 ) -> Image.Image:
-    """For each image: itself, what was observed, its completions ([B, n, C, H, W]), their mean and uncertainty."""
-    x, seen, made = (pixels.to_uint8(images) for images in (batch.x, visible(model.artifact, observation), completions))
-    rows = [completion_row(*tiles) for tiles in zip(x, seen, made, strict=True)]
-    return contact_sheet(rows, completion_columns(made.shape[1]))
+    """For each image: itself, what was observed, completions ([B, n, C, H, W] uint8), their mean and uncertainty."""
+    x, seen = (pixels.to_uint8(images) for images in (batch.x, visible(model.artifact, observation)))
+    rows = [completion_row(*tiles) for tiles in zip(x, seen, completions, strict=True)]
+    return contact_sheet(rows, completion_columns(completions.shape[1]))
 
 
 def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> list[Tensor]:

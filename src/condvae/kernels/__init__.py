@@ -1,12 +1,19 @@
-"""Triton kernels for the few computations that decide the speed on a GPU. Each is held to plain torch by tests, which
-run it in Triton's interpreter where there is no GPU. Modules here are imported late: Triton comes with CUDA builds of
-torch, and nothing else needs it.
+"""Everything about GPU speed: Triton kernels, fused networks, side streams, CUDA graphs.
+
+Importing this package attaches kernels to seeded noise and freeform holes; `fused_vdvae.Fused` attaches them to a
+model.
+Plain torch is the reference: tests hold each kernel to it, in Triton's interpreter where there is no GPU. The other
+modules here are imported late, because Triton comes with CUDA builds of torch alone.
 """
 
 import functools
 import importlib.util
+from collections.abc import Callable
+from typing import Any
 
 import torch
+
+from condvae.runtime.fast_paths import attach
 
 _SHARED_BYTES = 160 * 1024
 
@@ -33,3 +40,23 @@ def _large(device: torch.device) -> bool:
     if shared is None:  # an older torch does not tell
         return capability in ((8, 0), (9, 0), (10, 0), (10, 3))
     return capability >= (8, 0) and shared >= _SHARED_BYTES
+
+
+def _seeded_noise(device: torch.device) -> Callable[..., Any] | None:
+    if not available(device):
+        return None
+    from condvae.kernels.philox import numbers
+
+    return numbers
+
+
+def _freeform_holes(device: torch.device) -> Callable[..., Any] | None:
+    if not available(device):
+        return None
+    from condvae.kernels.freeform_process import draw_known
+
+    return draw_known
+
+
+attach("seeded noise", _seeded_noise)
+attach("freeform holes", _freeform_holes)

@@ -55,22 +55,22 @@ def pays(x: Tensor, layers: tuple[LayerWeights, ...]) -> bool:
 
 
 def without_gradients(
-    x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...], *, add: bool, dtype: torch.dtype
+    x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...], *, add: bool, dtype: torch.dtype
 ) -> Tensor:
     """The whole block where nothing is trained."""
     if pays(x, layers):
-        return second_half(half_way(x, beside, layers), layers, add=x if add else None, dtype=dtype)
+        return second_half(half_way(x, extra_input, layers), layers, add=x if add else None, dtype=dtype)
     shape, rows, last = Shape(*x.shape[2:]), _rows(x), layers[3]
-    h, _ = _hidden(rows, None if beside is None else _rows(beside), layers[:3], shape, keep=False)
+    h, _ = _hidden(rows, None if extra_input is None else _rows(extra_input), layers[:3], shape, keep=False)
     part = ConvInput(h, last.kernel, gelu=True)
     y = convolve(part, shape=shape, bias=last.bias, add=rows if add else None, dtype=dtype).out
     return _images(y, x.shape[0], shape)
 
 
-def half_way(x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...]) -> Tensor:
-    """GELU(c2(GELU(c1(GELU(x), beside)))), for `second_half`."""
+def half_way(x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...]) -> Tensor:
+    """GELU(c2(GELU(c1(GELU(x), extra_input)))), for `second_half`."""
     shape = Shape(*x.shape[2:])
-    a2, _ = _half(_rows(x), None if beside is None else _rows(beside), layers[:2], shape, keep=False)
+    a2, _ = _half(_rows(x), None if extra_input is None else _rows(extra_input), layers[:2], shape, keep=False)
     return _images(a2, x.shape[0], shape)
 
 
@@ -85,10 +85,10 @@ def second_half(
 ) -> Tensor:
     """c4(GELU(c3(half))) [+ projection(z)] [+ add]"""
     shape, third, last = Shape(*half.shape[2:]), layers[2], layers[3]
-    beside, bias = None, last.bias
+    extra_input, bias = None, last.bias
     if projection is not None:
         assert z is not None
-        beside, bias = ConvInput(_rows(z), projection.kernel), bias + projection.bias
+        extra_input, bias = ConvInput(_rows(z), projection.kernel), bias + projection.bias
     y = convolve_twice(
         _rows(half),
         third.kernel,
@@ -96,7 +96,7 @@ def second_half(
         last.kernel,
         bias,
         shape=shape,
-        beside=beside,
+        extra_input=extra_input,
         add=None if add is None else _rows(add),
         dtype=dtype,
     )
@@ -115,33 +115,40 @@ class _Saved(NamedTuple):
 
 
 class HiddenFunction(torch.autograd.Function):
-    """h = c3(GELU(c2(GELU(c1(GELU(x), beside))))): channels beside x have been through GELU already."""
+    """h = c3(GELU(c2(GELU(c1(GELU(x), extra_input))))): the extra channels have been through GELU already."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, beside: Tensor | None, anchor: Tensor, layers: tuple[LayerWeights, ...], recompute: bool
+        ctx: Any,
+        x: Tensor,
+        extra_input: Tensor | None,
+        anchor: Tensor,
+        layers: tuple[LayerWeights, ...],
+        recompute: bool,
     ) -> Tensor:
         shape = Shape(*x.shape[2:])
-        rows, rows_beside = _rows(x), None if beside is None else _rows(beside)
+        rows, extra_rows = _rows(x), None if extra_input is None else _rows(extra_input)
         trains = any(ctx.needs_input_grad)
-        assert not trains or beside is None or len(beside) == len(x), "with gradients, one image stands beside one"
-        h, saved = _hidden(rows, rows_beside, layers, shape, keep=trains and not recompute)
+        assert not trains or extra_input is None or len(extra_input) == len(x), (
+            "with gradients, one image of the extra input for each"
+        )
+        h, saved = _hidden(rows, extra_rows, layers, shape, keep=trains and not recompute)
         if trains:
             ctx.shape, ctx.layers, ctx.batch = shape, layers, x.shape[0]
             # x itself only where its gradient passes through GELU, or everything is computed again.
-            ctx.save_for_backward(rows if ctx.needs_input_grad[0] or not saved else None, rows_beside, *(saved or ()))
+            ctx.save_for_backward(rows if ctx.needs_input_grad[0] or not saved else None, extra_rows, *(saved or ()))
         return _images(h, x.shape[0], shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dh: Tensor) -> tuple[Tensor | None, ...]:
-        x, beside, *kept = ctx.saved_tensors
+        x, extra_input, *kept = ctx.saved_tensors
         if not kept:
-            _, saved = _hidden(x, beside, ctx.layers, ctx.shape, keep=True)
+            _, saved = _hidden(x, extra_input, ctx.layers, ctx.shape, keep=True)
             kept = list(saved or ())
         gradients = _gradients(ctx.layers, len(kept[0]))
-        dx, dbeside = _hidden_backward(ctx, _rows(dh), x, beside, _Saved(*kept), gradients)
-        return dx, dbeside, None, None, None
+        dx, d_extra = _hidden_backward(ctx, _rows(dh), x, extra_input, _Saved(*kept), gradients)
+        return dx, d_extra, None, None, None
 
 
 class OutputFunction(torch.autograd.Function):
@@ -160,16 +167,16 @@ class OutputFunction(torch.autograd.Function):
     ) -> Tensor:
         shape = Shape(*h.shape[2:])
         rows, rows_z = _rows(h), None if z is None else _rows(z)
-        beside = None
+        extra_input = None
         bias = last.bias
         if projection is not None:
             assert rows_z is not None
-            beside = ConvInput(rows_z, projection.kernel)
+            extra_input = ConvInput(rows_z, projection.kernel)
             bias = bias + projection.bias
         trains = any(ctx.needs_input_grad)
         y, _, activated = convolve(
             ConvInput(rows, last.kernel, gelu=True),
-            beside,
+            extra_input,
             shape=shape,
             bias=bias,
             add=None if add is None else _rows(add),
@@ -211,7 +218,7 @@ class BlockFunction(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
-        beside: Tensor | None,
+        extra_input: Tensor | None,
         anchor: Tensor,
         layers: tuple[LayerWeights, ...],
         adds_input: bool,
@@ -219,11 +226,13 @@ class BlockFunction(torch.autograd.Function):
         dtype: torch.dtype | None,
     ) -> Tensor:
         shape = Shape(*x.shape[2:])
-        rows, rows_beside = _rows(x), None if beside is None else _rows(beside)
+        rows, extra_rows = _rows(x), None if extra_input is None else _rows(extra_input)
         trains = any(ctx.needs_input_grad)
         keep = trains and not recompute
-        assert not trains or beside is None or len(beside) == len(x), "with gradients, one image stands beside one"
-        h, saved = _hidden(rows, rows_beside, layers[:3], shape, keep=keep)
+        assert not trains or extra_input is None or len(extra_input) == len(x), (
+            "with gradients, one image of the extra input for each"
+        )
+        h, saved = _hidden(rows, extra_rows, layers[:3], shape, keep=keep)
         y, _, a = convolve(
             ConvInput(h, layers[3].kernel, gelu=True),
             shape=shape,
@@ -235,15 +244,15 @@ class BlockFunction(torch.autograd.Function):
         if trains:
             ctx.shape, ctx.layers, ctx.batch, ctx.adds_input = shape, layers, x.shape[0], adds_input
             kept = (h, a, *saved) if saved else ()
-            ctx.save_for_backward(rows if ctx.needs_input_grad[0] or not saved else None, rows_beside, *kept)
+            ctx.save_for_backward(rows if ctx.needs_input_grad[0] or not saved else None, extra_rows, *kept)
         return _images(y, x.shape[0], shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, beside, *kept = ctx.saved_tensors
+        x, extra_input, *kept = ctx.saved_tensors
         if not kept:
-            h, saved = _hidden(x, beside, ctx.layers[:3], ctx.shape, keep=True)
+            h, saved = _hidden(x, extra_input, ctx.layers[:3], ctx.shape, keep=True)
             kept = [h, F.gelu(h), *(saved or ())]
         h, a, *inner = kept
         rows = _rows(dy.to(h.dtype))
@@ -252,23 +261,23 @@ class BlockFunction(torch.autograd.Function):
             gradients.add(last.weight_gradient, last.bias_gradient, rows, a, shape=ctx.shape)
         dh = convolve(ConvInput(rows, last.kernel.transposed), shape=ctx.shape, slope_of=h).out
         add = rows if ctx.adds_input else None
-        dx, dbeside = _hidden_backward(ctx, dh, x, beside, _Saved(*inner), gradients, add=add)
-        return dx, dbeside, None, None, None, None, None
+        dx, d_extra = _hidden_backward(ctx, dh, x, extra_input, _Saved(*inner), gradients, add=add)
+        return dx, d_extra, None, None, None, None, None
 
 
 def _hidden(
-    x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...], shape: Shape, *, keep: bool
+    x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...], shape: Shape, *, keep: bool
 ) -> tuple[Tensor, _Saved | None]:
-    a2, saved = _half(x, beside, layers[:2], shape, keep=keep)
+    a2, saved = _half(x, extra_input, layers[:2], shape, keep=keep)
     h = convolve(ConvInput(a2, layers[2].kernel), shape=shape, bias=layers[2].bias).out
     return h, saved
 
 
 def _half(
-    x: Tensor, beside: Tensor | None, layers: tuple[LayerWeights, ...], shape: Shape, *, keep: bool
+    x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...], shape: Shape, *, keep: bool
 ) -> tuple[Tensor, _Saved | None]:
     first, second = layers
-    one, two = _inputs(x, beside, first)
+    one, two = _inputs(x, extra_input, first)
     a1, h1, g = convolve(one, two, shape=shape, bias=first.bias, gelu_out=True, keep_pre=keep, keep_activated=keep)
     a2, h2, _ = convolve(ConvInput(a1, second.kernel), shape=shape, bias=second.bias, gelu_out=True, keep_pre=keep)
     if not keep:
@@ -277,23 +286,23 @@ def _half(
     return a2, _Saved(g, h1, a1, h2, a2)
 
 
-def _inputs(x: Tensor, beside: Tensor | None, first: LayerWeights) -> tuple[ConvInput, ConvInput | None]:
+def _inputs(x: Tensor, extra_input: Tensor | None, first: LayerWeights) -> tuple[ConvInput, ConvInput | None]:
     kernel, k = first.kernel, x.shape[1]
     one = ConvInput(x, kernel.columns(0, k), gelu=True)
-    return one, None if beside is None else ConvInput(beside, kernel.columns(k, kernel.inputs))
+    return one, None if extra_input is None else ConvInput(extra_input, kernel.columns(k, kernel.inputs))
 
 
 def _hidden_backward(
     ctx: Any,
     dh: Tensor,
     x: Tensor | None,
-    beside: Tensor | None,
+    extra_input: Tensor | None,
     saved: _Saved,
     gradients: WeightGradients | None,
     *,
     add: Tensor | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients by x and beside; those of weights are added up. add: what else reaches x."""
+    """Gradients by x and extra_input; those of weights are added up. add: what else reaches x."""
     shape, (first, second, third) = ctx.shape, ctx.layers[:3]
     k = saved.g.shape[1]
     dh2 = convolve(ConvInput(dh, third.kernel.transposed), shape=shape, slope_of=saved.h2).out
@@ -302,17 +311,17 @@ def _hidden_backward(
         gradients.add(third.weight_gradient, third.bias_gradient, dh, saved.a2, shape=shape)
         gradients.add(second.weight_gradient, second.bias_gradient, dh2, saved.a1, shape=shape)
         gradients.add(first.weight_gradient, first.bias_gradient, dh1, saved.g, shape=shape)
-        if beside is not None:
-            gradients.add(first.weight_gradient, None, dh1, beside, shape=shape, column=k)
+        if extra_input is not None:
+            gradients.add(first.weight_gradient, None, dh1, extra_input, shape=shape, column=k)
         gradients.finish()
-    dx = dbeside = None
+    dx = d_extra = None
     if ctx.needs_input_grad[0]:
         back = ConvInput(dh1, first.kernel.columns(0, k).transposed)
         dx = _images(convolve(back, shape=shape, slope_of=x, add=add).out, ctx.batch, shape)
-    if beside is not None and ctx.needs_input_grad[1]:
+    if extra_input is not None and ctx.needs_input_grad[1]:
         back = ConvInput(dh1, first.kernel.columns(k, first.kernel.inputs).transposed)
-        dbeside = _images(convolve(back, shape=shape).out, ctx.batch, shape)
-    return dx, dbeside
+        d_extra = _images(convolve(back, shape=shape).out, ctx.batch, shape)
+    return dx, d_extra
 
 
 def _gradients(layers: tuple[LayerWeights, ...], m: int) -> WeightGradients | None:

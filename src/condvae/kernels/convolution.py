@@ -262,7 +262,7 @@ class Result(NamedTuple):
 
 def convolve(
     part: ConvInput,
-    beside: ConvInput | None = None,
+    extra_input: ConvInput | None = None,
     *,
     shape: Shape,
     bias: Tensor | None = None,
@@ -276,9 +276,9 @@ def convolve(
 ) -> Result:
     """out = [GELU | ReLU6](sum over parts of kernel * [GELU](x) + bias) [* GELU'(slope_of)] [+ add], summed in float32.
 
-    `beside` has a 1x1 kernel and no GELU; its rows may be fewer: each of its images then stands beside several of x.
+    `extra_input` has a 1x1 kernel and no GELU; its rows may be fewer: each image then serves several of x.
     """
-    k2 = beside.kernel.inputs if beside else 0
+    k2 = extra_input.kernel.inputs if extra_input else 0
     activated: Tensor | None = None
     if keep_activated and part.kernel.inputs > WIDEST:
         # Not stored by the kernel itself: with Triton 3.6 on sm_90 a store inside its pipelined loop is a race, which
@@ -287,10 +287,12 @@ def convolve(
         part = part._replace(x=activated, gelu=False)
     keep = keep_activated and activated is None
     x, kernel = part.x, part.kernel
-    second = beside or part
+    second = extra_input or part
     m, n = x.shape[0], kernel.outputs
     assert x.is_contiguous() and x.shape[1] == kernel.inputs and second.x.is_contiguous()
-    assert beside is None or (beside.kernel.taps == 1 and beside.kernel.outputs == n and m % beside.x.shape[0] == 0)
+    assert extra_input is None or (
+        extra_input.kernel.taps == 1 and extra_input.kernel.outputs == n and m % extra_input.x.shape[0] == 0
+    )
     assert not keep_activated or kernel.taps == 1
     check_size(m, max(n, kernel.inputs, k2))
     for other in (slope_of, add):

@@ -57,22 +57,22 @@ def convolve_twice(
     outer_bias: Tensor,
     *,
     shape: Shape,
-    beside: ConvInput | None = None,
+    extra_input: ConvInput | None = None,
     add: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """outer * GELU(inner * x + inner_bias) [+ beside] + outer_bias [+ add], where `outer` is 1x1: [M, N].
+    """outer * GELU(inner * x + inner_bias) [+ extra_input] + outer_bias [+ add], where `outer` is 1x1: [M, N].
 
     For what needs no gradient: nothing of what lies between is kept.
     """
     m, n, c = x.shape[0], outer.outputs, inner.outputs
     assert x.is_contiguous() and outer.taps == 1 and outer.inputs == c and (add is None or add.is_contiguous())
-    cz = beside.kernel.inputs if beside else 0
+    cz = extra_input.kernel.inputs if extra_input else 0
     assert max(c, cz) <= WIDEST
     check_size(m, max(n, c))
     out = torch.empty(m, n, dtype=dtype or x.dtype, device=x.device)
     tile = choose_tile_twice(m, n, c)
-    second = beside or ConvInput(x, outer)
+    second = extra_input or ConvInput(x, outer)
     _convolve_twice[(triton.cdiv(m, tile.rows),)](
         x, inner.values, inner_bias, outer.values, second.x, second.kernel.values, outer_bias,
         add if add is not None else x, out, m, shape.height, shape.width,

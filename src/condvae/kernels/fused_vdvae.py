@@ -1,11 +1,12 @@
-"""The same networks out of fused kernels: half-precision weights beside the module's own, and kernels put into its
-blocks for as long as a `with` lasts. Outside, and wherever kernels are not available, everything is plain torch.
+"""The same networks out of fused kernels: half-precision copies of the weights, and kernels in place of the modules'
+methods for as long as a `with` lasts. Outside, and where kernels are not available, everything is plain torch.
 """
 
 # mypy: disable-error-code="no-untyped-call"
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from condvae.kernels.side_stream import SideStream
 from condvae.kernels.tiles import WIDEST
 from condvae.noise import DeviceSeeds, Noise
 from condvae.vdvae.blocks import Block, fit_channels
+from condvae.vdvae.config import Stage
 from condvae.vdvae.decoder import Decoder, LatentBlock, PriorFeatures
 from condvae.vdvae.encoder import Encoder
 from condvae.vdvae.model import VDVAE
@@ -112,19 +114,24 @@ class FusedBlock:
         """Whether a gradient will be asked for."""
         return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (self.anchor, *inputs))
 
-    def whole(self, x: Tensor, beside: Tensor | None) -> Tensor:
+    def whole(self, x: Tensor, extra_input: Tensor | None) -> Tensor:
         """The block, with its residual but before it pools."""
-        x, beside = x.to(self.dtype), None if beside is None else beside.to(self.dtype)
+        x, extra_input = x.to(self.dtype), None if extra_input is None else extra_input.to(self.dtype)
         block = self.block
-        if not self.trains(x, beside):
-            return without_gradients(x, beside, self.layers, add=block.adds_input, dtype=self.out_dtype)
+        if not self.trains(x, extra_input):
+            return without_gradients(x, extra_input, self.layers, add=block.adds_input, dtype=self.out_dtype)
         y: Tensor = BlockFunction.apply(
-            x, beside, self.anchor, self.layers, block.adds_input, block.recompute, self.out_dtype
+            x, extra_input, self.anchor, self.layers, block.adds_input, block.recompute, self.out_dtype
         )
         return y
 
-    def look(self, state: Tensor, *, prior: bool) -> PriorFeatures:
-        """What is made of a state before z is known. Where nobody asks for the prior, half of it: the rest can wait."""
+    def forward(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
+        """`Block.forward`"""
+        y = self.whole(x, extra_input)
+        return y if self.block.pool == 1 else mean_pool(y, self.block.pool)
+
+    def features(self, state: Tensor, *, prior: bool) -> PriorFeatures:
+        """`LatentBlock.features` of a prior's block; where nobody asks for the prior, half of it: the rest can wait."""
         state = state.to(self.dtype)
         if not prior and not self.trains(state) and self._may_wait(state):
             return PriorFeatures(half_way(state, None, self.layers), half_way=True)
@@ -134,29 +141,60 @@ class FusedBlock:
         assert self.projection is not None
         return pays(state, self.layers) and self.projection.weight.shape[1] <= WIDEST
 
-    def statistics(self, looked: PriorFeatures, last: int) -> Tensor:
+    def statistics(self, features: PriorFeatures, last: int) -> Tensor:
         """Output channels up to `last` in float32."""
         rows = self.layers[3].rows(0, last)
-        y: Tensor = OutputFunction.apply(looked.hidden, None, None, self.anchor, rows, None, torch.float32)
+        y: Tensor = OutputFunction.apply(features.hidden, None, None, self.anchor, rows, None, torch.float32)
         return y
 
-    def merge(self, state: Tensor, looked: PriorFeatures, z: Tensor, *, first: int) -> Tensor:
+    def merge(self, state: Tensor, features: PriorFeatures, z: Tensor, *, first: int) -> Tensor:
         """state + output channels from `first` on + projection(z)"""
         rows = self.layers[3].rows(first, len(self.layers[3].weight))
         state, z = state.to(self.dtype), z.to(self.dtype)
-        if looked.half_way:
+        if features.half_way:
             layers = (*self.layers[:3], rows)
-            return second_half(looked.hidden, layers, z=z, projection=self.projection, add=state, dtype=self.dtype)
-        y: Tensor = OutputFunction.apply(looked.hidden, z, state, self.anchor, rows, self.projection, self.dtype)
+            return second_half(features.hidden, layers, z=z, projection=self.projection, add=state, dtype=self.dtype)
+        y: Tensor = OutputFunction.apply(features.hidden, z, state, self.anchor, rows, self.projection, self.dtype)
         return y
 
-    def pool(self, y: Tensor, factor: int) -> Tensor:
-        """Means over factor x factor pixels."""
-        return mean_pool(y, factor)
 
-    def gaussian(self, raw: Tensor, scales: Scales) -> Gaussian:
-        """What raw outputs describe."""
-        return FusedGaussian.read(raw, scales, self.dtype)
+class FusedLatentBlock:
+    """A latent block by kernels; what does not depend on z_l is computed ahead, in a stream of its own."""
+
+    def __init__(self, block: LatentBlock, prior: FusedBlock, ahead: SideStream) -> None:
+        self.block, self.prior, self.ahead = block, prior, ahead
+
+    def features(self, state: Tensor, *, prior: bool = True) -> PriorFeatures:
+        with self.ahead():
+            return self.prior.features(state, prior=prior)
+
+    def prior_of(self, features: PriorFeatures) -> Gaussian:
+        assert not features.half_way, "`features` was told that the prior would not be asked for"
+        self.ahead.join()
+        raw = self.prior.statistics(features, self.block.split[0])
+        return FusedGaussian.read(raw, self.block.scales, self.prior.dtype)
+
+    def merge(self, state: Tensor, features: PriorFeatures, z: Tensor) -> Tensor:
+        self.ahead.join()
+        after: Tensor = self.block.residual(self.prior.merge(state, features, z, first=self.block.split[0]))
+        return after
+
+
+class FusedDecoder:
+    """The decoder's own steps around its blocks."""
+
+    def __init__(self, decoder: Decoder, dtype: torch.dtype, aside: SideStream) -> None:
+        self.decoder, self.dtype, self.aside = decoder, dtype, aside
+
+    def enter(self, stage: Stage, coarser: Tensor | None, batch: int) -> Tensor:
+        start = self.decoder.start(stage, batch).to(self.dtype, memory_format=torch.channels_last)
+        if coarser is None:
+            return start
+        return start + fit_channels(enlarge(coarser, stage.resolution // coarser.shape[-1]), stage.width)
+
+    def leave(self, state: Tensor) -> Tensor:
+        self.aside.join()  # the walk is over: scores may be read
+        return Decoder.leave(self.decoder, state)
 
 
 Trained = Mapping[nn.Parameter, tuple[Tensor, Tensor]]
@@ -176,58 +214,61 @@ class Fused:
         ahead: bool = True,
     ) -> None:
         self.dtype, self.trained = dtype, trained or {}
-        self.blocks: list[tuple[Block, FusedBlock]] = []
-        self.decoders = [module for module in model.modules() if isinstance(module, Decoder)]
-        self.vaes = [module for module in model.modules() if isinstance(module, VDVAE)]
         device = next(model.parameters()).device
         self.aside, self.ahead = SideStream(device, streams), SideStream(device, int(ahead))
-        projections: dict[Block, nn.Conv2d] = {}
-        for module in model.modules():
-            if isinstance(module, LatentBlock):
-                projections[module.prior] = module.projection
-        for module in model.modules():
+        self.blocks: list[tuple[Block, FusedBlock]] = []
+        self.methods: list[tuple[nn.Module, str, Callable[..., Any]]] = []
+        """What takes the place of methods of the model's modules while attached."""
+        modules = list(model.modules())
+        projections = {m.prior: m.projection for m in modules if isinstance(m, LatentBlock)}
+        heads = {head for m in modules if isinstance(m, Encoder) for head in m.heads}
+        for module in modules:
             if isinstance(module, Block):
                 layers = tuple(self._weights(layer) for layer in (module.c1, module.c2, module.c3, module.c4))
                 projection = self._weights(projections[module]) if module in projections else None
-                self.blocks.append((module, FusedBlock(module, layers, dtype=dtype, projection=projection)))
-        heads = {head for module in model.modules() if isinstance(module, Encoder) for head in module.heads}
-        for block, fused in self.blocks:
-            if block in heads:  # means and scales of distributions
-                fused.out_dtype = torch.float32
+                fused = FusedBlock(module, layers, dtype=dtype, projection=projection)
+                if module in heads:  # means and scales of distributions
+                    fused.out_dtype = torch.float32
+                self.blocks.append((module, fused))
+        by_block = dict(self.blocks)
+        for module in modules:
+            if isinstance(module, Block):
+                self._replace(module, by_block[module], "forward")
+            elif isinstance(module, LatentBlock):
+                latent = FusedLatentBlock(module, by_block[module.prior], self.ahead)
+                self._replace(module, latent, "features", "prior_of", "merge")
+            elif isinstance(module, Decoder):
+                self._replace(module, FusedDecoder(module, dtype, self.aside), "enter", "leave")
+            elif isinstance(module, Encoder):
+                self._replace(module, self, "read")
+            elif isinstance(module, VDVAE):
+                self.methods.append((module, "aside", self.aside.run))
+
+    def _replace(self, module: nn.Module, by: object, *names: str) -> None:
+        self.methods.extend((module, name, getattr(by, name)) for name in names)
+
+    def read(self, raw: Tensor, scales: Scales) -> Gaussian:
+        """`Encoder.read`"""
+        return FusedGaussian.read(raw, scales, self.dtype)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
         """Inside, the model computes with kernels."""
-        for block, fused in self.blocks:
-            block.fused = fused
-        for decoder in self.decoders:
-            decoder.fused = self
-        for vae in self.vaes:
-            vae.aside, vae.ahead = self.aside, self.ahead
+        for module, name, method in self.methods:
+            setattr(module, name, method)
         try:
             yield
         except BaseException:
             self.aside.kept.clear()
             raise
         finally:
-            for block, _ in self.blocks:
-                block.fused = None
-            for decoder in self.decoders:
-                decoder.fused = None
-            for vae in self.vaes:
-                vae.aside, vae.ahead = SideStream(), SideStream()
+            for module, name, _ in self.methods:
+                vars(module).pop(name, None)
 
     def release(self) -> None:
         """Wait for all streams, those of gradients too, and let go of what was kept for them."""
         self.ahead.release()
         self.aside.release()
-
-    def enter(self, start: Tensor, coarser: Tensor | None, factor: int, width: int) -> Tensor:
-        """`Decoder.enter` in half precision."""
-        start = start.to(self.dtype, memory_format=torch.channels_last)
-        if coarser is None:
-            return start
-        return start + fit_channels(enlarge(coarser, factor), width)
 
     def _weights(self, layer: nn.Conv2d) -> LayerWeights:
         assert layer.bias is not None

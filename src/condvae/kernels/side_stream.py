@@ -1,17 +1,20 @@
-"""Work beside the main line: on a GPU in streams of its own, so that small kernels run at the same time."""
+"""Work beside the main line of a GPU, in streams of its own, so that small kernels run at the same time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 
+T = TypeVar("T")
+
 
 class SideStream:
-    """`with aside():` does what is inside in a stream of its own, after all that was asked for before; nobody waits for
-    it until `join`. Without streams, the default, it is done at once.
+    """`with side_stream():` does what is inside in a stream of its own, after all that was asked for before; nobody
+    waits for it until `join`. Without streams it is done at once.
 
     Memory is handed out by stream: what one stream allocated must not be freed while another reads it. So tensors that
-    cross over are given to `keep`, and let go in `release`, when all is joined.
+    cross over are kept until `release`, when all is joined.
     """
 
     def __init__(self, device: torch.device | None = None, streams: int = 0) -> None:
@@ -23,7 +26,7 @@ class SideStream:
 
     @contextmanager
     def __call__(self, *read: object, for_all: bool = False) -> Iterator[None]:
-        """read: what the work inside reads of the main line. for_all: whatever is begun later waits for this."""
+        """read: what the work inside reads of the main line. for_all: work that is begun later waits for this."""
         if not self.streams:
             yield
             return
@@ -40,10 +43,13 @@ class SideStream:
                     self._take_part(other)
                     other.wait_stream(stream)
 
-    def keep(self, *made: object) -> None:
-        """Hold on to what was made in one stream and is read in others."""
-        if self.streams:
-            self.kept.extend(made)
+    def run(self, work: Callable[[], T], *, shared: bool = False) -> T:
+        """`VDVAE.aside`: do the work in a stream of its own; shared: work that is begun later reads the result."""
+        with self(work, for_all=shared):  # the closure holds on to all that the work reads
+            result = work()
+        if shared and self.streams:
+            self.kept.append(result)
+        return result
 
     def join(self) -> None:
         """From here on the main line waits for all that was begun."""

@@ -1,20 +1,16 @@
 """Freeform holes: boxes and thick strokes at random, the public benchmark of image completion."""
 
-import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from condvae import kernels
 from condvae.observe.process import KnownPixels, check_number
 from condvae.observe.strokes import WIDEST, Strokes, covered
 from condvae.runtime.checks import check_whole
-
-if TYPE_CHECKING:
-    from condvae.kernels.freeform_holes import Law
+from condvae.runtime.fast_paths import fast_path
 
 SEGMENTS = (4, 18)
 """A stroke has randint(4, 18) segments."""
@@ -27,8 +23,6 @@ _PIXELS_AT_ONCE = 2**24
 """Bounds the candidates of one round, and so the memory."""
 _TRIES, _RAREST = 30_000, 1e-4
 """After so many candidates, a range that fewer than this share of them meet is refused."""
-_ENOUGH = 8
-"""A range that so many candidates meet before that is frequent enough for the kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +45,7 @@ class Freeform(KnownPixels):
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
         """The first n of a stream of candidates whose hidden share fits; waits for the device once a round.
 
-        Where kernels run, each image has a stream of its own, and nothing waits.
+        The fast path gives each image a stream of its own, and waits for nothing.
         """
         check_whole(n, "n")
         check_whole(size, "size", least=1)
@@ -62,8 +56,9 @@ class Freeform(KnownPixels):
                 f"no whole number of {size} x {size} pixels is a share between {self.low} and {self.high}, "
                 "expected a wider range of hidden shares"
             )
-        if kernels.available(generator.device):
-            return self._draw_by_kernel(n, size, (least, most), generator)
+        if draw_by_kernel := fast_path("freeform holes", generator.device):
+            known: Tensor = draw_by_kernel(self, n, size, (least, most), generator)
+            return known
         largest_round = max(1, _PIXELS_AT_ONCE // size**2)
         kept: list[Tensor] = []
         drawn, accepted = 0, 0
@@ -76,18 +71,10 @@ class Freeform(KnownPixels):
             # As many as are missing, then a tenth more than the acceptance so far asks for.
             tries = math.ceil(1.1 * (n - accepted) * (drawn + 1) / (accepted + 1)) + 8 if drawn else n
             tries = min(largest_round, tries)
-            known = self._fitting(tries, size, (least, most), generator, in_turn=size <= 64 or 10 * accepted < drawn)
-            kept.append(known[: n - accepted])
-            drawn, accepted = drawn + tries, accepted + len(known)
+            fitting = self._fitting(tries, size, (least, most), generator, in_turn=size <= 64 or 10 * accepted < drawn)
+            kept.append(fitting[: n - accepted])
+            drawn, accepted = drawn + tries, accepted + len(fitting)
         return torch.cat(kept) if kept else torch.ones(0, 1, size, size, dtype=torch.bool, device=generator.device)
-
-    def _draw_by_kernel(self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator) -> Tensor:
-        from condvae.kernels.freeform_holes import draw
-
-        if not torch.cuda.is_current_stream_capturing():
-            _check_frequent(self, size)
-        seeds = torch.randint(2**63 - 1, (n,), device=generator.device, generator=generator)
-        return draw(seeds, size, pixels, kernel_law(self, size)).known
 
     def _fitting(
         self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator, *, in_turn: bool
@@ -109,7 +96,7 @@ class Freeform(KnownPixels):
         return ~hidden[(total >= pixels[0]) & (total <= pixels[1])][:, None]
 
     def _plan(self, n: int, size: int, generator: torch.Generator) -> "_Plan":
-        few, fewer, strokes = self._most
+        few, fewer, strokes = self.most_parts
         return _Plan(
             boxes=under_boxes(
                 (draw_boxes(n, size, few, size // 2, generator), draw_boxes(n, size, fewer, size, generator))
@@ -119,24 +106,10 @@ class Freeform(KnownPixels):
         )
 
     @property
-    def _most(self) -> tuple[int, int, int]:
+    def most_parts(self) -> tuple[int, int, int]:
         """Bounds, not included, on how many small boxes, large boxes and strokes there are."""
         c = min(self.low + self.high, 1)
         return int(10 * c), int(5 * c), int(20 * c)
-
-
-def kernel_law(process: Freeform, size: int) -> "Law":
-    """What the kernel draws from."""
-    from condvae.kernels.freeform_holes import Law
-
-    mean = math.sqrt(2 * size**2) / 8
-    return Law(*process._most, *SEGMENTS, *WIDTHS, TURN, TURN_SPREAD, length=mean, length_spread=mean // 2)
-
-
-@functools.cache
-def _check_frequent(process: Freeform, size: int) -> None:
-    """Refuse a range that hardly any candidate meets, once on the CPU: a kernel cannot say so while it draws."""
-    process.draw(_ENOUGH, size, torch.Generator().manual_seed(0))
 
 
 class _Plan(NamedTuple):

@@ -95,6 +95,10 @@ def check_known(known: Tensor, shape: tuple[int, ...]) -> None:
         raise ValueError(f"known is {known.dtype}, expected bool: True where a pixel was observed")
 
 
-def observe_levels(truth: Tensor, known: Tensor) -> Observation:
-    """Grey levels [B, C, H, W] where known: what every completer is given."""
-    return observe_pixels(from_uint8(torch.where(known, truth, 0)), known, lambda images: images)
+def observe_levels(levels: Tensor, known: Tensor) -> Observation:
+    """What every completer is given of grey levels [B, C, H, W] uint8: the known pixels, and in y only which they are.
+
+    A model makes its own y of them, normalised as its artifact sees images.
+    """
+    check_known(known, (levels.shape[0], 1, *levels.shape[2:]))
+    return Observation(y=known.float(), known=known, pixels=from_uint8(torch.where(known, levels, 0)))

@@ -46,7 +46,7 @@ class Inference:
 
     @property
     def device(self) -> torch.device:
-        return self.vae.decoder.gain.device
+        return self.vae.device
 
     @property
     def groups(self) -> int:

@@ -14,9 +14,9 @@ from condvae.observe.observation import Observation
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.vdvae.encoder import Source
 from condvae.vdvae.model import VDVAE
+from condvae.vdvae.temperature import TemperatureLike
 
 PixelChoice: TypeAlias = Literal["sample", "mean"]
-Temperature: TypeAlias = float | Sequence[float]
 
 
 class Samples(NamedTuple):
@@ -34,7 +34,7 @@ def sample_prior(
     n: int,
     *,
     noise: NoiseSource,
-    temperature: Temperature = 1.0,
+    temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
@@ -48,7 +48,7 @@ def reconstruct(
     x: Tensor,
     *,
     noise: NoiseSource,
-    temperature: Temperature = 1.0,
+    temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "mean",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
@@ -64,7 +64,7 @@ def sample_conditional(
     n: int = 1,
     *,
     noise: NoiseSource,
-    temperature: Temperature = 1.0,
+    temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
@@ -111,7 +111,7 @@ def draw(
     source: Source | None,
     n: int,
     noise: NoiseSource,
-    temperature: Temperature = 1.0,
+    temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:

@@ -9,9 +9,9 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
 from condvae.sampling.plain import PixelChoice, reconstruct, sample_prior, seeds_from
-from condvae.sampling.temperature import TemperatureLike, per_group
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
+from condvae.vdvae.temperature import TemperatureLike, per_group
 
 _PIXELS_AT_ONCE, _IMAGES_AT_ONCE = 2**15, 16
 

@@ -14,7 +14,6 @@ from torch import nn
 
 import condvae
 from condvae import observe, weights
-from condvae.completion import completions
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import Dataset, open_data
 from condvae.data.order import spread
@@ -25,6 +24,7 @@ from condvae.observe.batch import Batch
 from condvae.observe.process import KnownPixels, Process
 from condvae.runtime.ranks import World, join, restarts
 from condvae.runtime.seeds import Seeds
+from condvae.sampling.sampler import Sampler
 from condvae.training.capture import Capture, why_not_fused
 from condvae.training.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
 from condvae.training.loop import Loop
@@ -220,7 +220,9 @@ def _sheet(task: TrainingTask, batch: Batch, seed: int) -> Image.Image:
     generator = Seeds(seed, "contact sheet").generator(0, batch.x.device)
     observation = task.process.observe(batch, normalise=task.vae.normalise, generator=generator)
     model: ConditionalVAE = task.model  # type: ignore[assignment]
-    return conditional_sheet(model, batch, observation, completions(model, observation, _COMPLETIONS))
+    return conditional_sheet(
+        model, batch, observation, Sampler(model, precision="fp32", graphs=False)(observation, _COMPLETIONS)
+    )
 
 
 def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels: int | None) -> Dataset:

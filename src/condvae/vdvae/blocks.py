@@ -1,14 +1,9 @@
 """The one building block of VD-VAE (Child 2020), and three small helpers."""
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-
-if TYPE_CHECKING:
-    from condvae.kernels.fused_vdvae import FusedBlock
 
 
 class Block(nn.Module):
@@ -22,35 +17,28 @@ class Block(nn.Module):
         self.adds_input = adds_input
         self.pool = pool
         self.recompute = False
-        self.fused: FusedBlock | None = None
-        """Kernels that compute the same, for as long as `Fused` has put them here."""
         self.c1 = convolution(inputs, inner, 1)
         self.c2 = convolution(inner, inner, kernel)
         self.c3 = convolution(inner, inner, kernel)
         self.c4 = convolution(inner, outputs, 1)
 
-    def forward(self, x: Tensor, beside: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
         """[B, inputs, R, R] -> [B, outputs, R / pool, R / pool]
 
-        beside: the last of the input channels, which have been through GELU already. They may be of fewer images: each
-        of them then stands beside several of x.
+        extra_input: the last of the input channels, already through GELU. It may hold fewer images than x: each of them
+        then serves several of x, which stand beside each other.
         """
-        if self.fused:
-            y = self.fused.whole(x, beside)
-        else:
-            y = self.outputs(self.hidden(x, beside))
-            if self.adds_input:
-                y = x + y
-        if self.pool == 1:
-            return y
-        return self.fused.pool(y, self.pool) if self.fused else F.avg_pool2d(y, self.pool)
+        y = self.outputs(self.hidden(x, extra_input))
+        if self.adds_input:
+            y = x + y
+        return y if self.pool == 1 else F.avg_pool2d(y, self.pool)
 
-    def hidden(self, x: Tensor, beside: Tensor | None = None) -> Tensor:
-        """What the last convolution works on, for `outputs`."""
+    def hidden(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
+        """The input of the last convolution, for `outputs`."""
         if self.recompute and torch.is_grad_enabled():
-            hidden: Tensor = checkpoint(self._hidden, x, beside, use_reentrant=False, preserve_rng_state=False)
+            hidden: Tensor = checkpoint(self._hidden, x, extra_input, use_reentrant=False, preserve_rng_state=False)
             return hidden
-        return self._hidden(x, beside)
+        return self._hidden(x, extra_input)
 
     def outputs(self, hidden: Tensor, first: int = 0, last: int | None = None) -> Tensor:
         """The output channels from first up to last."""
@@ -60,12 +48,12 @@ class Block(nn.Module):
         assert self.c4.bias is not None
         return F.conv2d(hidden, self.c4.weight[first:last], self.c4.bias[first:last])
 
-    def _hidden(self, x: Tensor, beside: Tensor | None) -> Tensor:
+    def _hidden(self, x: Tensor, extra_input: Tensor | None) -> Tensor:
         y = F.gelu(x)
-        if beside is not None:
-            if len(beside) != len(x):
-                beside = beside.repeat_interleave(len(x) // len(beside), dim=0)
-            y = torch.cat((y, beside.to(y.dtype)), dim=1)
+        if extra_input is not None:
+            if len(extra_input) != len(x):
+                extra_input = extra_input.repeat_interleave(len(x) // len(extra_input), dim=0)
+            y = torch.cat((y, extra_input.to(y.dtype)), dim=1)
         for layer in (self.c1, self.c2, self.c3):
             y = F.gelu(layer(y))
         return y

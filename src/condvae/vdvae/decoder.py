@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +11,6 @@ from torch import Tensor, nn
 from condvae.gaussian import Gaussian
 from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import Stage, VDVAEConfig
-
-if TYPE_CHECKING:
-    from condvae.kernels.fused_vdvae import Fused
 
 
 class LatentBlock(nn.Module):
@@ -28,37 +25,28 @@ class LatentBlock(nn.Module):
         self.residual = residual_block(stage)
         nn.init.zeros_(self.prior.c4.weight)
 
-    def look(self, state: Tensor, *, prior: bool = True) -> "PriorFeatures":
-        """What this block makes of h before z_l is known; prior: whether `prior_of` will be asked."""
-        fused = self.prior.fused
-        return fused.look(state, prior=prior) if fused else PriorFeatures(self.prior.hidden(state))
+    def features(self, state: Tensor, *, prior: bool = True) -> "PriorFeatures":
+        """What this block computes of h before z_l is known. prior: whether `prior_of` will be asked."""
+        return PriorFeatures(self.prior.hidden(state))
 
-    def prior_of(self, looked: "PriorFeatures") -> Gaussian:
+    def prior_of(self, features: "PriorFeatures") -> Gaussian:
         """p(z_l | z_<l)"""
-        assert not looked.half_way, "the prior was not to be asked for"
-        fused, statistics = self.prior.fused, self.split[0]
-        if fused:
-            return fused.gaussian(fused.statistics(looked, statistics), self.scales)
-        return Gaussian.from_network(self.prior.outputs(looked.hidden, 0, statistics), self.scales)
+        return Gaussian.from_network(self.prior.outputs(features.hidden, 0, self.split[0]), self.scales)
 
-    def take_in(self, state: Tensor, looked: "PriorFeatures", z: Tensor) -> Tensor:
+    def merge(self, state: Tensor, features: "PriorFeatures", z: Tensor) -> Tensor:
         """The state that carries z_l too: h + f(h) + projection(z), through the residual block."""
-        fused, statistics = self.prior.fused, self.split[0]
-        if fused:
-            merged = fused.merge(state, looked, z, first=statistics)
-        else:
-            merged = state + self.prior.outputs(looked.hidden, statistics) + self.projection(z)
-        taken_in: Tensor = self.residual(merged)
-        return taken_in
+        merged = state + self.prior.outputs(features.hidden, self.split[0]) + self.projection(z)
+        after: Tensor = self.residual(merged)
+        return after
 
 
 class PriorFeatures(NamedTuple):
-    """A latent block's view of the state."""
+    """What a latent block has computed of the state before z_l is known."""
 
     hidden: Tensor
-    """What the last convolution of the prior's block works on."""
+    """The input of the last convolution of the prior's block."""
     half_way: bool = False
-    """The last but one has not been applied yet."""
+    """The convolution before that has not been applied yet: kernels may leave it for `merge`."""
 
 
 def residual_block(stage: Stage) -> Block:
@@ -72,7 +60,6 @@ class Decoder(nn.Module):
     def __init__(self, config: VDVAEConfig) -> None:
         super().__init__()
         self.stages = config.decoder_stages
-        self.fused: Fused | None = None
         finest = self.stages[-1]
         self.starts = nn.ParameterDict(
             {
@@ -104,17 +91,19 @@ class Decoder(nn.Module):
 
     def enter(self, stage: Stage, coarser: Tensor | None, batch: int) -> Tensor:
         """The state at a new resolution: its bias image, plus the state before it, upsampled and cut to width."""
-        r = stage.resolution
-        factor = 1 if coarser is None else r // coarser.shape[-1]
-        if str(r) in self.starts:
-            start: Tensor = self.starts[str(r)].expand(batch, -1, -1, -1)
-        else:
-            start = self.gain.new_zeros(1, 1, 1, 1).expand(batch, stage.width, r, r)
-        if self.fused:
-            return self.fused.enter(start, coarser, factor, stage.width)
+        start = self.start(stage, batch)
         if coarser is None:
             return start
-        return start + fit_channels(F.interpolate(coarser, scale_factor=factor, mode="nearest"), stage.width)
+        enlarged = F.interpolate(coarser, scale_factor=stage.resolution // coarser.shape[-1], mode="nearest")
+        return start + fit_channels(enlarged, stage.width)
+
+    def start(self, stage: Stage, batch: int) -> Tensor:
+        """A resolution's bias image, [B, width, R, R]; zero at resolutions that have none."""
+        r = stage.resolution
+        if str(r) in self.starts:
+            start: Tensor = self.starts[str(r)].expand(batch, -1, -1, -1)
+            return start
+        return self.gain.new_zeros(1, 1, 1, 1).expand(batch, stage.width, r, r)
 
     def leave(self, state: Tensor) -> Tensor:
         """The finest state after gain and bias: [B, width, H, W]."""

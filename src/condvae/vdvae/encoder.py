@@ -3,19 +3,17 @@
 The encoder and the partial encoder are the same network with different inputs, so both are this class.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from condvae.gaussian import Gaussian, Scales
 from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import VDVAEConfig
-
-if TYPE_CHECKING:
-    from condvae.kernels.fused_vdvae import FusedBlock
 
 Prior: TypeAlias = Callable[[], Gaussian]
 """p(z_l | z_<l), computed when it is first asked for: not everybody needs it."""
@@ -93,12 +91,13 @@ class Encoder(nn.Module):
 
     def gaussian(self, group: int, state: Tensor, activation: Tensor, prior: Prior) -> Gaussian:
         """The distribution of z_l given the decoder's state, and the input through its activation (after GELU)."""
-        head = self.heads[group]
-        raw: Tensor = head(state, activation)
-        scales: Scales = "log_std" if self.relative else self.scales
-        fused: FusedBlock | None = head.fused  # type: ignore[assignment]
-        gaussian = fused.gaussian(raw, scales) if fused else Gaussian.from_network(raw, scales)
-        return prior().shifted_by(gaussian) if self.relative else gaussian
+        raw: Tensor = self.heads[group](state, activation)
+        difference_or_own = self.read(raw, "log_std" if self.relative else self.scales)
+        return prior().shifted_by(difference_or_own) if self.relative else difference_or_own
+
+    def read(self, raw: Tensor, scales: Scales) -> Gaussian:
+        """A head's outputs as a distribution."""
+        return Gaussian.from_network(raw, scales)
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,13 @@ class Posterior:
 
     encoder: Encoder
     activations: Mapping[int, Tensor]
+
+    @classmethod
+    def joined(cls, posteriors: "Sequence[Posterior]") -> "Posterior":
+        """Several inputs of one encoder as one batch."""
+        resolutions = posteriors[0].activations
+        joined = {r: torch.cat([posterior.activations[r] for posterior in posteriors]) for r in resolutions}
+        return cls(posteriors[0].encoder, joined)
 
     @property
     def asks_prior(self) -> bool:

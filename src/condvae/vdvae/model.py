@@ -1,22 +1,22 @@
 """The artifact: a hierarchical VAE, and the one walk down its decoder that everything else is made of."""
 
 import functools
-import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from condvae.gaussian import Gaussian
-from condvae.kernels.side_stream import SideStream
 from condvae.likelihood import GaussianPixels
 from condvae.noise import NoiseSource, as_noise
 from condvae.runtime.pixels import check_images, to_levels
 from condvae.vdvae.config import VDVAEConfig
-from condvae.vdvae.decoder import Decoder, LatentBlock, PriorFeatures
+from condvae.vdvae.decoder import Decoder, LatentBlock
 from condvae.vdvae.encoder import Encoder, Posterior, Prior, Source
+from condvae.vdvae.temperature import TemperatureLike, per_group
+
+T = TypeVar("T")
 
 
 class Step(NamedTuple):
@@ -56,8 +56,11 @@ class VDVAE(nn.Module):
         self.likelihood = config.likelihood
         self.encoder = Encoder(config, config.channels)
         self.decoder = Decoder(config)
-        self.aside, self.ahead = SideStream(), SideStream()
-        """Where scores are computed, which nothing on the way down waits for; and what z_l does not depend on."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.decoder.gain.device
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None:
         """Raise a ValueError unless x is a batch of this model's images."""
@@ -82,7 +85,7 @@ class VDVAE(nn.Module):
         *,
         batch: int,
         noise: NoiseSource,
-        temperature: float | Sequence[float] | Tensor = 1.0,
+        temperature: TemperatureLike | Tensor = 1.0,
         given: Sequence[Tensor | None] = (),
         score: StepScore | None = None,
         first_stream: int = 0,
@@ -90,14 +93,18 @@ class VDVAE(nn.Module):
     ) -> Descent:
         """Draw z_1, ..., z_L from `source` (None: the prior) and carry them down to the pixels.
 
-        temperature: factor on every standard deviation, one number or one per group; a tensor, [L], is not looked at.
+        temperature: factor on every standard deviation, as `per_group` takes it; a tensor, [L], is used unseen.
         given: fixed latents; where it ends or holds None, z is drawn.
         score: asked at every step, e.g. for a KL divergence; steps are not kept, so memory stays bounded.
         asks_prior: False promises that source and score do not ask for the prior, which saves work.
         first_stream: group l draws from the noise's stream first_stream + l; another value gives other numbers.
         """
         noise = as_noise(noise)
-        temperatures = self.per_group(temperature)
+        temperatures: Sequence[float | Tensor]
+        if isinstance(temperature, Tensor):
+            temperatures = temperature.expand(len(self.config.group_stages)).unbind()
+        else:
+            temperatures = per_group(temperature, self.config)
         if len(given) > len(temperatures):
             raise ValueError(f"{len(given)} latents were given, but the model has {len(temperatures)} groups")
         latents: list[Tensor] = []
@@ -110,9 +117,8 @@ class VDVAE(nn.Module):
                     state = block(state)
                     continue
                 group = len(latents)
-                with self.ahead():
-                    looked = block.look(state, prior=asks_prior or source is None)
-                prior = functools.cache(functools.partial(self._prior, block, looked))
+                features = block.features(state, prior=asks_prior or source is None)
+                prior = functools.cache(functools.partial(block.prior_of, features))
                 drawn_from = source(group, state, prior) if source else prior()
                 z = given[group] if group < len(given) else None
                 if z is None:
@@ -120,19 +126,18 @@ class VDVAE(nn.Module):
                 _check_latents(z, drawn_from, group)
                 latents.append(z)
                 if score:
-                    step = Step(group, state, prior, drawn_from, z)
-                    with self.aside(step):
-                        scores.append(score(step))
-                self.ahead.join()
-                state = block.take_in(state, looked, z)
+                    scores.append(self.aside(functools.partial(score, Step(group, state, prior, drawn_from, z))))
+                state = block.merge(state, features, z)
         assert state is not None  # a config has at least one decoder stage
-        self.aside.join()
-        by_group = torch.stack(scores, dim=1) if score else state.new_zeros(batch, 0)
-        return Descent(self.decoder.leave(state), latents, by_group)
+        state = self.decoder.leave(state)
+        return Descent(state, latents, torch.stack(scores, dim=1) if score else state.new_zeros(batch, 0))
 
-    def _prior(self, block: LatentBlock, looked: PriorFeatures) -> Gaussian:
-        self.ahead.join()
-        return block.prior_of(looked)
+    def aside(self, work: Callable[[], T], *, shared: bool = False) -> T:
+        """Do work that the walk does not wait for until it is over; `condvae.kernels` gives it streams of its own.
+
+        shared: work that is done aside later reads the result.
+        """
+        return work()
 
     def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
         """log p(pixel | z) of each pixel in nats, [B, H, W], for a descent's state and images in [-1, 1]."""
@@ -144,21 +149,6 @@ class VDVAE(nn.Module):
             return self.pixel_log_prob(state, x)[None]
         parameters = self.decoder.pixel_parameters(state)
         return torch.stack((self.likelihood.log_prob(parameters, x), self.likelihood.log_mass(parameters, x)))
-
-    def per_group(self, temperature: float | Sequence[float] | Tensor) -> Sequence[float | Tensor]:
-        """One temperature for each group of latents."""
-        groups = len(self.config.group_stages)
-        if isinstance(temperature, Tensor):
-            return temperature.expand(groups).unbind()
-        values = np.asarray(temperature, dtype=np.float64)
-        temperatures = [float(value) for value in (np.full(groups, values) if values.ndim == 0 else values)]
-        if len(temperatures) != groups:
-            raise ValueError(
-                f"{len(temperatures)} temperatures were given, expected one number or one per group ({groups})"
-            )
-        if any(not 0 <= t < math.inf for t in temperatures):
-            raise ValueError("a temperature is negative, infinite or not a number, expected 0 or more")
-        return temperatures
 
 
 def _check_latents(z: Tensor, drawn_from: Gaussian, group: int) -> None:

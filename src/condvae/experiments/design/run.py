@@ -26,7 +26,7 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.ranks import World
 from condvae.sampling.plain import PixelChoice
-from condvae.sampling.temperature import TemperatureLike
+from condvae.vdvae.temperature import TemperatureLike
 
 _PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
 """Of the completions that a model computes together, those of an image always."""
@@ -135,7 +135,7 @@ def _model_completer(
 
 def sampler_chunk(model: ConditionalVAE, n: int) -> int:
     """Completions that a model computes together where each image has n."""
-    device, size = model.artifact.decoder.gain.device, model.artifact.config.image_size
+    device, size = model.device, model.artifact.config.image_size
     return n * max(1, _PIXELS_AT_ONCE.get(device.type, _PIXELS_AT_ONCE["cpu"]) // (n * size**2))
 
 
@@ -175,7 +175,7 @@ def _tell(data: Dataset, lab: DesignContext, say: Say) -> None:
 
 def _device(model: ConditionalVAE | None, classifier: Classifier) -> torch.device:
     if model is not None:
-        return model.artifact.decoder.gain.device
+        return model.device
     weights = getattr(classifier, "parameters", lambda: iter(()))
     first = next(iter(weights()), None)
     return torch.device("cpu") if first is None else torch.device(first.device)

@@ -22,7 +22,7 @@ from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 from condvae.runtime.messages import Say
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.plain import PixelChoice
-from condvae.sampling.temperature import parse
+from condvae.vdvae.temperature import parse
 
 _PIXELS_AT_ONCE = 2**18
 """Of the completions that a model computes together on a GPU."""
@@ -113,7 +113,7 @@ def methods_of(
     say: Say | None = None,
 ) -> list[Method]:
     """The model as a method at each temperature, with pixels of each kind."""
-    config, device = subject.model.artifact.config, subject.model.artifact.decoder.gain.device
+    config, device = subject.model.artifact.config, subject.model.device
     most = images_at_once(config.image_size, device, on_cuda=_PIXELS_AT_ONCE)
     at_one = ModelCompleter.of(subject.model, name=subject.name, chunk=even_chunk(k, most), say=say)
     methods = []

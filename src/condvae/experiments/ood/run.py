@@ -89,7 +89,7 @@ def check_models(models: Mapping[str, ConditionalVAE]) -> torch.device:
                 f"{first} takes images of {one[0]} x {one[0]} x {one[1]}, {name} of {other[0]} x {other[0]} x "
                 f"{other[1]}: give models of one kind"
             )
-    return next(iter(models.values())).artifact.decoder.gain.device
+    return next(iter(models.values())).device
 
 
 def _check_data(data: Dataset) -> None:

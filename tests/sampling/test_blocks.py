@@ -8,13 +8,14 @@ import torch
 from helpers.models import images, small_conditional, some_known
 
 from condvae import load
-from condvae.completion import completions
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.cpu_blocks import completed_levels
-from condvae.sampling.plain import sample_conditional, seeds_from
+from condvae.sampling.blocks import Blocks
+from condvae.sampling.plain import PixelChoice, sample_conditional, seeds_from
 from condvae.sampling.sampler import Sampler
+from condvae.sampling.unconditional import groups_down_to
+from condvae.vdvae.temperature import per_group
 
 
 @pytest.fixture
@@ -37,6 +38,29 @@ def faces64() -> ConditionalVAE:
     return model
 
 
+def completions(
+    model: ConditionalVAE,
+    observation: Observation,
+    n: int,
+    *,
+    seed: int = 0,
+    temperature: float = 1.0,
+    pixels: PixelChoice = "mean",
+    share: int | None = None,
+    chunk: int | None = None,
+) -> torch.Tensor:
+    """[B, n, C, H, W] in [-1, 1]: what the sampler rounds to grey levels, in which more bits can differ."""
+    config = model.artifact.config
+    seeds = seeds_from(seed, n, observations=range(len(observation))).on(torch.device("cpu")).view(-1, n)
+    made = torch.full((len(observation), n, config.channels, config.image_size, config.image_size), torch.nan)
+    blocks = Blocks(model, dtype=torch.float32, chunk=chunk)
+    shared = 0 if share is None else groups_down_to(config, share)
+    for pairs, drawn in blocks.pieces(observation, seeds, per_group(temperature, config), pixels, shared):
+        for (b, k), image in zip(pairs, drawn, strict=True):
+            made[b, k] = image
+    return made
+
+
 def test_known_pixels_stay_and_it_is_what_sample_conditional_draws() -> None:
     model = small_conditional()
     observation = observed(model, 2)
@@ -54,16 +78,16 @@ def test_known_pixels_stay_and_it_is_what_sample_conditional_draws() -> None:
 
 @pytest.mark.parametrize("pixels", ["mean", "sample"])
 def test_a_sample_has_the_same_bits_for_any_number_chunk_and_threads(
-    pixels: str, faces64: ConditionalVAE, threads: None
+    pixels: PixelChoice, faces64: ConditionalVAE, threads: None
 ) -> None:
     observation = observed(faces64)
     torch.set_num_threads(1)
-    reference = completions(faces64, observation, 9, seed=3, pixels=pixels)  # type: ignore[arg-type]
+    reference = completions(faces64, observation, 9, seed=3, pixels=pixels)
     assert not torch.equal(reference[0, 0], reference[0, 1])
     for count in (1, 2):
         torch.set_num_threads(count)
         for n, chunk in ((1, None), (2, 1), (8, 3), (6, 100)):
-            again = completions(faces64, observation, n, seed=3, pixels=pixels, chunk=chunk)  # type: ignore[arg-type]
+            again = completions(faces64, observation, n, seed=3, pixels=pixels, chunk=chunk)
             assert torch.equal(again, reference[:, :n]), (count, n, chunk)
         assert torch.get_num_threads() == count
 
@@ -96,12 +120,21 @@ def test_calls_at_the_same_time_leave_the_number_of_threads_as_it_was(threads: N
         assert fresh.submit(torch.get_num_threads).result() == 2
 
 
+def test_observations_are_completed_alike_alone_and_among_others(faces64: ConditionalVAE) -> None:
+    observation = observed(faces64, 5)
+    sampler, seeds = Sampler(faces64), [11, 3, 40, 8, 2]
+    together = sampler(observation, 3, seed=4, places=seeds)
+    for n, rows in ((1, slice(3, 4)), (2, slice(1, 4)), (3, slice(4, 5))):
+        alone = sampler(observation[rows], n, seed=4, places=seeds[rows])
+        assert torch.equal(alone, together[rows, :n])
+
+
 def test_temperature_zero_gives_one_answer_whatever_the_seed() -> None:
     model = small_conditional()
-    observation = observed(model)
-    made = completions(model, observation, 6, seed=1, temperature=0.0)
+    observation, sampler = observed(model), Sampler(model)
+    made = sampler(observation, 6, seed=1, temperature=0.0)
     assert (made == made[:, :1]).all()
-    assert torch.equal(made, completions(model, observation, 6, seed=2, temperature=0.0))
+    assert torch.equal(made, sampler(observation, 6, seed=2, temperature=0.0))
     drawn = completions(model, observation, 6, seed=1, temperature=0.0, pixels="sample")
     assert not torch.equal(drawn[0, 0], drawn[0, 1])
 
@@ -142,16 +175,13 @@ def test_shared_latents_do_not_depend_on_chunks(faces64: ConditionalVAE, threads
     torch.testing.assert_close(completions(faces64, observation, 1), reference[:, :1], rtol=0, atol=0)
 
 
-def test_grey_levels_are_the_same_and_a_sampler_agrees() -> None:
+def test_the_sampler_rounds_them_to_grey_levels() -> None:
     model = small_conditional()
-    observation = observed(model)
-    settings = {"seed": 2, "temperature": 0.8, "pixels": "mean", "share": None}
-    levels = completed_levels(model, observation, 5, **settings)  # type: ignore[arg-type]
-    floats = completions(model, observation, 5, seed=2, temperature=0.8)
-    assert torch.equal(torch.from_numpy(levels), to_uint8(floats[0]).permute(0, 2, 3, 1))
-    sampler = Sampler(model, precision="fp32")
-    near = completed_levels(model, observation, 5, sampler=sampler, **settings)  # type: ignore[arg-type]
-    assert abs(near.astype(int) - levels).max() <= 1
+    observation = observed(model, 2)
+    for share in (None, 4):
+        levels = Sampler(model)(observation, 5, seed=2, temperature=0.8, share=share)
+        floats = completions(model, observation, 5, seed=2, temperature=0.8, share=share)
+        assert torch.equal(levels, to_uint8(floats))
 
 
 def test_bad_numbers_are_refused() -> None:
@@ -164,5 +194,6 @@ def test_bad_numbers_are_refused() -> None:
         ({"n": 2, "temperature": float("nan")}, "temperature nan"),
         ({"n": 2, "pixels": "median"}, "pixels is 'median'"),
     ):
+        chunk = options.pop("chunk", None)
         with pytest.raises(ValueError, match=message):
-            completions(model, observation, **options)
+            Sampler(model, chunk=chunk)(observation, **options)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ TemperatureLike: TypeAlias = float | Sequence[float] | Mapping[int, float] | str
 
 
 def per_group(temperature: TemperatureLike, config: VDVAEConfig) -> list[float]:
-    """One factor on the spread of z for each group of latents, z_1, ..., z_L.
+    """One factor on the spread of z for each group of latents, z_1, ..., z_L: the only place that makes them.
 
     A mapping, or text such as "8:0.9,16:0.7", goes by the resolution of the latents; those it does not name stay at 1.
     """
@@ -18,20 +18,21 @@ def per_group(temperature: TemperatureLike, config: VDVAEConfig) -> list[float]:
         return parse(temperature, config)
     if getattr(temperature, "ndim", None) == 0:  # an array of one number
         temperature = float(temperature)  # type: ignore[arg-type]
-    groups = [stage.resolution for stage in config.group_stages]
+    groups = len(config.group_stages)
     if isinstance(temperature, Mapping):
-        if strangers := [resolution for resolution in temperature if resolution not in groups]:
+        resolutions = [stage.resolution for stage in config.group_stages]
+        if strangers := [resolution for resolution in temperature if resolution not in resolutions]:
             raise ValueError(
                 f"a temperature was given for latents at {strangers[0]!r}, but this model has {_latents(config)}"
             )
-        values = [temperature.get(resolution, 1.0) for resolution in groups]
+        values = [temperature.get(resolution, 1.0) for resolution in resolutions]
     elif isinstance(temperature, Iterable):  # arrays too
         values = list(temperature)
     else:
-        values = [temperature] * len(groups)
-    if len(values) != len(groups):
+        values = [temperature] * groups
+    if len(values) != groups:
         raise ValueError(
-            f"{len(values)} temperatures were given, expected one number, one per group of latents ({len(groups)}) "
+            f"{len(values)} temperatures were given, expected one number, one per group of latents ({groups}) "
             f"or one per resolution: this model has {_latents(config)}"
         )
     return [_checked(value) for value in values]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from condvae.sampling import temperature
-from condvae.vdvae import preset
+from condvae.vdvae import preset, temperature
 
 TINY = preset("tiny")  # groups at 1, 4, 4, 8
 

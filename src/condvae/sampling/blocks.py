@@ -1,0 +1,141 @@
+"""Completions in plain torch, in blocks of bounded memory: the back end of CPUs, and of latents shared by completions.
+
+On a CPU a completion has the same bits however many are drawn, beside whichever others, and with any number of threads.
+Convolutions round differently for another number of images or threads. So every observation is encoded by itself, and
+samples are drawn in blocks of always the same number, each in one thread; blocks run side by side.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from condvae.conditional import ConditionalVAE
+from condvae.noise import SeededNoise
+from condvae.observe.observation import Observation
+from condvae.runtime.pixels import to_uint8
+from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
+from condvae.sampling.plain import PixelChoice, draw
+from condvae.vdvae.encoder import Posterior
+
+_PIXELS_AT_ONCE = 2**17
+"""Elsewhere than on a CPU: pixels of all images in a block."""
+_SAMPLES_IN_GROUP = 64
+"""Observations are encoded together until about this many samples can be drawn from them."""
+
+
+class Pair(NamedTuple):
+    """Sample k of observation b."""
+
+    b: int
+    k: int
+
+
+class Blocks:
+    """Draws completions of a model in plain torch."""
+
+    def __init__(self, model: ConditionalVAE, *, dtype: torch.dtype, chunk: int | None = None) -> None:
+        """dtype: float32, or half precision by autocast. chunk: samples computed at a time; on a CPU, fours."""
+        self.model, self.dtype = model, dtype
+        self.cpu = model.device.type == "cpu"
+        at_once = max(1, _PIXELS_AT_ONCE // model.artifact.config.image_size**2)
+        self.size = SAMPLES_PER_BLOCK if self.cpu else min(chunk or at_once, at_once)
+        self.blocks_at_once = max(1, chunk // self.size) if chunk else None
+
+    def __call__(
+        self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
+    ) -> Tensor:
+        """[B, n, C, H, W] uint8 for seeds [B, n]; the first `shared` groups of latents are those of sample 0."""
+        config = self.model.artifact.config
+        shape = (*seeds.shape, config.channels, config.image_size, config.image_size)
+        made = torch.empty(shape, dtype=torch.uint8, device=self.model.device)
+        for pairs, images in self.pieces(observation, seeds, temperatures, pixels, shared):
+            b, k = (torch.tensor(index, device=made.device) for index in zip(*pairs, strict=True))
+            made[b, k] = to_uint8(images)
+        if self._all_alike(temperatures, pixels):
+            made[:, 1:] = made[:, :1]
+        return made
+
+    def pieces(
+        self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
+    ) -> Iterator[tuple[list[Pair], Tensor]]:
+        """A few samples [., C, H, W] in [-1, 1] at a time, known pixels as they were, each time with which they are."""
+        count = 1 if self._all_alike(temperatures, pixels) else seeds.shape[1]
+        group = max(1, _SAMPLES_IN_GROUP // count)
+        blocks = -(-min(group, len(observation)) * count // self.size)
+        with on_workers(self.blocks_at_once or blocks) if self.cpu else nullcontext(map) as each:
+            for first in range(0, len(observation), group):
+                rows = range(first, min(first + group, len(observation)))
+                posteriors = dict(zip(rows, each(lambda b: self._encode(observation[b : b + 1]), rows), strict=True))
+                drawing = _Drawing(self, observation, posteriors, seeds, temperatures, pixels)
+                if shared:
+                    firsts = list(each(drawing.latents, self._in_blocks([Pair(b, 0) for b in rows])))
+                    drawing.share([[z[i] for z in some[:shared]] for some in firsts for i in range(len(some[0]))])
+                blocks_of_pairs = self._in_blocks([Pair(b, k) for b in rows for k in range(count)])
+                yield from zip(blocks_of_pairs, each(drawing.images, blocks_of_pairs), strict=True)
+
+    def _all_alike(self, temperatures: list[float], pixels: PixelChoice) -> bool:
+        return pixels == "mean" and not any(temperatures)
+
+    def _in_blocks(self, pairs: list[Pair]) -> list[list[Pair]]:
+        return [pairs[first : first + self.size] for first in range(0, len(pairs), self.size)]
+
+    @torch.inference_mode()
+    def _encode(self, observation: Observation) -> Posterior:
+        with self.computing():
+            return self.model.posterior(observation)
+
+    def computing(self) -> torch.autocast:
+        """Inside, the model computes in this precision."""
+        half = self.dtype != torch.float32
+        return torch.autocast(self.model.device.type, self.dtype if half else None, enabled=half)
+
+
+class _Drawing:
+    """Samples of some encoded observations."""
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        observation: Observation,
+        posteriors: dict[int, Posterior],
+        seeds: Tensor,
+        temperatures: list[float],
+        pixels: PixelChoice,
+    ) -> None:
+        self.blocks, self.observation, self.posteriors = blocks, observation, posteriors
+        self.seeds, self.temperatures, self.pixels = seeds, temperatures, pixels
+        self.shared: dict[int, list[Tensor]] = {}
+
+    def share(self, latents: Sequence[list[Tensor]]) -> None:
+        """From now on, these latents of each observation serve all of its samples."""
+        self.shared = dict(zip(self.posteriors, latents, strict=True))
+
+    def latents(self, pairs: list[Pair]) -> list[Tensor]:
+        """z_1, ..., z_L of some samples."""
+        return [z[: len(pairs)] for z in self._draw(pairs)[1]]
+
+    def images(self, pairs: list[Pair]) -> Tensor:
+        """Some samples, known pixels as they were."""
+        images = self._draw(pairs)[0][: len(pairs)]
+        known, pixels = self.observation.known, self.observation.pixels
+        if known is None or pixels is None:
+            return images
+        rows = torch.tensor([pair.b for pair in pairs], device=images.device)
+        return torch.where(known[rows], pixels[rows], images)
+
+    @torch.inference_mode()
+    def _draw(self, pairs: list[Pair]) -> tuple[Tensor, list[Tensor]]:
+        """A whole block, its last sample repeated where there are fewer."""
+        whole = [*pairs, *[pairs[-1]] * (self.blocks.size - len(pairs))] if self.blocks.cpu else pairs
+        noise = SeededNoise([int(self.seeds[pair]) % 2**64 for pair in whole])  # the bits of int64
+        source = Posterior.joined([self.posteriors[pair.b] for pair in whole])
+        given = (
+            [torch.stack(group) for group in zip(*(self.shared[pair.b] for pair in whole), strict=True)]
+            if self.shared
+            else []
+        )
+        with self.blocks.computing():
+            return draw(self.blocks.model.artifact, source, len(whole), noise, self.temperatures, self.pixels, given)
