@@ -1,12 +1,11 @@
 """What reports are made of: JSON that people can read too, tables in Markdown, figures that are whole or not there."""
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from condvae.runtime.atomic import write_text
+from condvae.runtime.atomic import replacing, write_text
 from condvae.runtime.folders import check_folder, make_folder, read_json
 from condvae.runtime.formats import json_text
 from condvae.runtime.messages import Say
@@ -44,18 +43,14 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
         if figure is None:
             (folder / name).unlink(missing_ok=True)
             continue
-        temporary = folder / f".{name}.{os.getpid()}.part"
         try:
-            with warnings.catch_warnings():  # of letters that the font lacks, and shows as boxes
-                warnings.simplefilter("ignore", UserWarning)
+            with replacing(folder / name) as temporary, warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # letters that the font lacks show as boxes
                 figure.savefig(temporary, dpi=DPI, format="png")
-            os.replace(temporary, folder / name)
         except OSError as error:
             raise DrawingError(
                 f"{folder / name} cannot be written ({error.strerror}): make room, then --redraw the folder"
             ) from error
-        finally:
-            temporary.unlink(missing_ok=True)
         written.append(folder / name)
     return written
 

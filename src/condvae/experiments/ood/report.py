@@ -1,6 +1,5 @@
 """From finished measurements to the report: numbers of all methods, the files, and whose folder it is."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from condvae.experiments.ood.summary import Resamples, summarise
 from condvae.experiments.reporting import claim_folder, draw_again, write_report
 from condvae.images.contact_sheet import contact_sheet
 from condvae.observe.hole_bins import HOLE_BINS, known_in_bin
+from condvae.runtime.atomic import writing
 from condvae.runtime.folders import clear_away, read_json
 from condvae.runtime.messages import Say
 
@@ -93,14 +93,8 @@ def write_examples(lab: OODContext, path: Path) -> None:
         [torch.where(known, images[i % len(images)], _GREY) for images in levels.values()]
         for i, known in enumerate(seen)
     ]
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with writing(path) as temporary:
         contact_sheet(table, list(levels)).save(temporary, format="png")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written ({error.strerror}): make room, and run once more") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def redraw(folder: Path) -> list[Path]:
