@@ -17,11 +17,16 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from condvae.runtime.fingerprints import fingerprint, slug_of
 from condvae.runtime.messages import Say
+from condvae.runtime.ranks import World
 from condvae.weights import sealed_file
 
 ResultTensors: TypeAlias = Mapping[str, Tensor]
 """Of a chore, the first axis running over its images."""
+
+_LONGEST = 50
+"""Letters of a job's name in the name of its folder."""
 
 
 class Shard(NamedTuple):
@@ -68,6 +73,14 @@ class ResultStore:
 
     def __init__(self, folder: Path, *, kind: str) -> None:
         self.folder, self.kind = folder, kind
+
+    @classmethod
+    def of_job(cls, out: Path, name: str, made_of: Mapping[str, Any], *, kind: str) -> "ResultStore":
+        """The store of a job. made_of: plain values of all that its results depend on, but for the machine's rounding.
+
+        Another value is another folder: what was measured otherwise is never taken for this job's.
+        """
+        return cls(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{fingerprint(made_of)}", kind=kind)
 
     def has(self, unit: object) -> bool:
         return self._file(unit).is_file()
@@ -162,6 +175,15 @@ def work(chores: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> 
                 with _aside(bar):
                     say(f"{chore.what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
                 spent, images = 0.0, 0
+
+
+def work_together(chores: Sequence[WorkUnit], world: World, shard: Shard | None, say: Say) -> bool:
+    """Do this process's share and wait for the other ranks; whether the report is this process's to write."""
+    work(chores, shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
+    world.sum(torch.zeros(1, device=world.device))  # here all ranks have finished
+    if shard is not None:
+        say(f"shard {shard.number} of {shard.of} is through: a call without --shard, after all of them, reports")
+    return shard is None and world.leads
 
 
 @contextlib.contextmanager
