@@ -114,8 +114,8 @@ class Resampled:
         return _cell(float(self.values[columns].mean()), self.resamples[:, columns].mean(axis=1))
 
 
-def in_threads(resample: Callable[[T], R], each: Iterable[T]) -> list[R]:
-    """What comes of each, in order: NumPy lets several threads sort and sum at once."""
+def resampled_each(resample: Callable[[T], R], each: Iterable[T]) -> list[R]:
+    """What `resample` makes of each, in order, in threads: NumPy sorts and sums without the interpreter's lock."""
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         return list(pool.map(resample, each))
 

@@ -76,7 +76,7 @@ def experiment(
     for task in tasks:
         if task.trouble:
             say(task.trouble)
-    if not work_together(lab.chores(jobs), world, shard, say):
+    if not work_together(lab.work_units(jobs), world, shard, say):
         return None
     names = {"data": data_name or data.kind, "model": model_name, "classifier": classifier_name}
     result = report.assemble(jobs, tasks, lab, names)

@@ -101,7 +101,7 @@ class DesignContext:
                 parts = image_ranges(len(self.rows), block if way.kind == "completions" else together)
                 yield DesignJob(way=way, variable=variable, what=name, ranges=tuple(parts), shelf=shelf)
 
-    def chores(self, jobs: Sequence[DesignJob]) -> list[WorkUnit]:
+    def work_units(self, jobs: Sequence[DesignJob]) -> list[WorkUnit]:
         return [
             WorkUnit(
                 what=job.what,

@@ -15,7 +15,7 @@ from condvae.design.avp_cnn.calibration import expected_calibration_error
 from condvae.experiments.design.plan import OURS, PAPER_TASKS
 from condvae.experiments.design.scans import DesignJob, Scanned
 from condvae.experiments.design.tasks import DesignTask
-from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, in_threads, resampled_auroc, resampled_mean
+from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auroc, resampled_each, resampled_mean
 
 Results: TypeAlias = Sequence[tuple[DesignJob, Scanned]]
 Key: TypeAlias = tuple[str, str, str]
@@ -88,7 +88,7 @@ def _measured(
                 own = asked is judged
                 if job.variable in (None, asked.variable) and (own or job.way.kind == "completions"):
                     todo.append(((job.way.name, asked.name, judged.name), judged, scanned))
-    return dict(in_threads(one, todo))
+    return dict(resampled_each(one, todo))
 
 
 def _auroc(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:

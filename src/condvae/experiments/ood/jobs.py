@@ -160,10 +160,10 @@ class OODContext:
         shelf = ResultStore.of_job(out, f"{reading.score.name}, {name}", self._made_of(reading, name), kind=PART)
         return OODJob(reading=reading, set=name, units=units, shelf=shelf)
 
-    def chores(self, jobs: Sequence[OODJob]) -> list[WorkUnit]:
-        return [self._chore(job, unit) for job in jobs for unit in job.units]
+    def work_units(self, jobs: Sequence[OODJob]) -> list[WorkUnit]:
+        return [self._work_unit(job, unit) for job in jobs for unit in job.units]
 
-    def _chore(self, job: OODJob, unit: OODUnit) -> WorkUnit:
+    def _work_unit(self, job: OODJob, unit: OODUnit) -> WorkUnit:
         block = unit.block if isinstance(unit, Seen) else unit
         return WorkUnit(
             what=job.reading.name,

@@ -61,7 +61,7 @@ def experiment(
     say(f"data: {data.summary()}")
     _tell_numbers(lab, say)
     jobs = list(lab.jobs(out, block))
-    if not work_together(lab.chores(jobs), world, shard, say):
+    if not work_together(lab.work_units(jobs), world, shard, say):
         return None
     result = report.assemble(jobs, lab, data_name or data.kind)
     report.write(result, lab, out, say)

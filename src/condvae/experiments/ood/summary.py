@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from condvae.experiments.ood.jobs import TEST, Positions
 from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod, pairs_of
 from condvae.experiments.ood.readings import BINS
-from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, in_threads, resampled_auroc
+from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc, resampled_each
 from condvae.ood.density import DensityValues
 from condvae.ood.sets import PAPER_SETS, OODSet
 from condvae.runtime.seeds import Seeds
@@ -110,7 +110,7 @@ def _measured(
             some = counts if len(mine) == counts.shape[1] else counts[:, mine]
             return _row(scored[method], name, some)
 
-        for method, row in zip(scored, in_threads(one, scored), strict=True):
+        for method, row in zip(scored, resampled_each(one, scored), strict=True):
             rows[method][name] = row
     return rows
 
