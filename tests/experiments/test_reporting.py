@@ -3,10 +3,24 @@ import resource
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
-from condvae.experiments.reporting import DPI, DrawingError, cell_text, label, legend, panels, save_figures
+from condvae.experiments.reporting import (
+    DPI,
+    DrawingError,
+    cell_text,
+    curve,
+    label,
+    legend,
+    line_style,
+    panel_for_each,
+    panels,
+    save_figures,
+    section,
+)
 from condvae.runtime.formats import csv_text, json_text, markdown_table
 
 
@@ -19,6 +33,7 @@ def test_lists_of_numbers_take_one_line_and_stay_what_they_are() -> None:
 
 def test_bars_do_not_break_a_table() -> None:
     assert markdown_table(["a", "b|c"], [["1", "x|y"]]) == ["| a | b/c |", "|---|---|", "| 1 | x/y |"]
+    assert section("T", ["a"], [["1"]]) == ["## T", "", "| a |", "|---|", "| 1 |", ""]
 
 
 def test_figures_are_whole_and_older_ones_go(tmp_path: Path) -> None:
@@ -32,6 +47,27 @@ def test_figures_are_whole_and_older_ones_go(tmp_path: Path) -> None:
     with Image.open(tmp_path / "new.png") as image:
         assert image.size == (3 * DPI, 3 * DPI)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [r" _a\$b\$"]
+
+
+def test_each_name_has_a_panel_and_all_share_a_legend() -> None:
+    def draw(axis: Axes, name: str) -> None:
+        mean, low, high = curve([{"mean": 0.5, "low": 0.4, "high": 0.6}, {"mean": None, "low": None, "high": None}])
+        assert (mean[0], low[0], high[0]) == (0.5, 0.4, 0.6) and np.isnan([mean[1], low[1], high[1]]).all()
+        axis.plot([0, 1], mean, label="the same", **line_style(0))
+        axis.set_title(name)
+
+    names = list("abcdef")
+    figure = panel_for_each(names, draw, ylabel="AUROC")
+    assert [axis.get_title() for axis in figure.axes[:6]] == names
+    assert [axis.axison for axis in figure.axes] == 6 * [True] + 2 * [False]
+    assert figure.axes[0].get_ylabel() == "AUROC"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["the same"]
+
+
+def test_ten_lines_differ_in_colour_and_in_marker() -> None:
+    styles = [line_style(number) for number in range(10)]
+    assert all(len({style[key] for style in styles}) == 10 for key in ("color", "marker"))
+    assert line_style(10) == line_style(0)
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

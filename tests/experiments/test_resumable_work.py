@@ -11,14 +11,23 @@ from torch import Tensor, nn
 
 from condvae.data import ImageSet
 from condvae.data.digests import digest_of_set
-from condvae.experiments.resumable_work import ImageRange, ResultStore, Shard, WorkUnit, image_ranges, work
+from condvae.experiments.resumable_work import (
+    ImageRange,
+    ResultStore,
+    Shard,
+    WorkUnit,
+    image_ranges,
+    work,
+    work_together,
+)
 from condvae.runtime.atomic import write_text
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 from condvae.runtime.folders import check_folder, make_folder, read_json
 from condvae.runtime.messages import silent
+from condvae.runtime.ranks import World
 
 
-def chores(folder: Path, done: list[int]) -> list[WorkUnit]:
+def work_units(folder: Path, done: list[int]) -> list[WorkUnit]:
     """Two kinds of six units each; each notes that it was done."""
 
     def measure(number: int) -> dict[str, Tensor]:
@@ -47,19 +56,38 @@ def test_blocks_cover_everything_once() -> None:
 def test_every_unit_is_done_by_one_of_the_shards_and_never_again(tmp_path: Path) -> None:
     done: list[int] = []
     for number in (2, 3, 1):
-        work(chores(tmp_path, done), Shard(number, 3), silent, shows=False)
+        work(work_units(tmp_path, done), Shard(number, 3), silent, shows=False)
     assert sorted(done) == list(range(12))
     said: list[str] = []
-    work(chores(tmp_path, done), Shard(1, 1), said.append, shows=False)
+    work(work_units(tmp_path, done), Shard(1, 1), said.append, shows=False)
     assert len(done) == 12 and said == ["12 of 12 units of work are done already"]
-    numbers, seconds = chores(tmp_path, [])[6].shelf.get([f"{i:02}" for i in (7, 6)])
+    numbers, seconds = work_units(tmp_path, [])[6].shelf.get([f"{i:02}" for i in (7, 6)])
     assert numbers["number"].tolist() == [7, 7, 6, 6] and seconds >= 0
 
 
 def test_a_line_for_each_kind_of_work(tmp_path: Path) -> None:
     said: list[str] = []
-    work(chores(tmp_path, []), Shard(1, 2), said.append, shows=False)
+    work(work_units(tmp_path, []), Shard(1, 2), said.append, shows=False)
     assert [line.partition(" in ")[0] for line in said] == ["a: 6 images", "b: 6 images"]
+
+
+def test_the_report_is_for_the_leader_without_a_shard(tmp_path: Path) -> None:
+    done: list[int] = []
+    said: list[str] = []
+    alone = World(0, 1, torch.device("cpu"))
+    for number in (1, 2):
+        assert not work_together(work_units(tmp_path, done), alone, Shard(number, 2), said.append)
+        assert said[-1].startswith(f"shard {number} of 2 is through: a call without --shard")
+    assert sorted(done) == list(range(12))
+    assert work_together(work_units(tmp_path, done), alone, None, said.append) and len(done) == 12
+
+
+def test_a_job_of_other_values_has_a_store_of_its_own(tmp_path: Path) -> None:
+    name = "eig/ipa, " + 60 * "x"
+    first, same, other = (ResultStore.of_job(tmp_path, name, {"seed": seed}, kind="test") for seed in (0, 0, 1))
+    assert first.folder == same.folder != other.folder
+    assert first.folder.parent == tmp_path / "runs"
+    assert first.folder.name.startswith("eig-ipa-xxx") and len(first.folder.name) == 50 + 1 + 24
 
 
 def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
+import hashlib
 import io
 import pickle
 import warnings
-import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -111,40 +110,32 @@ def test_they_lie_where_condvae_fetch_metrics_puts_them(tmp_path: Path, monkeypa
     assert {network.folder for network in ALL} == {tmp_path / "condvae" / "metrics"}
 
 
-def test_inception_is_taken_out_of_torchscript_without_running_it(inception: DownloadedNetwork, tmp_path: Path) -> None:
+def test_inception_is_taken_out_of_torchscript(inception: DownloadedNetwork, tmp_path: Path) -> None:
     names = {f"{layer}.{kind}" for layer in ("conv", "mixed.tower.conv") for kind in ("weight", "beta")}
+    source = tmp_path / "inception-2015-12-05.pt"
     for classifier in (False, True):
-        source = tmp_path / "inception-2015-12-05.pt"
-        source.write_bytes(scripted(classifier=classifier))
+        data = scripted(classifier=classifier)
+        source.write_bytes(data)
+        network = replace(inception, other_files={source.name: hashlib.sha256(data).hexdigest()})
         for given in (source, tmp_path):  # the file, and a folder with it
-            path = fetch(inception, tmp_path / f"cache-{classifier}-{given.name}", source=given)
-            assert read(inception, path).keys() == names
-    whole = source.read_bytes()
-    for broken in (whole[:-100], b"text", _with_pickle(whole, pickle.dumps(np.load)), _with_pickle(whole, b"")):
-        source.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"is not inception-2015-12-05\.pt or inception_fid\.pt \(.*copy it again"):
-            fetch(inception, tmp_path / "none", source=source)
+            path = fetch(network, tmp_path / f"cache-{classifier}-{given.name}", source=given)
+            assert read(network, path).keys() == names
+    with pytest.raises(ValueError, match="its weights are others"):
+        fetch(replace(network, sha256="0" * 64), tmp_path / "none", source=source)
+
+
+def test_files_of_another_sha256_are_refused_unread(inception: DownloadedNetwork, tmp_path: Path) -> None:
+    """Reading a pickle or TorchScript may run what is in it."""
+
+    def build(parts: Mapping[str, bytes]) -> StateDict:
+        raise AssertionError("read")
+
+    source = tmp_path / "inception-2015-12-05.pt"
+    for data in (scripted(classifier=True), scripted(classifier=False)[:-100], b"text", b""):
+        source.write_bytes(data)
+        with pytest.raises(ValueError, match=r"is not inception-2015-12-05\.pt: its SHA-256 is another, copy it again"):
+            fetch(replace(inception, build=build), tmp_path / "none", source=source)
     assert not (tmp_path / "none").exists()
-
-
-def _with_pickle(archive: bytes, pickled: bytes) -> bytes:
-    """The archive with another data.pkl."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(made, "w") as new:
-        for name in old.namelist():
-            new.writestr(name, pickled if name.endswith("/data.pkl") else old.read(name))
-    return made.getvalue()
-
-
-def test_pickles_that_would_run_code_are_refused() -> None:
-    class Harm:
-        def __reduce__(self) -> tuple[object, ...]:
-            return print, ("harm",)
-
-    heads = parts_of(random_weights())["heads"]
-    for harmful in (pickle.dumps(Harm()), pickle.dumps({"AlexNet_0": np.load}), b"", b"text"):
-        with pytest.raises(ValueError, match="not laid out as expected"):
-            LPIPS_ALEX.build({"trunk": harmful, "heads": heads})
 
 
 def test_without_a_connection_the_verb_says_so_in_one_sentence(

@@ -1,6 +1,8 @@
 """Packed files hold what plain ones hold: the same tensors, the same description, the same checksum."""
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,17 @@ def test_what_is_made_of_a_packed_file_for_others_is_plain(tmp_path: Path, monke
         found, expected = load_file(path), load_file(plain)
         assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
     assert isinstance(condvae.from_pretrained("shared"), ConditionalVAE)
+
+
+def test_others_may_read_a_file_as_far_as_the_umask_allows(tmp_path: Path) -> None:
+    for mask in (0o022, 0o077):
+        before = os.umask(mask)
+        try:
+            path = tmp_path / f"{mask}.safetensors"
+            sealed_file.write(path, kind="condvae test", description={}, tensors={"a": torch.zeros(1)})
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
 
 
 @pytest.mark.parametrize("name", weights.embedded_names())

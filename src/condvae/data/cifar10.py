@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import tempfile
 import zlib
@@ -21,6 +22,7 @@ from condvae.data.image_set import ImageSet
 from condvae.data.splits import Found
 from condvae.data.store import ReadOptions
 from condvae.runtime import downloads, folders
+from condvae.runtime.atomic import replacing
 from condvae.runtime.downloads import Package, PackageFile
 from condvae.runtime.messages import Say, silent
 
@@ -188,10 +190,9 @@ def _labels(data: bytes) -> np.ndarray:
 
 
 def _write(folder: Path, sets: Mapping[str, Images]) -> None:
-    """Beside the folder first; what was in its place goes when all is on the disk."""
+    """What was in its place goes when all is on the disk."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part") as hidden:
-        new, old = Path(hidden) / "new", Path(hidden) / "old"
+    with replacing(folder) as new:
         new.mkdir()
         shares = {"test.npz": sets["test"], **dict(zip(FILES[:5], _fifths(sets["train"]), strict=True))}
         for name, share in shares.items():
@@ -201,8 +202,7 @@ def _write(folder: Path, sets: Mapping[str, Images]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         if folder.exists():
-            os.replace(folder, old)
-        os.replace(new, folder)
+            shutil.rmtree(folder)
 
 
 def _fifths(images: Images) -> list[Images]:

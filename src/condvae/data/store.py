@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from condvae.images.archive import digest
+from condvae.runtime.atomic import replacing
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import PixelArray
 
@@ -133,29 +133,23 @@ def _fill(images: PixelArray, make: Callable[[int], PixelArray], name: str, work
 def _write(
     shape: Sequence[int], make: Callable[[int], PixelArray], *, key: str, name: str, reading: ReadOptions
 ) -> Stored:
-    """Under a temporary name first, so that a run that dies leaves nothing that looks whole."""
+    """Read all images into a file of the cache, which is then mapped."""
     path = reading.cache / f"{key}.npy"
     for left_over in reading.cache.glob(f".{key}.*.part"):  # by a run that died; the lock says that it did
         left_over.unlink(missing_ok=True)
     needed, free = int(np.prod(shape, dtype=np.int64)), shutil.disk_usage(reading.cache).free
     if needed > free:
         raise OSError(f"{free / 2**30:.1f} GiB are free")
-    handle, temporary = tempfile.mkstemp(dir=reading.cache, prefix=f".{key}.", suffix=".part")
-    try:
+    with replacing(path) as temporary:
         images = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=tuple(shape))
-        if hasattr(os, "posix_fallocate"):  # a full disk shall be an error now, not a bus error while writing
-            os.posix_fallocate(handle, 0, os.fstat(handle).st_size)
-        broken = _fill(images, make, name, reading.workers)
-        images.flush()
-        del images
-        path.with_suffix(".json").write_text(json.dumps(broken))
-        os.fsync(handle)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(handle)
+        with temporary.open("rb+") as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk shall be an error now, not a bus error while writing
+                os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+            broken = _fill(images, make, name, reading.workers)
+            images.flush()
+            del images
+            path.with_suffix(".json").write_text(json.dumps(broken))
+            os.fsync(file.fileno())
     whole = stored(key, reading)
     if whole is None:
         raise OSError(f"{path.name} cannot be read back")

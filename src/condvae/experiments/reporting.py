@@ -1,26 +1,95 @@
-"""What reports are made of: JSON that people can read too, tables in Markdown, figures that are whole or not there."""
+"""The report of an experiment: its folder, tables in JSON, CSV and Markdown, and figures."""
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from condvae.runtime.atomic import write_text
-from condvae.runtime.folders import check_folder, make_folder, read_json
-from condvae.runtime.formats import json_text
+import numpy as np
+from numpy.typing import NDArray
+
+from condvae.runtime.atomic import replacing, write_text
+from condvae.runtime.folders import check_folder, clear_away, make_folder, read_json
+from condvae.runtime.formats import json_text, markdown_table
 from condvae.runtime.messages import Say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Result = Mapping[str, Any]
+"""What results.json holds."""
+
+TABLES = ("results.json", "results.csv", "results.md")
 INCHES, DPI = (3.4, 3.2), 150
 """Of a panel, with its share of the legend."""
+_MOST_COLUMNS = 4
 
 
 class DrawingError(ValueError):
     """Figures could not be made, for reasons that are not in the numbers."""
+
+
+class Tables(Protocol):
+    """The module that makes an experiment's tables."""
+
+    def as_csv(self, result: Result) -> str: ...
+
+    def as_markdown(self, result: Result) -> str: ...
+
+
+class Figures(Protocol):
+    """The module that draws an experiment's figures."""
+
+    def draw(self, result: Result, folder: Path) -> list[Path]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What an experiment writes to its folder, beside the results of its parts in runs/."""
+
+    format: str
+    """What results.json calls itself."""
+    what: str
+    """The experiment, as in "this is not from ..."."""
+    command: str
+    pictures: Sequence[str]
+    """Names of all files that are neither tables nor in runs/."""
+    tables: Tables
+    figures: Figures
+
+    def claim(self, folder: Path) -> None:
+        """Make the folder, or raise a ValueError if it holds what is not from such an experiment."""
+        names = (*TABLES, *self.pictures)
+        check_folder(
+            folder, folders=("runs",), report=names, what=self.what, ours=lambda path: self._read(path) is not None
+        )
+        # A kill may have left a report without its results.json, but not without the parts.
+        told, kept = (folder / "results.json").exists(), (folder / "runs").exists()
+        if not told and not kept and any((folder / name).exists() for name in names):
+            raise ValueError(f"{folder} holds results of something else: give another --out")
+        make_folder(folder)
+
+    def write(self, result: dict[str, Any], out: Path, say: Say) -> None:
+        """Write tables and figures, and remove what killed processes have left."""
+        for folder in (out, *out.glob("runs/*")):
+            clear_away(folder)
+        csv, markdown = self.tables.as_csv(result), self.tables.as_markdown(result)
+        write_report(result, out, csv=csv, markdown=markdown, draw=self.figures.draw, say=say)
+
+    def redraw(self, folder: Path) -> list[Path]:
+        """Draw the figures again from the numbers in a folder."""
+        result = self._read(folder / "results.json")
+        return draw_again(result, folder, self.figures.draw, what=self.what, command=self.command)
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        return read_json(path, format=self.format)
+
+
+def section(title: str, head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table under its title, in Markdown."""
+    return [f"## {title}", "", *markdown_table(head, body), ""]
 
 
 def cell_text(cell: Mapping[str, float | None], *, signed: bool = False) -> str:
@@ -44,36 +113,16 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
         if figure is None:
             (folder / name).unlink(missing_ok=True)
             continue
-        temporary = folder / f".{name}.{os.getpid()}.part"
         try:
-            with warnings.catch_warnings():  # of letters that the font lacks, and shows as boxes
-                warnings.simplefilter("ignore", UserWarning)
+            with replacing(folder / name) as temporary, warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # letters that the font lacks show as boxes
                 figure.savefig(temporary, dpi=DPI, format="png")
-            os.replace(temporary, folder / name)
         except OSError as error:
             raise DrawingError(
                 f"{folder / name} cannot be written ({error.strerror}): make room, then --redraw the folder"
             ) from error
-        finally:
-            temporary.unlink(missing_ok=True)
         written.append(folder / name)
     return written
-
-
-def claim_folder(folder: Path, *, report: Sequence[str], format: str, what: str) -> None:
-    """Make a folder for an experiment, whose parts lie in runs/; a ValueError if it holds what is not of such a one."""
-    check_folder(
-        folder,
-        folders=("runs",),
-        report=report,
-        what=what,
-        ours=lambda path: read_json(path, format=format) is not None,
-    )
-    # A kill may have left a report without its results.json, but not without the parts.
-    told, kept = (folder / "results.json").exists(), (folder / "runs").exists()
-    if not told and not kept and any((folder / name).exists() for name in report):
-        raise ValueError(f"{folder} holds results of something else: give another --out")
-    make_folder(folder)
 
 
 def write_report(
@@ -94,7 +143,7 @@ def write_report(
     except DrawingError as error:
         written = []
         say(str(error))
-    say(f"wrote {', '.join(str(out / name) for name in ('results.json', 'results.csv', 'results.md'))}")
+    say(f"wrote {', '.join(str(out / name) for name in TABLES)}")
     if written:
         say(f"wrote {', '.join(map(str, written))}")
 
@@ -130,6 +179,31 @@ def panels(rows: int, columns: int, *, inches: tuple[float, float] = INCHES) -> 
     for axis in axes:
         axis.tick_params(labelsize=7)
     return figure, axes
+
+
+def panel_for_each(names: Sequence[str], draw: "Callable[[Axes, str], None]", *, ylabel: str) -> "Figure":
+    """A figure with a panel for each name, at most four in a row, and one legend."""
+    columns = min(len(names), _MOST_COLUMNS)
+    figure, axes = panels(-(-len(names) // columns), columns)
+    for axis, name in zip(axes, names, strict=False):
+        draw(axis, name)
+        axis.grid(alpha=0.3, linewidth=0.5)
+    for axis in axes[len(names) :]:
+        axis.set_axis_off()
+    axes[0].set_ylabel(ylabel, fontsize=8)
+    legend(figure, axes[: len(names)])
+    return figure
+
+
+def curve(cells: Sequence[Mapping[str, float | None]]) -> tuple[NDArray[np.float64], ...]:
+    """Means, lower and upper ends of intervals; NaN where there is no number."""
+    mean, low, high = (np.array([cell[key] for cell in cells], dtype=float) for key in ("mean", "low", "high"))
+    return mean, low, high
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and marker of line 0, 1, ...: lines differ without colour too."""
+    return {"color": f"C{number % 10}", "marker": "osD^vPX*<>"[number % 10]}
 
 
 def label(name: str) -> str:

@@ -1,6 +1,6 @@
 """Long measurements as many small files: any number of processes share the work, and a killed one is taken up again.
 
-The work is cut into chores whose results are files, in a folder named by a fingerprint of all that they depend on.
+The work is cut into units whose results are files, in a folder named by a fingerprint of all that they depend on.
 Every file is whole or not there, and written by nobody who has read it first: processes that were told the same write
 the same, whoever is last.
 """
@@ -17,11 +17,16 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from condvae.runtime.fingerprints import fingerprint, slug_of
 from condvae.runtime.messages import Say
+from condvae.runtime.ranks import World
 from condvae.weights import sealed_file
 
 ResultTensors: TypeAlias = Mapping[str, Tensor]
-"""Of a chore, the first axis running over its images."""
+"""Of a unit of work, the first axis running over its images."""
+
+_LONGEST = 50
+"""Letters of a job's name in the name of its folder."""
 
 
 class Shard(NamedTuple):
@@ -68,6 +73,14 @@ class ResultStore:
 
     def __init__(self, folder: Path, *, kind: str) -> None:
         self.folder, self.kind = folder, kind
+
+    @classmethod
+    def of_job(cls, out: Path, name: str, made_of: Mapping[str, Any], *, kind: str) -> "ResultStore":
+        """The store of a job. made_of: plain values of all that its results depend on, but for the machine's rounding.
+
+        Another value is another folder: what was measured otherwise is never taken for this job's.
+        """
+        return cls(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{fingerprint(made_of)}", kind=kind)
 
     def has(self, unit: object) -> bool:
         return self._file(unit).is_file()
@@ -123,7 +136,7 @@ class WorkUnit:
     """One unit of work."""
 
     what: str
-    """What it is part of, in words: chores that follow each other with the same are told of together."""
+    """What it is part of, in words: one line is logged for all units in a row that are part of the same."""
     shelf: ResultStore
     unit: object
     images: int
@@ -136,32 +149,41 @@ class WorkUnit:
         return self.shelf.has(self.unit)
 
 
-def work(chores: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> None:
-    """Do every n-th chore, if its result is not there yet; a line whenever what they are part of is through."""
-    share = chores[place.number - 1 :: place.of]
-    mine = [chore for chore in share if not chore.done]
+def work(units: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> None:
+    """Do every n-th unit, if its result is not there yet; logs when a group of units finishes."""
+    share = units[place.number - 1 :: place.of]
+    mine = [one for one in share if not one.done]
     if len(mine) < len(share):
         say(f"{len(share) - len(mine)} of {len(share)} units of work are done already")
     spent, images = 0.0, 0
     # disable=None: no bar where there is no terminal.
     with tqdm(total=len(mine), unit="unit", leave=False, disable=None if shows else True) as bar:
-        for i, chore in enumerate(mine):
-            bar.set_description(chore.what)
-            if not chore.done:  # another process may have been told the same
-                if chore.prepare is not None:
+        for i, one in enumerate(mine):
+            bar.set_description(one.what)
+            if not one.done:  # another process may have been told the same
+                if one.prepare is not None:
                     with _aside(bar):
-                        chore.prepare(say)
+                        one.prepare(say)
                 begin = time.perf_counter()
-                numbers = {name: tensor.cpu() for name, tensor in chore.measure().items()}  # waits for the device
+                numbers = {name: tensor.cpu() for name, tensor in one.measure().items()}  # waits for the device
                 seconds = time.perf_counter() - begin
-                chore.shelf.put(chore.unit, numbers, seconds=seconds)
-                spent, images = spent + seconds, images + chore.images
+                one.shelf.put(one.unit, numbers, seconds=seconds)
+                spent, images = spent + seconds, images + one.images
             bar.update()
-            last = i + 1 == len(mine) or mine[i + 1].what != chore.what
+            last = i + 1 == len(mine) or mine[i + 1].what != one.what
             if last and images:
                 with _aside(bar):
-                    say(f"{chore.what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
+                    say(f"{one.what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
                 spent, images = 0.0, 0
+
+
+def work_together(units: Sequence[WorkUnit], world: World, shard: Shard | None, say: Say) -> bool:
+    """Do this process's share and wait for the other ranks; whether the report is this process's to write."""
+    work(units, shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
+    world.sum(torch.zeros(1, device=world.device))  # here all ranks have finished
+    if shard is not None:
+        say(f"shard {shard.number} of {shard.of} is through: a call without --shard, after all of them, reports")
+    return shard is None and world.leads
 
 
 @contextlib.contextmanager

@@ -1,12 +1,15 @@
-"""The networks that metrics look through."""
+"""The networks that metrics look through.
+
+Their files are pickles and TorchScript, which may run code when they are read: only files of the right SHA-256 are.
+"""
 
 import io
+import pickle
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import torch
 
-from condvae.metrics import unpickling
 from condvae.runtime.downloads import Package, PackageFile
 from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
 
@@ -15,17 +18,14 @@ def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]],
     """Builds a trunk's convolutions under torchvision's names, and the heads lin0 ... lin4."""
 
     def build(parts: Mapping[str, bytes]) -> StateDict:
-        try:
-            convolutions = unpickling.arrays(parts["trunk"])[trunk]
-            heads = torch.load(io.BytesIO(parts["heads"]), map_location="cpu", weights_only=True)
-            weights = {f"lin{i}": heads[f"lin{i}.model.1.weight"].flatten().contiguous() for i in range(5)}
-            for i, layer in enumerate(layers):
-                kernel, bias = (np.array(convolutions[f"Conv_{i}"][key]) for key in ("kernel", "bias"))
-                # Stored as [height, width, in, out].
-                weights[f"features.{layer}.weight"] = torch.from_numpy(kernel.transpose(3, 2, 0, 1).copy())
-                weights[f"features.{layer}.bias"] = torch.from_numpy(bias.copy())
-        except unpickling.BROKEN as error:
-            raise ValueError(f"the weights of LPIPS are not laid out as expected: {error}") from error
+        convolutions = pickle.loads(parts["trunk"])[trunk]
+        heads = torch.load(io.BytesIO(parts["heads"]), map_location="cpu", weights_only=True)
+        weights = {f"lin{i}": heads[f"lin{i}.model.1.weight"].flatten().contiguous() for i in range(5)}
+        for i, layer in enumerate(layers):
+            kernel, bias = (convolutions[f"Conv_{i}"][key] for key in ("kernel", "bias"))
+            # Stored as [height, width, in, out].
+            weights[f"features.{layer}.weight"] = torch.from_numpy(kernel.transpose(3, 2, 0, 1).copy())
+            weights[f"features.{layer}.bias"] = torch.from_numpy(bias.copy())
         return weights
 
     return build
@@ -33,10 +33,10 @@ def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]],
 
 def _inception(parts: Mapping[str, bytes]) -> StateDict:
     """The layers of a TorchScript archive, without the classifier that some copies have."""
-    try:
-        return unpickling.named(unpickling.script_tensors(parts["network"]), "layers.")
-    except unpickling.BROKEN as error:
-        raise ValueError(f"the weights of Inception are not laid out as expected: {error}") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # nothing else reads this format
+        whole = torch.jit.load(io.BytesIO(parts["network"]), map_location="cpu").state_dict()
+    return {name.partition("layers.")[2]: tensor for name, tensor in whole.items() if "layers." in name}
 
 
 _GROUP = "metrics"
@@ -105,6 +105,6 @@ INCEPTION = DownloadedNetwork(
     },
     build=_inception,
     sha256="c232bc2ec9315b98e20e341eaec5c752dd8b444065dd5104e6036810bb798bec",
-    other_names=("inception-2015-12-05.pt", "inception_fid.pt"),
+    other_files={"inception-2015-12-05.pt": "f58cb9b6ec323ed63459aa4fb441fe750cfe39fafad6da5cb504a16f19e958f4"},
 )
 ALL = (LPIPS_ALEX, LPIPS_VGG, INCEPTION)

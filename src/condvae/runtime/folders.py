@@ -74,9 +74,8 @@ def make_folder(folder: Path) -> None:
     """Make it, or raise a ValueError if it cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):
+            return
     except OSError as error:
         raise ValueError(f"{folder} cannot be written to ({error.strerror}): give another --out") from error
 

@@ -1,4 +1,4 @@
-"""The versions of all that has a say in the pixels, for records."""
+"""What computed something, for records: versions and the device."""
 
 import numpy as np
 import PIL
@@ -15,3 +15,8 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "pillow": PIL.__version__,
     }
+
+
+def device_name(device: torch.device) -> str:
+    """The GPU by its own name, other devices by their kind."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -11,6 +11,8 @@ from typing import Any, Protocol, TextIO
 
 from PIL import Image
 
+from condvae.runtime.atomic import replacing
+
 
 class Tracker(Protocol):
     """Someone else's page of curves and pictures."""
@@ -101,12 +103,10 @@ class RunLog:
                     kept.append(line + "\n")
             except (ValueError, KeyError, TypeError):
                 continue
-        temporary = self.path.with_name(".log.part")
         try:
-            temporary.write_text("".join(kept))
-            os.replace(temporary, self.path)
+            with replacing(self.path) as temporary:
+                temporary.write_text("".join(kept))
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             self.warn(f"{self.path} cannot be written ({error.strerror}): it keeps lines that will come again")
 
     def record(self, event: str, step: int, **values: Any) -> None:

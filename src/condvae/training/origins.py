@@ -1,11 +1,11 @@
 """What a run starts from: copies in its folder, so that it can go on if those files move, and the records in them."""
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from condvae import weights
+from condvae.runtime.atomic import replacing
 from condvae.training.options import TrainingOptions
 from condvae.training.run_folder import RunFolder
 from condvae.training.task import ConditionalTraining, TrainingTask
@@ -21,9 +21,8 @@ def keep_origins(options: TrainingOptions, folder: RunFolder, task: TrainingTask
         weights.save(task.vae, folder.artifact, record=_record_of_vae(source) if source else None)
     init = _given(options, "init")
     if init and (file := weights.locate(init)).resolve() != folder.init.resolve():
-        temporary = folder.init.with_name(".init.part")
-        shutil.copyfile(file, temporary)
-        os.replace(temporary, folder.init)
+        with replacing(folder.init) as temporary:
+            shutil.copyfile(file, temporary)
 
 
 def origin_records(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> dict[str, Any]:

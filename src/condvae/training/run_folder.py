@@ -11,10 +11,10 @@ model.safetensors          the finished model
 """
 
 import json
-import os
 from pathlib import Path
 from typing import IO, Any
 
+from condvae.runtime.atomic import PARTS, write_text
 from condvae.runtime.ranks import job_name
 from condvae.training.checkpoint import Checkpoints, Position
 from condvae.training.options import TrainingOptions
@@ -82,12 +82,10 @@ class RunFolder:
             before = self.stored_options().get("data_summary")
             if before != data:
                 raise ValueError(f"{self.path} holds a run on other data ({before}; now {data}): resume with the same")
-        for unfinished in (*self.path.glob(".*.part"), *self.checkpoints.glob(".*.part")):
+        for unfinished in (*self.path.glob(PARTS), *self.checkpoints.glob(PARTS)):
             unfinished.unlink(missing_ok=True)  # of a process that was killed while it wrote
         self.job.write_text(job_name())
-        temporary = self.options.with_suffix(".part")
-        temporary.write_text(json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
-        os.replace(temporary, self.options)
+        write_text(self.options, json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
 
     def of_this_job(self) -> bool:
         """Whether the run was begun by the torchrun that has now started this process again."""

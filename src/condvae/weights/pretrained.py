@@ -1,12 +1,12 @@
 """A folder that can be shared: a model's file and a card that says what it is; and the way back from it or the hub."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from condvae import observe
 from condvae.conditional import ConditionalVAE
+from condvae.runtime.atomic import write_text
 from condvae.vdvae.model import VDVAE
 from condvae.weights.artifact_file import Header, describe, load, save
 from condvae.weights.embedded import locate
@@ -40,12 +40,7 @@ def save_pretrained(
     if not (folder / CARD_FILE).exists():
         header = describe(folder / MODEL_FILE)
         text = card(header, name=name or push_to or folder.resolve().name, where=push_to or str(folder.name))
-        temporary = folder / f".{CARD_FILE}.part"
-        try:
-            temporary.write_text(text)
-            os.replace(temporary, folder / CARD_FILE)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_text(folder / CARD_FILE, text)
     if push_to is not None:
         push(folder, push_to, private=private, token=token, endpoint=endpoint)
     return folder

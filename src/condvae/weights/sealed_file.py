@@ -7,7 +7,6 @@ bytes: its checksum is that of the plain one, and `read` gives the same.
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from condvae.runtime.atomic import replacing
 from condvae.weights import packing
 
 PLAIN, PACKED = "1", "2"
@@ -43,19 +43,16 @@ def write(
     }
     stored = packing.pack(tensors) if packed else dict(tensors)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
     try:
-        save_file(stored, temporary, metadata)
-        with open(temporary, "rb+") as written:
-            os.fsync(written.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, SafetensorError):
-            raise OSError(f"{path} could not be written: {error}") from error
-        raise
+        with replacing(path) as temporary:
+            temporary.touch()
+            permissions = temporary.stat().st_mode
+            save_file(stored, temporary, metadata)
+            temporary.chmod(permissions)  # safetensors lets nobody but the owner read
+            with temporary.open("rb+") as written:
+                os.fsync(written.fileno())
+    except SafetensorError as error:
+        raise OSError(f"{path} could not be written: {error}") from error
 
 
 def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
@@ -106,9 +103,3 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
         # A view of the memory, not a copy: checkpoints are large.
         digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

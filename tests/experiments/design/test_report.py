@@ -12,12 +12,13 @@ from helpers.experiment_runs import FINDINGS, numbers, small_data, small_experim
 from PIL import Image
 
 from condvae.experiments.design import figures, redraw, tables
-from condvae.experiments.design.report import FORMAT, REPORT
+from condvae.experiments.design.report import REPORT
+from condvae.experiments.reporting import TABLES
 
 
 def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
     assert json.loads((folder / "results.json").read_text()) == whole
-    assert whole["format"] == FORMAT
+    assert whole["format"] == REPORT.format
     assert whole["model"] == {"name": None, "temperature": 1.0, "pixels": "mean", "precision": "fp32"}
     assert whole["classifier"] == {"name": None, "precision": "its own"}
     with open(folder / "results.csv", newline="") as file:
@@ -93,7 +94,7 @@ def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: d
     short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
     short["policies"]["random"]["where"]["all tasks"].pop()
     worded["policies"]["random"]["nll"]["edema"][1]["mean"] = "much"
-    for altered in ({"format": FORMAT}, short, worded):
+    for altered in ({"format": REPORT.format}, short, worded):
         (tmp_path / "results.json").write_text(json.dumps(altered))
         with pytest.raises(
             ValueError, match=r"has been altered .*: call condvae design experiment with the options of"
@@ -106,4 +107,4 @@ def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path) -> None
     first = small_experiment(tmp_path, change=change)
     (tmp_path / "results.json").unlink()  # it is written after the other tables
     assert numbers(small_experiment(tmp_path, change=change)) == numbers(first)
-    assert set(REPORT[:3]) <= {path.name for path in tmp_path.iterdir()}
+    assert set(TABLES) <= {path.name for path in tmp_path.iterdir()}

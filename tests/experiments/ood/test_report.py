@@ -12,14 +12,15 @@ from helpers.ood_runs import numbers, small_experiment
 from PIL import Image
 
 from condvae.experiments.ood import figures, redraw
-from condvae.experiments.ood.report import FORMAT, REPORT
+from condvae.experiments.ood.report import REPORT
+from condvae.experiments.reporting import TABLES
 
 QUICK: dict[str, Any] = {"scores": ("likelihood",), "baselines": (), "sets": ("noise",)}
 
 
 def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
     assert json.loads((folder / "results.json").read_text()) == whole
-    assert whole["format"] == FORMAT
+    assert whole["format"] == REPORT.format
     with open(folder / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     (row,) = [row for row in rows if (row["method"], row["set"], row["hidden"]) == ("ipa parts-2", "flip", "mean")]
@@ -77,7 +78,7 @@ def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: d
     short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
     short["methods"]["ipa gradient"]["auroc"]["noise"].pop()
     worded["methods"]["ipa gradient"]["auroc"]["noise"][1]["mean"] = "much"
-    for altered in ({"format": FORMAT}, short, worded):
+    for altered in ({"format": REPORT.format}, short, worded):
         (tmp_path / "results.json").write_text(json.dumps(altered))
         with pytest.raises(ValueError, match=r"has been altered .*: call condvae ood experiment with the options of"):
             redraw(tmp_path)
@@ -87,4 +88,4 @@ def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path) -> None
     first = small_experiment(tmp_path, change=QUICK)
     (tmp_path / "results.json").unlink()  # it is written after the other tables
     assert numbers(small_experiment(tmp_path, change=QUICK)) == numbers(first)
-    assert set(REPORT[:3]) <= {path.name for path in tmp_path.iterdir()}
+    assert set(TABLES) <= {path.name for path in tmp_path.iterdir()}

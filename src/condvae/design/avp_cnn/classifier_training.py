@@ -32,7 +32,6 @@ from condvae.runtime.messages import Say
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.ranks import join
 from condvae.runtime.seeds import Seeds
-from condvae.training.recovery import Diverged
 from condvae.training.schedule import Schedule
 from condvae.weights import downloaded_networks as networks
 
@@ -190,6 +189,8 @@ def _learn(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> d
                 if math.isfinite(nll) and (best is None or nll < best[0]):
                     best = nll, done, copy.deepcopy(learner.average.state_dict())
     if best is None:
+        from condvae.training import Diverged  # late: the step of condvae train comes with it
+
         raise Diverged("training has diverged: the classifier says nothing that is a number; try a smaller --lr")
     model.load_state_dict(best[2])
     return {"steps": options.steps, "best_step": best[1], "validation_nll": round(best[0], 5), "seed": options.seed}

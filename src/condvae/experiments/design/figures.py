@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condvae.experiments.design.plan import FULL, OURS
-from condvae.experiments.reporting import label, legend, panels, save_figures
+from condvae.experiments.reporting import curve, label, line_style, panel_for_each, panels, save_figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,44 +36,34 @@ def curves_figure(result: Mapping[str, Any], metric: str) -> "Figure | None":
     names = [*result["sets"], *tasks]
     if not names:
         return None
-    columns = min(len(names), 4)
-    figure, axes = panels(-(-len(names) // columns), columns)
-    for axis, name in zip(axes, names, strict=False):
-        _curves(axis, result, metric, name)
-    for axis in axes[len(names) :]:
-        axis.set_axis_off()
-    axes[0].set_ylabel({"auroc": "AUROC", "nll": "negative log-likelihood, nats"}[metric], fontsize=8)
-    legend(figure, axes[: len(names)])
-    return figure
+    ylabel = {"auroc": "AUROC", "nll": "negative log-likelihood, nats"}[metric]
+    return panel_for_each(names, partial(_curves, result, metric), ylabel=ylabel)
 
 
-def _curves(axis: "Axes", result: Mapping[str, Any], metric: str, name: str) -> None:
+def _curves(result: Mapping[str, Any], metric: str, axis: "Axes", name: str) -> None:
     steps = result["settings"]["steps"]
     scans = np.arange(1, steps + 1)  # nobody has chosen anything before the first
     for number, (policy, found) in enumerate(result["policies"].items()):
-        cells = found[metric][name][1 : steps + 1]
-        mean, low, high = (np.array([cell[key] for cell in cells], dtype=float) for key in ("mean", "low", "high"))
+        mean, low, high = curve(found[metric][name][1 : steps + 1])
         if policy == FULL:
             axis.plot(scans, mean, color="0.3", linestyle=":", linewidth=1.2, label="full image")
             continue
-        colour = f"C{number % 10}"
+        style = line_style(number)
         axis.plot(
             scans,
             mean,
-            color=colour,
             linestyle="-" if policy.startswith(("eig-", "epe-")) else "--",
-            marker="osD^vPX*<>"[number % 10],
             markersize=4,
             linewidth=2.0 if policy == OURS else 1.1,
             label=label(policy),
+            **style,
         )
         if policy == OURS:  # those of all would hide each other; differences have their own intervals in the tables
-            axis.fill_between(scans, low, high, color=colour, alpha=0.15, linewidth=0)
+            axis.fill_between(scans, low, high, color=style["color"], alpha=0.15, linewidth=0)
     members = result["sets"].get(name)
     axis.set_title(f"mean of {len(members)} tasks" if members else name, fontsize=10)
     axis.set_xticks(scans)
     axis.set_xlabel("scans", fontsize=8)
-    axis.grid(alpha=0.3, linewidth=0.5)
 
 
 def cross_tasks_figure(result: Mapping[str, Any]) -> "Figure | None":

@@ -1,13 +1,11 @@
-"""From finished scans to the report: numbers of all policies, the files, and how their folder is told from others."""
+"""From finished scans to the report: numbers of all policies, and its files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-import condvae
 from condvae.completers.interface import Completer
 from condvae.completers.model_completer import ModelCompleter
 from condvae.experiments.design import figures, tables
@@ -15,18 +13,18 @@ from condvae.experiments.design.plan import IPA
 from condvae.experiments.design.scans import DesignContext, DesignJob
 from condvae.experiments.design.summary import summarise
 from condvae.experiments.design.tasks import DesignTask
-from condvae.experiments.reporting import claim_folder, draw_again, write_report
+from condvae.experiments.reporting import Report
 from condvae.metrics.auroc import bootstrap
-from condvae.runtime.folders import clear_away, read_json
-from condvae.runtime.messages import Say
+from condvae.runtime.versions import device_name, versions
 
-FORMAT = "condvae design experiment"
-REPORT = ("results.json", "results.csv", "results.md", *figures.NAMES)
-
-
-def claim(folder: Path) -> None:
-    """Make the folder, or raise a ValueError if it holds what is not such an experiment's."""
-    claim_folder(folder, report=REPORT, format=FORMAT, what="an experiment of condvae design")
+REPORT = Report(
+    format="condvae design experiment",
+    what="an experiment of condvae design",
+    command="condvae design experiment",
+    pictures=figures.NAMES,
+    tables=tables,
+    figures=figures,
+)
 
 
 def assemble(
@@ -38,7 +36,7 @@ def assemble(
     counts = bootstrap(groups, settings.resamples, seed=settings.seed)
     results = [(job, job.result()) for job in jobs]
     return {
-        "format": FORMAT,
+        "format": REPORT.format,
         "data": names["data"],
         "images": len(test),
         "patients": None if test.members is None else len(np.unique(groups)),
@@ -60,8 +58,8 @@ def assemble(
             "precision": str(getattr(lab.classifier, "dtype", "its own")).removeprefix("torch."),
         },
         "made_of": {**lab.identity, **lab.completer_identities},
-        "versions": {"condvae": condvae.__version__, "torch": torch.__version__, "numpy": np.__version__},
-        "device": torch.cuda.get_device_name(lab.device) if lab.device.type == "cuda" else lab.device.type,
+        "versions": versions(),
+        "device": device_name(lab.device),
         **summarise(results, tasks, counts, steps=settings.steps, locations=len(lab.candidates)),
     }
 
@@ -79,16 +77,6 @@ def _model(completer: Completer | None, name: str | None) -> dict[str, Any] | No
     }
 
 
-def write(result: dict[str, Any], out: Path, say: Say) -> None:
-    """The report's files, and nothing of killed processes beside them."""
-    for folder in (out, *out.glob("runs/*")):
-        clear_away(folder)
-    write_report(
-        result, out, csv=tables.as_csv(result), markdown=tables.as_markdown(result), draw=figures.draw, say=say
-    )
-
-
 def redraw(folder: Path) -> list[Path]:
     """Draw the figures again from the numbers in a folder."""
-    result = read_json(folder / "results.json", format=FORMAT)
-    return draw_again(result, folder, figures.draw, what="an experiment", command="condvae design experiment")
+    return REPORT.redraw(folder)

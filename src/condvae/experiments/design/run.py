@@ -21,7 +21,7 @@ from condvae.experiments.design import report
 from condvae.experiments.design.plan import IPA, NEAREST, DesignSettings
 from condvae.experiments.design.scans import IMAGES_PER_UNIT, DesignContext
 from condvae.experiments.design.tasks import tasks_of
-from condvae.experiments.resumable_work import Shard, work
+from condvae.experiments.resumable_work import Shard, work_together
 from condvae.runtime.checks import check_whole
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.ranks import World
@@ -69,22 +69,18 @@ def experiment(
     lab = DesignContext(classifier, data, settings, made, world.device)
     tasks = tasks_of(settings.tasks, classifier, lab.test, data.label_names)
     _check_steps(lab)
-    report.claim(out)
+    report.REPORT.claim(out)
     _tell(data, lab, say)
     size = block or IMAGES_PER_UNIT.get(world.device.type, IMAGES_PER_UNIT["cpu"])
     jobs = list(lab.jobs([task.variable for task in tasks], out, size))
     for task in tasks:
         if task.trouble:
             say(task.trouble)
-    work(lab.chores(jobs), shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
-    world.sum(torch.zeros(1, device=world.device))  # here all have finished
-    if shard is not None:
-        say(f"shard {shard.number} of {shard.of} is through: a call without --shard, after all of them, reports")
-    if shard is not None or not world.leads:
+    if not work_together(lab.work_units(jobs), world, shard, say):
         return None
     names = {"data": data_name or data.kind, "model": model_name, "classifier": classifier_name}
     result = report.assemble(jobs, tasks, lab, names)
-    report.write(result, out, say)
+    report.REPORT.write(result, out, say)
     return result
 
 

@@ -31,14 +31,12 @@ from condvae.design.scanning import full_image, scan
 from condvae.design.sources import Completions, TrainingImages
 from condvae.experiments.design.plan import REVISION, DesignSettings, PolicySpec
 from condvae.experiments.resumable_work import ImageRange, ResultStore, ResultTensors, WorkUnit, image_ranges
-from condvae.runtime.fingerprints import Weighted, digest_of, fingerprint, slug_of
+from condvae.runtime.fingerprints import Weighted, digest_of, fingerprint
 from condvae.runtime.seeds import Seeds
 
 PART = "condvae design scans"
 IMAGES_PER_UNIT = {"cuda": 128, "cpu": 8}
 """Images that are scanned together, which bounds what a kill can cost. Results do not depend on it but for rounding."""
-_LONGEST = 50
-"""Letters of a policy and a variable in the name of a folder."""
 _PIXELS_TOGETHER = 2**24
 """Of those that are scanned together where the work is in the plan for all and not in the images: one process then has
 the plan, and others need not make it as well."""
@@ -99,12 +97,11 @@ class DesignContext:
         for way in map(self.settings.way, self.settings.policies):
             for variable in dict.fromkeys(variables) if way.asks else (None,):
                 name = way.name if variable is None else f"{way.name}, {self.classifier.names[variable].lower()}"
-                mark = fingerprint(self._made_of(way, variable))
-                shelf = ResultStore(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{mark}", kind=PART)
+                shelf = ResultStore.of_job(out, name, self._made_of(way, variable), kind=PART)
                 parts = image_ranges(len(self.rows), block if way.kind == "completions" else together)
                 yield DesignJob(way=way, variable=variable, what=name, ranges=tuple(parts), shelf=shelf)
 
-    def chores(self, jobs: Sequence[DesignJob]) -> list[WorkUnit]:
+    def work_units(self, jobs: Sequence[DesignJob]) -> list[WorkUnit]:
         return [
             WorkUnit(
                 what=job.what,

@@ -4,9 +4,7 @@ Every number is also computed in each resample of the patients, the same resampl
 differences between policies have intervals of their own, which know that the patients are the same.
 """
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +15,7 @@ from condvae.design.avp_cnn.calibration import expected_calibration_error
 from condvae.experiments.design.plan import OURS, PAPER_TASKS
 from condvae.experiments.design.scans import DesignJob, Scanned
 from condvae.experiments.design.tasks import DesignTask
-from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auroc, resampled_mean
+from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auroc, resampled_each, resampled_mean
 
 Results: TypeAlias = Sequence[tuple[DesignJob, Scanned]]
 Key: TypeAlias = tuple[str, str, str]
@@ -25,8 +23,6 @@ Key: TypeAlias = tuple[str, str, str]
 
 METRICS = ("auroc", "nll")
 _BINS = 15
-_THREADS = 4
-"""At most: each needs memory for its resamples, and more gain little."""
 
 
 def columns_of(steps: int) -> list[str]:
@@ -92,8 +88,7 @@ def _measured(
                 own = asked is judged
                 if job.variable in (None, asked.variable) and (own or job.way.kind == "completions"):
                     todo.append(((job.way.name, asked.name, judged.name), judged, scanned))
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        return dict(pool.map(one, todo))
+    return dict(resampled_each(one, todo))
 
 
 def _auroc(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from condvae.experiments.design.plan import FULL, OURS
-from condvae.experiments.reporting import cell_text
-from condvae.runtime.formats import csv_text, markdown_table
+from condvae.experiments.reporting import cell_text, section
+from condvae.runtime.formats import csv_text
 
 DesignRow: TypeAlias = tuple[str, str, str, str, float | None, float | None, float | None]
 
@@ -101,15 +101,15 @@ def _tries(result: Mapping[str, Any]) -> str:
 
 def _by_policy(result: Mapping[str, Any], metric: str, name: str, title: str) -> list[str]:
     body = [[policy, *map(cell_text, found[metric][name])] for policy, found in result["policies"].items()]
-    return [f"## {TITLES[metric]}: {title}", "", *markdown_table(["scans", *result["columns"]], body), ""]
+    return section(f"{TITLES[metric]}: {title}", ["scans", *result["columns"]], body)
 
 
 def _differences(result: Mapping[str, Any], metric: str) -> list[str]:
     lines = []
     for title in result["sets"] if result["differences"] else ():
         body = [[policy, *map(_signed, found[metric][title])] for policy, found in result["differences"].items()]
-        head = f"## {TITLES[metric]}: {OURS} minus each other policy, mean of {title}"
-        lines += [head, "", *markdown_table(["scans", *result["columns"]], body), ""]
+        about = f"{TITLES[metric]}: {OURS} minus each other policy, mean of {title}"
+        lines += section(about, ["scans", *result["columns"]], body)
     return lines
 
 
@@ -118,8 +118,8 @@ def _cross_tasks(result: Mapping[str, Any]) -> list[str]:
     for policy, found in result["cross_tasks"].items():
         for which, scans in (("last", f"{columns_last(result)} scans"), ("mean", "each scan, mean")):
             body = [[task, *map(cell_text, line)] for task, line in zip(found["tasks"], found[which], strict=True)]
-            head = f"## AUROC of the row's task after {scans}, by {policy} for the column's task"
-            lines += [head, "", *markdown_table(["", *found["tasks"]], body), ""]
+            about = f"AUROC of the row's task after {scans}, by {policy} for the column's task"
+            lines += section(about, ["", *found["tasks"]], body)
     return lines
 
 
@@ -133,4 +133,4 @@ def _calibration(result: Mapping[str, Any]) -> list[str]:
         means = means * (steps + 1) if policy == FULL else means
         body.append([policy, *(f"{value:.4f}" for value in means)])
     head = ["scans", *result["columns"][: result["settings"]["steps"] + 1]]
-    return ["## Expected calibration error of g, mean over tasks, less is better", "", *markdown_table(head, body), ""]
+    return section("Expected calibration error of g, mean over tasks, less is better", head, body)

@@ -1,9 +1,6 @@
 """What somebody else's program needs to be measured beside ours: images with holes, and what to call its answers."""
 
 import json
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +10,7 @@ from condvae.experiments.evaluation.external_completions import ENDINGS, FORGIVE
 from condvae.experiments.evaluation.problems import Problems
 from condvae.images.contact_sheet import to_pil
 from condvae.metrics import HOLE_BINS
+from condvae.runtime.atomic import replacing
 
 README = """\
 Images to complete, made by condvae evaluate --inputs-to.
@@ -39,17 +37,12 @@ def write_inputs(problems: Problems, out: Path, *, k: int) -> None:
     made = [path for path in (out, *out.parents) if not path.exists()]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-unfinished-"))
-    except OSError as error:
-        raise ValueError(f"{out} cannot be written to ({error.strerror}): give another folder") from error
-    try:
-        _write(problems, hidden, k)
-        hidden.chmod(0o755)
-        if out.is_dir():
-            out.rmdir()
-        os.replace(hidden, out)
+        with replacing(out) as hidden:
+            hidden.mkdir()
+            _write(problems, hidden, k)
+            if out.is_dir():
+                out.rmdir()
     except BaseException as error:
-        shutil.rmtree(hidden, ignore_errors=True)
         for path in made:  # the innermost comes first
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()

@@ -33,7 +33,6 @@ from condvae.ood.measuring import measure
 from condvae.ood.regret import Regret
 from condvae.ood.scores import Score, score_of
 from condvae.ood.sets import OODSet
-from condvae.runtime.fingerprints import fingerprint, slug_of
 from condvae.runtime.messages import Say
 
 Positions = NDArray[np.int64]
@@ -44,8 +43,6 @@ TEST, TRAINING = "test images", "training images"
 _PIXELS_IN_BLOCK = {"cuda": 2**23, "cpu": 2**18}
 """Of the images that are measured together, which bounds what a kill can cost. Results do not depend on it but for
 rounding."""
-_LONGEST = 50
-"""Letters of a reading and a set in the name of a folder."""
 
 
 class Seen(NamedTuple):
@@ -160,14 +157,13 @@ class OODContext:
                 yield self._job(reading, name, tuple(Seen(c, part) for c in reading.columns for part in parts), out)
 
     def _job(self, reading: FeatureReading, name: str, units: tuple[OODUnit, ...], out: Path) -> OODJob:
-        mark = fingerprint(self._made_of(reading, name))
-        folder = f"{slug_of(f'{reading.score.name}, {name}')[:_LONGEST]}-{mark}"
-        return OODJob(reading=reading, set=name, units=units, shelf=ResultStore(out / "runs" / folder, kind=PART))
+        shelf = ResultStore.of_job(out, f"{reading.score.name}, {name}", self._made_of(reading, name), kind=PART)
+        return OODJob(reading=reading, set=name, units=units, shelf=shelf)
 
-    def chores(self, jobs: Sequence[OODJob]) -> list[WorkUnit]:
-        return [self._chore(job, unit) for job in jobs for unit in job.units]
+    def work_units(self, jobs: Sequence[OODJob]) -> list[WorkUnit]:
+        return [self._work_unit(job, unit) for job in jobs for unit in job.units]
 
-    def _chore(self, job: OODJob, unit: OODUnit) -> WorkUnit:
+    def _work_unit(self, job: OODJob, unit: OODUnit) -> WorkUnit:
         block = unit.block if isinstance(unit, Seen) else unit
         return WorkUnit(
             what=job.reading.name,

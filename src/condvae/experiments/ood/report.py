@@ -1,6 +1,5 @@
-"""From finished measurements to the report: numbers of all methods, the files, and whose folder it is."""
+"""From finished measurements to the report: numbers of all methods, and its files."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,27 +7,28 @@ from typing import Any
 import numpy as np
 import torch
 
-import condvae
 from condvae.experiments.ood import figures, tables
 from condvae.experiments.ood.jobs import MethodScores, OODContext, OODJob, Positions
 from condvae.experiments.ood.plan import DetectionMethod
 from condvae.experiments.ood.summary import Resamples, summarise
-from condvae.experiments.reporting import claim_folder, draw_again, write_report
+from condvae.experiments.reporting import Report
 from condvae.images.contact_sheet import contact_sheet
 from condvae.observe.hole_bins import HOLE_BINS, known_in_bin
-from condvae.runtime.folders import clear_away, read_json
+from condvae.runtime.atomic import writing
 from condvae.runtime.messages import Say
+from condvae.runtime.versions import device_name, versions
 
-FORMAT = "condvae ood experiment"
 EXAMPLES = "sets.png"
-REPORT = ("results.json", "results.csv", "results.md", *figures.NAMES, EXAMPLES)
+REPORT = Report(
+    format="condvae ood experiment",
+    what="an experiment of condvae ood",
+    command="condvae ood experiment",
+    pictures=(*figures.NAMES, EXAMPLES),
+    tables=tables,
+    figures=figures,
+)
 _GREY = 128
 """Level of hidden pixels in a picture."""
-
-
-def claim(folder: Path) -> None:
-    """Make the folder, or raise a ValueError if it holds what is not such an experiment's."""
-    claim_folder(folder, report=REPORT, format=FORMAT, what="an experiment of condvae ood")
 
 
 def assemble(jobs: Sequence[OODJob], lab: OODContext, data_name: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def assemble(jobs: Sequence[OODJob], lab: OODContext, data_name: str) -> dict[st
         return lab.positions(way.score, count)
 
     return {
-        "format": FORMAT,
+        "format": REPORT.format,
         "data": data_name,
         "images": len(test),
         "patients": None if test.members is None else len(np.unique(groups)),
@@ -66,19 +66,15 @@ def assemble(jobs: Sequence[OODJob], lab: OODContext, data_name: str) -> dict[st
             for reading in lab.readings.all.values()
         },
         "made_of": lab.digests,
-        "versions": {"condvae": condvae.__version__, "torch": torch.__version__, "numpy": np.__version__},
-        "device": torch.cuda.get_device_name(lab.device) if lab.device.type == "cuda" else lab.device.type,
+        "versions": versions(),
+        "device": device_name(lab.device),
         **summarise(scores, resamples, chosen),
     }
 
 
 def write(result: dict[str, Any], lab: OODContext, out: Path, say: Say) -> None:
-    """The report's files, and nothing of killed processes beside them."""
-    for folder in (out, *out.glob("runs/*")):
-        clear_away(folder)
-    write_report(
-        result, out, csv=tables.as_csv(result), markdown=tables.as_markdown(result), draw=figures.draw, say=say
-    )
+    """The report's files, and a picture of the sets."""
+    REPORT.write(result, out, say)
     write_examples(lab, out / EXAMPLES)
     say(f"wrote {out / EXAMPLES}")
 
@@ -93,17 +89,10 @@ def write_examples(lab: OODContext, path: Path) -> None:
         [torch.where(known, images[i % len(images)], _GREY) for images in levels.values()]
         for i, known in enumerate(seen)
     ]
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with writing(path) as temporary:
         contact_sheet(table, list(levels)).save(temporary, format="png")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written ({error.strerror}): make room, and run once more") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def redraw(folder: Path) -> list[Path]:
     """Draw the figures again from the numbers in a folder."""
-    result = read_json(folder / "results.json", format=FORMAT)
-    return draw_again(result, folder, figures.draw, what="an experiment", command="condvae ood experiment")
+    return REPORT.redraw(folder)

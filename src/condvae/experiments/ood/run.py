@@ -16,7 +16,7 @@ from condvae.experiments.ood import report
 from condvae.experiments.ood.jobs import TEST, TRAINING, OODContext
 from condvae.experiments.ood.plan import OODSettings
 from condvae.experiments.ood.summary import ALL, PAPERS
-from condvae.experiments.resumable_work import Shard, work
+from condvae.experiments.resumable_work import Shard, work_together
 from condvae.ood.completed import ITSELF
 from condvae.ood.sets import Foreign, OODSet, own
 from condvae.runtime.checks import check_whole
@@ -57,15 +57,11 @@ def experiment(
     made = _completers(settings, data, dict(completers or {}))
     lab = OODContext(models, data, settings, _sets(settings, dict(foreign or {})), made, device)
     lab.check()
-    report.claim(out)
+    report.REPORT.claim(out)
     say(f"data: {data.summary()}")
     _tell_numbers(lab, say)
     jobs = list(lab.jobs(out, block))
-    work(lab.chores(jobs), shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
-    world.sum(torch.zeros(1, device=world.device))  # here all have finished
-    if shard is not None:
-        say(f"shard {shard.number} of {shard.of} is through: a call without --shard, after all of them, reports")
-    if shard is not None or not world.leads:
+    if not work_together(lab.work_units(jobs), world, shard, say):
         return None
     result = report.assemble(jobs, lab, data_name or data.kind)
     report.write(result, lab, out, say)

@@ -4,9 +4,7 @@ Every number is also computed in each resample of the images, the same resamples
 between methods have intervals of their own. A set that is made of test images is resampled with them, row by row.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 from condvae.experiments.ood.jobs import TEST, Positions
 from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod, pairs_of
 from condvae.experiments.ood.readings import BINS
-from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc
+from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc, resampled_each
 from condvae.ood.density import DensityValues
 from condvae.ood.sets import PAPER_SETS, OODSet
 from condvae.runtime.seeds import Seeds
@@ -28,8 +26,6 @@ Rows: TypeAlias = dict[DetectionMethod, dict[str, Resampled]]
 
 COLUMNS = (*BINS, MEAN, WHOLE)
 ALL, PAPERS = "all sets", "the paper's sets"
-_THREADS = 4
-"""At most: each needs memory for its resamples, and more gain little."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,9 +110,8 @@ def _measured(
             some = counts if len(mine) == counts.shape[1] else counts[:, mine]
             return _row(scored[method], name, some)
 
-        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-            for method, row in zip(scored, pool.map(one, scored), strict=True):
-                rows[method][name] = row
+        for method, row in zip(scored, resampled_each(one, scored), strict=True):
+            rows[method][name] = row
     return rows
 
 

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from condvae.experiments.ood.plan import MEAN, WHOLE
-from condvae.experiments.reporting import cell_text
-from condvae.runtime.formats import csv_text, markdown_table
+from condvae.experiments.reporting import cell_text, section
+from condvae.runtime.formats import csv_text
 
 OODRow: TypeAlias = tuple[str, str, str, float | None, float | None, float | None]
 
@@ -51,7 +51,7 @@ def as_markdown(result: Mapping[str, Any]) -> str:
     lines += _differences(result)
     for name in result["means"] | result["sets"]:
         body = [[method, *map(cell_text, found["auroc"][name])] for method, found in result["methods"].items()]
-        lines += [f"## AUROC: {name}", "", *markdown_table(["hidden", *result["columns"]], body), ""]
+        lines += section(f"AUROC: {name}", ["hidden", *result["columns"]], body)
     lines += _speed(result)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -70,17 +70,13 @@ def _by_set(result: Mapping[str, Any], column: str, title: str) -> list[str]:
         for method, found in result["methods"].items()
         if any(found["auroc"][name][at]["mean"] is not None for name in names)
     ]
-    return [f"## {title}", "", *markdown_table(["", *names], body), ""] if body else []
+    return section(title, ["", *names], body) if body else []
 
 
 def _differences(result: Mapping[str, Any]) -> list[str]:
     at, names = result["columns"].index(MEAN), [*result["sets"], *result["means"]]
     body = [[pair, *(_signed(found[name][at]) for name in names)] for pair, found in result["differences"].items()]
-    return (
-        ["## Differences of AUROC, mean over hidden shares", "", *markdown_table(["", *names], body), ""]
-        if body
-        else []
-    )
+    return section("Differences of AUROC, mean over hidden shares", ["", *names], body) if body else []
 
 
 def _speed(result: Mapping[str, Any]) -> list[str]:
@@ -88,4 +84,4 @@ def _speed(result: Mapping[str, Any]) -> list[str]:
         [name, f"{one['images']:,}", f"{one['seconds']:.1f}", f"{one['images'] / max(one['seconds'], 1e-9):,.0f}"]
         for name, one in result["readings"].items()
     ]
-    return ["## What was measured", "", *markdown_table(["", "images", "seconds", "images/s"], body), ""]
+    return section("What was measured", ["", "images", "seconds", "images/s"], body)
