@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,8 +9,8 @@ from torch.distributions import MultivariateNormal
 
 from condvae import objectives
 from condvae.likelihood import GaussianPixels, LogisticMixture
-from condvae.metrics import elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim
-from condvae.metrics.bounds import forward_kl_and_bits
+from condvae.metrics import conditional_nats, elbo_bits_per_dim, forward_kl_nats_per_dim, hidden_bits_per_dim
+from condvae.metrics.bounds import ByLikelihood
 from condvae.vdvae import preset
 
 SEEDS = [5, 6, 7]
@@ -86,7 +87,7 @@ def test_bits_of_hidden_pixels_are_those_of_the_objective(samples: int) -> None:
     known = some_known(3)
     known[1], known[2] = False, True
     observation = model.observe(x, known)
-    found = unknown_bits_per_dim(model, x, observation, noise=SEEDS, samples=samples)
+    found = hidden_bits_per_dim(model, x, observation, noise=SEEDS, samples=samples)
     with torch.no_grad():
         bound: objectives.LogProbability = objectives.forward(model, x, observation, noise=SEEDS)
         if samples > 1:
@@ -106,7 +107,7 @@ def test_a_gaussian_pays_for_every_bit_of_hidden_8_bit_pixels(samples: int) -> N
     model, x = small_conditional(preset("tiny", likelihood=likelihood)), images(3)
     known = some_known(3)
     observation = model.observe(x, known)
-    found = unknown_bits_per_dim(model, x, observation, noise=SEEDS, samples=samples)
+    found = hidden_bits_per_dim(model, x, observation, noise=SEEDS, samples=samples)
     assert found.of_8_bits is not None
     assert (found.of_8_bits > found.native + math.log2(0.03 * math.sqrt(2 * math.pi) * 127.5)).all()
     with torch.no_grad():
@@ -124,26 +125,42 @@ def test_a_gaussian_pays_for_every_bit_of_hidden_8_bit_pixels(samples: int) -> N
             torch.testing.assert_close(found.of_8_bits - found.native, expected.double(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("samples", [1, 4])
 @pytest.mark.parametrize("likelihood", [GaussianPixels(noise_floor=0.03), LogisticMixture(components=3)])
-def test_one_walk_tells_both_the_kl_and_the_bits(likelihood: GaussianPixels | LogisticMixture) -> None:
+def test_one_walk_gives_both_targets(likelihood: GaussianPixels | LogisticMixture, samples: int) -> None:
     model, x = small_conditional(preset("tiny", likelihood=likelihood)), images(3)
-    observation = model.observe(x, some_known(3))
-    kl, bits = forward_kl_and_bits(model, x, observation, noise=SEEDS)
-    assert torch.equal(kl, forward_kl_nats_per_dim(model, x, observation, noise=SEEDS))
-    apart = unknown_bits_per_dim(model, x, observation, noise=SEEDS)
-    assert torch.equal(bits.native, apart.native)
-    with torch.no_grad():
-        bound = objectives.forward(model, x, observation, noise=SEEDS)
-    torch.testing.assert_close(bits.native, bound.bits_per_scored_dim.double(), rtol=1e-6, atol=0)
-    assert (bits.of_8_bits is None) == (apart.of_8_bits is None)
-    if bits.of_8_bits is not None and apart.of_8_bits is not None:
-        assert torch.equal(bits.of_8_bits, apart.of_8_bits)
+    known = some_known(3)
+    known[1], known[2] = False, True
+    observation = model.observe(x, known)
+    found = conditional_nats(model, x, observation, noise=SEEDS, samples=samples)
+    targets: tuple[tuple[objectives.Target, ByLikelihood, torch.Tensor], ...] = (
+        ("unknown", found.hidden, found.hidden_dims),
+        ("whole", found.whole, found.whole_dims),
+    )
+    for target, nats, dims in targets:
+        given: dict[str, Any] = {"noise": SEEDS, "target": target, "pixel_score": model.artifact.pixel_log_probs}
+        with torch.no_grad():
+            bound: objectives.LogProbability = objectives.forward(model, x, observation, **given)
+            if samples > 1:
+                bound = objectives.importance_weighted(model, x, observation, samples=samples, **given)
+        assert torch.equal(dims, bound.scored_dims)
+        torch.testing.assert_close(nats.native, -bound.nats[0].double(), rtol=1e-6, atol=1e-5)
+        if nats.of_8_bits is None:
+            assert likelihood.bits != 8
+        else:
+            torch.testing.assert_close(nats.of_8_bits, -bound.nats[-1].double(), rtol=1e-6, atol=1e-5)
+    # Where nothing is known the targets are one; where all is known, hidden pixels cost nothing but the KL.
+    assert found.hidden.native[1] == found.whole.native[1]
+    if samples == 1:
+        assert found.kl is not None
+        assert torch.equal(found.kl / found.whole_dims, forward_kl_nats_per_dim(model, x, observation, noise=SEEDS))
+        assert float(found.hidden.native[2]) == pytest.approx(float(found.kl[2]), rel=1e-5)
 
 
 def test_five_bit_levels_say_nothing_of_8_bit_images() -> None:
     model = small_conditional(preset("tiny", likelihood=LogisticMixture(components=3, bits=5)))
     x = images(3)
-    assert unknown_bits_per_dim(model, x, model.observe(x, some_known(3)), noise=SEEDS).of_8_bits is None
+    assert hidden_bits_per_dim(model, x, model.observe(x, some_known(3)), noise=SEEDS).of_8_bits is None
 
 
 def test_bits_of_hidden_pixels_fall_towards_the_exact_ones() -> None:
@@ -163,7 +180,7 @@ def test_bits_of_hidden_pixels_fall_towards_the_exact_ones() -> None:
     exact = -MultivariateNormal(mean, covariance).log_prob(x.flatten(1)[:, ~KNOWN]) / (2 * math.log(2))
 
     def bits(samples: int) -> float:
-        found = unknown_bits_per_dim(model, x, observe(x), noise=generator, samples=samples)
+        found = hidden_bits_per_dim(model, x, observe(x), noise=generator, samples=samples)
         return float(found.native.mean())
 
     elbo, few, many = bits(1), bits(5), bits(2000)

@@ -1,5 +1,6 @@
 """What is measured of whom, and that methods can be compared."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,9 +57,11 @@ def test_every_method_is_measured_in_every_bin(whole: dict[str, Any]) -> None:
         assert found["coverage"]["reference"]["mixture"]["verdict"] in ("calibrated", "miscalibrated")
         assert "leaning@white" in found["metrics"] and "leaning@reference" not in found["metrics"]
     bounds = whole["models"]["small"]["metrics"]
-    assert tuple(bounds["forward_kl_nats_per_dim"]) == tuple(bounds["unknown_bits_per_dim"]) == COLUMNS
+    assert tuple(bounds["forward_kl_nats_per_dim"]) == tuple(bounds["hidden_bits_per_dim"]) == COLUMNS
+    for column, metric in itertools.product(COLUMNS, ("hidden_bits_per_dim", "hidden_nats", "whole_bits_per_dim")):
+        assert bounds[f"{metric}@16"][column]["mean"] < bounds[metric][column]["mean"]
     for column in COLUMNS:
-        assert bounds["unknown_bits_per_dim@16"][column]["mean"] < bounds["unknown_bits_per_dim"][column]["mean"]
+        assert bounds["hidden_nats"][column]["mean"] < bounds["whole_nats"][column]["mean"]
     assert list(bounds["bits_per_dim"]) == ["all"]
     assert whole["models"]["small"]["training_minutes"] == {"partial encoder": 3.5, "VAE": 10.0}
 
