@@ -163,7 +163,7 @@ def test_five_bit_levels_say_nothing_of_8_bit_images() -> None:
     assert hidden_bits_per_dim(model, x, model.observe(x, some_known(3)), noise=SEEDS).of_8_bits is None
 
 
-def test_bits_of_hidden_pixels_fall_towards_the_exact_ones() -> None:
+def test_nats_of_both_targets_fall_towards_the_exact_ones() -> None:
     """-ELBO >= importance-weighted >= -log p_cond(x~ | y) on average, the last in closed form for an arbitrary c."""
     generator = torch.Generator().manual_seed(3)
     loading = 0.2 * torch.randn(PIXELS, 3, generator=generator, dtype=torch.float64)
@@ -175,14 +175,18 @@ def test_bits_of_hidden_pixels_fall_towards_the_exact_ones() -> None:
     x = torch.randn(300, PIXELS, generator=generator, dtype=torch.float64) @ root.T
     x = x[(x.abs() < 1).all(dim=1)].reshape(-1, 1, 2, 2)
     m, s = model.c_given_y()
-    mean = x.flatten(1)[:, KNOWN] @ m.T @ loading[~KNOWN].T
-    covariance = loading[~KNOWN] @ s @ loading[~KNOWN].T + vae.sigma**2 * torch.eye(2, dtype=torch.float64)
-    exact = -MultivariateNormal(mean, covariance).log_prob(x.flatten(1)[:, ~KNOWN]) / (2 * math.log(2))
+    mean = x.flatten(1)[:, KNOWN] @ m.T @ loading.T
+    covariance = loading @ s @ loading.T + vae.sigma**2 * torch.eye(PIXELS, dtype=torch.float64)
+    of_hidden = MultivariateNormal(mean[:, ~KNOWN], covariance[~KNOWN][:, ~KNOWN]).log_prob(x.flatten(1)[:, ~KNOWN])
+    of_whole = MultivariateNormal(mean, covariance).log_prob(x.flatten(1))
+    exact = -torch.stack((of_hidden, of_whole)).mean(dim=1)
 
-    def bits(samples: int) -> float:
-        found = hidden_bits_per_dim(model, x, observe(x), noise=generator, samples=samples)
-        return float(found.native.mean())
+    def nats(samples: int) -> torch.Tensor:
+        found = conditional_nats(model, x, observe(x), noise=generator, samples=samples)
+        return torch.stack((found.hidden.native, found.whole.native)).mean(dim=1)
 
-    elbo, few, many = bits(1), bits(5), bits(2000)
-    assert elbo > few + 0.05 > many + 0.1
-    assert many == pytest.approx(float(exact.mean()), abs=0.05)
+    elbo, few, many = nats(1), nats(5), nats(2000)
+    # q is the exact posterior of the whole image, so the bounds on that are close from the start.
+    margin = torch.tensor([0.07, 0.005])
+    assert (elbo > few + margin).all() and (few > many + margin).all()
+    torch.testing.assert_close(many, exact, rtol=0, atol=0.07)
