@@ -256,6 +256,24 @@ def importance_weighted(
     )
 
 
+def for_both_targets(observation: Observation, pixel_score: PixelScore) -> PixelScore:
+    """A pixel score with an axis in front: the unknown pixels alone, then the whole image. With target="whole" it makes
+    one walk give the bounds for both targets, which share z and the KL.
+    """
+    unknown = _scored(observation, "unknown")
+
+    def both(state: Tensor, x: Tensor) -> Tensor:
+        log_probs = pixel_score(state, x)
+        return torch.stack((torch.where(unknown, log_probs, 0.0), log_probs))
+
+    return both
+
+
+def unknown_dims(vae: VDVAE, observation: Observation) -> Tensor:
+    """[B]: how many of an image's C * H * W dimensions are unknown."""
+    return _scored_dims(vae, _scored(observation, "unknown"))
+
+
 def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> StepScore:
     """KL(what z was drawn from || other) at one step."""
     check_choice(estimate, "the KL estimate", ("analytic", "sampled"))

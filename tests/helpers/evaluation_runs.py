@@ -98,6 +98,11 @@ def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None
     return evaluate(methods, data, out, say=silent, **given)
 
 
+def units_in(out: Path) -> list[Path]:
+    """Parts that are not final numbers."""
+    return [path for path in (out / "parts").rglob("*.safetensors") if path.stem != "final"]
+
+
 def main(arguments: Sequence[str]) -> None:
     """One process of the whole."""
     out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None

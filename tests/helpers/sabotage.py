@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import sys
-from typing import Any
 
 import torch
 
@@ -39,17 +38,12 @@ def sabotage(task: type[TrainingTask], what: str, at: int, rank: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         prepare(self, step)
 
-    def bounded(self: TrainingTask, batch: Batch, generator: torch.Generator, **options: Any) -> Bound:
-        if (
-            what == "nan"
-            and state["step"] == at
-            and int(os.environ.get("RANK", "0")) == rank
-            and not options["complete"]
-        ):
+    def bounded(self: TrainingTask, batch: Batch, generator: torch.Generator) -> Bound:
+        here = what == "nan" and state["step"] == at and int(os.environ.get("RANK", "0")) == rank
+        from_here = what == "broken" and state["step"] >= at
+        if (here or from_here) and torch.is_grad_enabled():  # evaluations are spared
             batch = Batch(x=torch.full_like(batch.x, torch.nan))
-        if what == "broken" and state["step"] >= at and not options["complete"]:
-            batch = Batch(x=torch.full_like(batch.x, torch.nan))
-        return bound(self, batch, generator, **options)
+        return bound(self, batch, generator)
 
     task.prepare, task.bound = prepared, bounded  # type: ignore[method-assign]
 

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from helpers.models import generator, small_conditional, small_vae
 
 from condvae import objectives
 from condvae.data import ImageSet, LevelBatch
-from condvae.observe import Freeform
+from condvae.observe import Freeform, Halves, Process, parse
 from condvae.runtime.ranks import World
 from condvae.training.optimiser import Rule
 from condvae.training.step import MicroBatch, TrainingStep
@@ -126,8 +127,6 @@ def test_the_step_never_waits_for_the_device(conditional: bool) -> None:
     if conditional:
         model = small_conditional().to(device)
         # Completion of a fixed kind: freeform observations look once a round whether there are enough.
-        from condvae.observe import Halves
-
         task: Pretraining | ConditionalTraining = ConditionalTraining(model, Halves())
     else:
         task = Pretraining(small_vae().to(device))
@@ -160,3 +159,58 @@ def test_evaluation_is_the_mean_over_images_and_repeats_exactly() -> None:
     assert first.nats_per_dim == pytest.approx((sum(first.kl_nats) - first.log_likelihood_nats) / dims)
     assert sum(by_resolution(step.task.vae.config, first.kl_nats).values()) == pytest.approx(sum(first.kl_nats))
     assert list(by_resolution(step.task.vae.config, first.kl_nats)) == [1, 4, 8]
+
+
+def held_out(n: int) -> ImageSet:
+    return ImageSet(images=levels(n).images.permute(0, 2, 3, 1).numpy().copy(), rows=np.arange(n))
+
+
+def conditional_step(process: Process, **options: Any) -> TrainingStep:
+    task = ConditionalTraining(small_conditional(), process, **options)
+    return TrainingStep(task, Rule(), World(0, 1, CPU), precision="fp32", flip=False)
+
+
+def test_runs_with_different_targets_report_the_same_numbers() -> None:
+    """IPA lowers the cost of hidden pixels, from scratch that of the whole image: with equal weights logs agree."""
+    from condvae.training.evaluation import CHUNK, evaluate
+
+    images = held_out(CHUNK + 7)
+    ipa, scratch = (evaluate(conditional_step(Freeform(), target=t), images, seed=1) for t in ("unknown", "whole"))
+    assert ipa.by_pixels == scratch.by_pixels
+    assert ipa.kl_nats == scratch.kl_nats
+    dims = 3 * 8 * 8
+    for own, pixels in ((ipa, "hidden"), (scratch, "whole")):  # what each lowers is among them
+        assert own.nats_per_dim * dims == pytest.approx(own.by_pixels[f"{pixels}_nats"], rel=1e-12)
+    assert scratch.bits_per_dim == pytest.approx(scratch.by_pixels["whole_bits_per_dim"], rel=1e-12)
+    error = scratch.by_pixels["whole_bits_per_dim_standard_error"]
+    assert error * math.log(2) == pytest.approx(scratch.standard_error, rel=1e-6)
+    assert error * math.log(2) * dims == pytest.approx(scratch.by_pixels["whole_nats_standard_error"], rel=1e-12)
+
+
+@pytest.mark.parametrize("target", ["unknown", "whole"])
+def test_reports_of_one_walk_are_those_of_a_walk_for_each_target(target: objectives.Target) -> None:
+    """Bit for bit, so that reporting two of them leaves the choice of the best checkpoint as it was."""
+    step, batch = conditional_step(Freeform(), target=target), levels(20).batch()
+    task = step.task
+    assert isinstance(task, ConditionalTraining)
+    dice = generator(5)
+    observation = task.process.observe(batch, normalise=task.vae.normalise, generator=dice)
+    with torch.no_grad():
+        expected = objectives.forward(task.model, batch.x, observation, noise=dice, target=target)
+        found = step.reports(batch, generator(5))[task.scores]
+    assert torch.equal(found.nats, expected.nats) and torch.equal(found.kl_nats, expected.kl_nats)
+    assert torch.equal(found.scored_dims, expected.scored_dims)
+
+
+def test_reports_where_one_target_is_the_other_or_none() -> None:
+    from condvae.training.evaluation import evaluate
+
+    images = held_out(8)
+    nothing_known = evaluate(conditional_step(parse("nothing")), images, seed=1).by_pixels
+    for name in ("bits_per_dim", "nats", "bits_per_dim_standard_error", "nats_standard_error"):
+        assert nothing_known[f"hidden_{name}"] == nothing_known[f"whole_{name}"]
+    reverse = evaluate(conditional_step(Halves(), objective="reverse"), images, seed=1)
+    assert {name.partition("_")[0] for name in reverse.by_pixels} == {"known"}
+    assert reverse.by_pixels["known_bits_per_dim"] == pytest.approx(2 * reverse.bits_per_dim)  # over half of the dims
+    alone = evaluate(make_step(), images, seed=1)
+    assert alone.in_words == f"whole {alone.bits_per_dim:.4f} bits/dim, {alone.nats_per_dim * 192:,.1f} nats"

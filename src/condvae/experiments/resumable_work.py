@@ -6,7 +6,6 @@ the same, whoever is last.
 """
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,11 +84,13 @@ class ResultStore:
     def has(self, unit: object) -> bool:
         return self._file(unit).is_file()
 
-    def put(self, unit: object, numbers: ResultTensors, *, seconds: float) -> None:
-        """Write a part under a temporary name and rename it: a kill leaves no half of one."""
+    def put(
+        self, unit: object, numbers: ResultTensors, *, seconds: float, notes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write a part under a temporary name and rename it: a kill leaves no half of one. notes: JSON beside it."""
         plain = {name: tensor.cpu().contiguous() for name, tensor in numbers.items()}
         try:
-            about = {"part": self._name(unit), "seconds": seconds}
+            about = {"part": self._name(unit), "seconds": seconds, "notes": notes}
             sealed_file.write(self._file(unit), kind=self.kind, description=about, tensors=plain)
         except OSError as error:
             raise ValueError(f"{error}: make room for the results, and run once more") from error
@@ -98,12 +99,7 @@ class ResultStore:
         """The numbers of these units one after the other, and the seconds that they took together."""
         pieces, seconds = [], 0.0
         for unit in units:
-            try:
-                description, tensors = sealed_file.read(self._file(unit), kind=self.kind)
-                if description.get("part") != self._name(unit):
-                    raise ValueError(f"{self._file(unit)} holds what was measured as {description.get('part')}")
-            except ValueError as error:
-                raise ValueError(f"{error}: remove it and run once more, which makes it again") from error
+            description, tensors = self._read(unit)
             pieces.append(tensors)
             seconds += float(description["seconds"])
         return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}, seconds
@@ -116,12 +112,24 @@ class ResultStore:
                 "processes must write to a folder that they share"
             )
 
-    def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def notes(self, unit: object) -> dict[str, Any]:
+        """What was written beside the numbers of a unit."""
+        return dict(self._read(unit)[0]["notes"])
+
+    def keep_only(self, unit: object) -> None:
+        """Remove the results of all other units."""
+        for path in self.folder.glob("*.safetensors"):
+            if path != self._file(unit):
+                path.unlink(missing_ok=True)
+
+    def _read(self, unit: object) -> tuple[dict[str, Any], dict[str, Tensor]]:
         try:
-            self.folder.parent.rmdir()
-        except OSError:  # other parts are in it
-            return
+            description, tensors = sealed_file.read(self._file(unit), kind=self.kind)
+            if description.get("part") != self._name(unit):
+                raise ValueError(f"{self._file(unit)} holds what was measured as {description.get('part')}")
+        except ValueError as error:
+            raise ValueError(f"{error}: remove it and run once more, which makes it again") from error
+        return description, tensors
 
     def _name(self, unit: object) -> str:
         """Written into the part, by which a file that somebody has copied or renamed is found out."""

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.metrics.bounds import BitsPerDim, elbo_bits_per_dim, forward_kl_nats_per_dim, unknown_bits_per_dim
+    from condvae.metrics.bounds import (
+        ByLikelihood,
+        ConditionalNats,
+        conditional_nats,
+        elbo_bits_per_dim,
+        forward_kl_nats_per_dim,
+        hidden_bits_per_dim,
+    )
     from condvae.metrics.compare_folders import compare
     from condvae.metrics.coverage import Calibration, calibration, projection_ranks, reference_ranks
     from condvae.metrics.discrimination import InceptionDiscrimination, ids
@@ -26,7 +33,8 @@ _HOMES = {
     "FWV_SIGMAS": "condvae.metrics.samples",
     "HOLE_BINS": "condvae.observe.hole_bins",
     "LPIPS": "condvae.metrics.lpips",
-    "BitsPerDim": "condvae.metrics.bounds",
+    "ByLikelihood": "condvae.metrics.bounds",
+    "ConditionalNats": "condvae.metrics.bounds",
     "Calibration": "condvae.metrics.coverage",
     "Estimate": "condvae.metrics.estimate",
     "HoleBin": "condvae.observe.hole_bins",
@@ -36,10 +44,12 @@ _HOMES = {
     "SampleDistances": "condvae.metrics.samples",
     "sample_mse": "condvae.metrics.pixel_errors",
     "calibration": "condvae.metrics.coverage",
+    "conditional_nats": "condvae.metrics.bounds",
     "elbo_bits_per_dim": "condvae.metrics.bounds",
     "faithfulness_weighted_variance": "condvae.metrics.samples",
     "forward_kl_nats_per_dim": "condvae.metrics.bounds",
     "frechet_distance": "condvae.metrics.frechet",
+    "hidden_bits_per_dim": "condvae.metrics.bounds",
     "known_in_bin": "condvae.observe.hole_bins",
     "pixel_mean": "condvae.metrics.pixel_errors",
     "projection_ranks": "condvae.metrics.coverage",
@@ -47,15 +57,15 @@ _HOMES = {
     "reference_ranks": "condvae.metrics.coverage",
     "sample_distances": "condvae.metrics.samples",
     "ssim": "condvae.metrics.pixel_errors",
-    "unknown_bits_per_dim": "condvae.metrics.bounds",
 }
 
 __all__ = [
     "FWV_SIGMAS",
     "HOLE_BINS",
     "LPIPS",
-    "BitsPerDim",
+    "ByLikelihood",
     "Calibration",
+    "ConditionalNats",
     "Estimate",
     "HoleBin",
     "Inception",
@@ -64,11 +74,13 @@ __all__ = [
     "SampleDistances",
     "calibration",
     "compare",
+    "conditional_nats",
     "elbo_bits_per_dim",
     "faithfulness_weighted_variance",
     "fid",
     "forward_kl_nats_per_dim",
     "frechet_distance",
+    "hidden_bits_per_dim",
     "ids",
     "kid",
     "known_in_bin",
@@ -79,7 +91,6 @@ __all__ = [
     "sample_distances",
     "sample_mse",
     "ssim",
-    "unknown_bits_per_dim",
 ]
 
 __getattr__ = finder(__name__, _HOMES)

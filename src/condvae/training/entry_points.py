@@ -219,7 +219,7 @@ def _sheet(task: TrainingTask, batch: Batch, seed: int) -> Image.Image:
         return unconditional_sheet(task.vae, batch.x)
     generator = Seeds(seed, "contact sheet").generator(0, batch.x.device)
     observation = task.process.observe(batch, normalise=task.vae.normalise, generator=generator)
-    model: ConditionalVAE = task.model  # type: ignore[assignment]
+    model: ConditionalVAE = task.model
     return conditional_sheet(
         model, batch, observation, Sampler(model, precision="fp32", graphs=False)(observation, _COMPLETIONS)
     )

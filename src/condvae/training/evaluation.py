@@ -1,16 +1,20 @@
-"""The bound on held-out images: the same images, observations and noise every time, shared out over the ranks."""
+"""The bounds on held-out images: the same images, observations and noise every time, shared out over the ranks."""
 
 import math
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from condvae.data import ImageSet
 from condvae.runtime.seeds import Seeds
 from condvae.training.step import TrainingStep
+from condvae.training.task import ScoredPixels
 from condvae.vdvae import VDVAEConfig
 
+_PIXELS: tuple[ScoredPixels, ...] = get_args(ScoredPixels)
 CHUNK = 50
 """Images evaluated together. A constant: each chunk has its own seed, so results do not depend on ranks or memory."""
 
@@ -27,25 +31,46 @@ class Evaluation:
     log_likelihood_nats: float
     kl_nats: tuple[float, ...]
     """Per latent group."""
+    by_pixels: dict[str, float]
+    """hidden_nats: minus the bound on log p(hidden pixels | y), mean over images. hidden_bits_per_dim: its sum over the
+    sum of hidden dimensions, in bits. whole_nats, whole_bits_per_dim: the same of whole images. Beside each its
+    ..._standard_error. Runs compare by these, whatever they lower; the reverse objective has known_... of y instead."""
 
     @property
     def bits_per_dim(self) -> float:
         return self.nats_per_dim / math.log(2)
 
+    @property
+    def in_words(self) -> str:
+        """`by_pixels` for people."""
+        found = self.by_pixels
+        costs = (
+            f"{pixels} {found[f'{pixels}_bits_per_dim']:.4f} bits/dim, {found[f'{pixels}_nats']:,.1f} nats"
+            for pixels in _PIXELS
+            if f"{pixels}_nats" in found
+        )
+        return "; ".join(costs)
+
 
 @torch.no_grad()
 def evaluate(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
-    """The task's bound on these images with the weights as they are."""
+    """The task's bounds on these images with the weights as they are."""
     if not len(images):
         raise ValueError("there are no images to evaluate on")
     seeds, world = Seeds(seed, "evaluation"), step.world
     dims = step.task.vae.config.image_dims
     # Images, loss, its square, log-likelihood, KLs; in float64, so that the order of summation does not show.
     sums = torch.zeros(4 + step.groups, dtype=torch.float64, device=world.device)
+    # Of each image, by the pixels that a bound scores: nats and dimensions.
+    table = torch.zeros(len(_PIXELS), 2, len(images), dtype=torch.float64, device=world.device)
     chunks = np.split(np.arange(len(images)), range(CHUNK, len(images), CHUNK))
     for number in range(world.rank, len(chunks), world.size):
         batch = images.take(chunks[number]).to(world.device).batch()
-        bound = step.bound(batch, seeds.generator(number, world.device))
+        bounds = step.reports(batch, seeds.generator(number, world.device))
+        for pixels, found in bounds.items():
+            costs = torch.stack((-found.nats.double(), found.scored_dims.double()))
+            table[_PIXELS.index(pixels), :, number * CHUNK :][:, : len(batch)] = costs
+        bound = bounds[step.task.scores]
         loss, log_likelihood = -bound.nats.double() / dims, bound.log_likelihood_nats
         assert log_likelihood is not None
         figures = torch.stack((torch.ones_like(loss), loss, loss.square(), log_likelihood.double()), dim=1)
@@ -58,7 +83,25 @@ def evaluate(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
         standard_error=math.sqrt(max(squares / n - mean**2, 0.0) / n),
         log_likelihood_nats=log_likelihoods / n,
         kl_nats=tuple(kl / n for kl in kls),
+        by_pixels=_by_pixels(world.sum(table).cpu()),
     )
+
+
+def _by_pixels(table: Tensor) -> dict[str, float]:
+    def error(values: Tensor) -> float:
+        return float(values.std(correction=0)) / math.sqrt(len(values))
+
+    found: dict[str, float] = {}
+    for pixels, (nats, dims) in zip(_PIXELS, table, strict=True):
+        if dims.any():
+            ratio = nats.sum() / dims.sum()
+            scale = float(dims.mean()) * math.log(2)
+            found[f"{pixels}_bits_per_dim"] = float(ratio) / math.log(2)
+            # By the delta method for a ratio of means.
+            found[f"{pixels}_bits_per_dim_standard_error"] = error(nats - ratio * dims) / scale
+            found[f"{pixels}_nats"] = float(nats.mean())
+            found[f"{pixels}_nats_standard_error"] = error(nats)
+    return found
 
 
 def by_resolution(config: VDVAEConfig, kl_nats: tuple[float, ...]) -> dict[int, float]:

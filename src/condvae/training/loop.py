@@ -254,6 +254,7 @@ class Loop:
                 raw_bits_per_dim=None if raw is None else raw.bits_per_dim,
                 log_likelihood_nats=result.log_likelihood_nats,
                 kl_nats=by_resolution(self.step.task.vae.config, result.kl_nats),
+                **result.by_pixels,
                 best=better,
             )
             if better and done and self.world.leads:
@@ -261,8 +262,9 @@ class Loop:
                     f"the best model of step {done:,}", lambda: self.save_model(self.folder.best, self.record())
                 )
         self.log.say(
-            f"step {done:,}: {result.bits_per_dim:.4f} +- {result.standard_error / math.log(2):.4f} bits/dim on "
-            f"{result.images:,} {self.held_out_name} images{', the best so far' if better and done else ''}"
+            f"step {done:,}: {result.bits_per_dim:.4f} +- {result.standard_error / math.log(2):.4f} bits/dim "
+            f"({result.in_words}) on {result.images:,} {self.held_out_name} images"
+            + (", the best so far" if better and done else "")
         )
         lag = 0.0 if raw is None else result.nats_per_dim - raw.nats_per_dim
         if raw is not None and lag > max(2 * result.standard_error, 1e-3):
@@ -301,6 +303,7 @@ class Loop:
             "ranks": self.world.size,
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
             "bits_per_dim": round(evaluation.bits_per_dim, 5),
+            **{name: round(cost, 5) for name, cost in evaluation.by_pixels.items() if "error" not in name},
             "evaluated_on": evaluation.images,
             "kl_nats": {str(resolution): round(nats, 2) for resolution, nats in kl.items()},
             "options": self.options.for_record(),

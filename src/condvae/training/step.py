@@ -16,7 +16,7 @@ from condvae.observe.batch import Batch
 from condvae.runtime.ranks import World
 from condvae.training.flat import FlatParameters
 from condvae.training.optimiser import Optimiser, Rule
-from condvae.training.task import TrainingTask
+from condvae.training.task import ScoredPixels, TrainingTask
 
 if TYPE_CHECKING:
     from condvae.kernels.fused_vdvae import Fused
@@ -115,7 +115,7 @@ class TrainingStep:
             which = torch.rand(len(batch), generator=generator, device=batch.x.device) < 0.5
             batch = batch.mirrored(which)
         with self.computing():
-            bound = self.task.bound(batch, generator, complete=False)
+            bound = self.task.bound(batch, generator)
             loss = bound.loss
         (share * loss).backward()
         if self.fused:
@@ -129,13 +129,13 @@ class TrainingStep:
             figures = torch.where(torch.isfinite(loss), figures, 0.0)
             self.flat.extra.add_(torch.cat((unsound.view(1), share * figures)))
 
-    def bound(self, batch: Batch, generator: torch.Generator) -> Bound:
-        """The whole bound with the weights as they are, for reports."""
+    def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
+        """The task's reports with the weights as they are."""
         with self.computing():
-            bound = self.task.bound(batch, generator, complete=True)
+            bounds = self.task.reports(batch, generator)
         if self.fused:
             self.fused.release()
-        return bound
+        return bounds
 
     @contextmanager
     def computing(self) -> Iterator[None]:

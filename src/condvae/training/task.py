@@ -1,7 +1,8 @@
 """What is trained: the bound on a batch that its training raises."""
 
 from abc import ABC, abstractmethod
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +10,14 @@ from torch import Tensor, nn
 from condvae import objectives
 from condvae.conditional import ConditionalVAE
 from condvae.objectives import Bound, Target
-from condvae.observe import Process
+from condvae.observe import Observation, Process
 from condvae.observe.batch import Batch
 from condvae.runtime.checks import check_choice
 from condvae.vdvae import VDVAE
 
 Objective: TypeAlias = Literal["forward", "reverse"]
+ScoredPixels: TypeAlias = Literal["known", "hidden", "whole"]
+"""What a bound is on the log-probability of: y itself, the hidden pixels given y, or the whole image."""
 
 
 class TrainingTask(ABC):
@@ -24,10 +27,16 @@ class TrainingTask(ABC):
     vae: VDVAE
     needs_whole_network: bool
     """Whether gradients flow through the artifact too."""
+    scores: ScoredPixels
+    """The pixels of the bound that training raises."""
 
     @abstractmethod
-    def bound(self, batch: Batch, generator: torch.Generator, *, complete: bool) -> Bound:
-        """The bound for a batch; `complete` includes the parts that no gradient needs, for reports."""
+    def bound(self, batch: Batch, generator: torch.Generator) -> Bound:
+        """The bound that training raises, for a batch; what no gradient needs may be left out."""
+
+    @abstractmethod
+    def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
+        """Complete bounds out of one walk, for logs: that of training, and those by which runs can be compared."""
 
     def prepare(self, step: int) -> None:  # noqa: B027 (most tasks have nothing to prepare)
         """Called before step 0, 1, ..."""
@@ -37,16 +46,22 @@ class Pretraining(TrainingTask):
     """The unconditional VAE: eq:eelbo."""
 
     needs_whole_network = True
+    scores: ScoredPixels = "whole"
 
     def __init__(self, vae: VDVAE) -> None:
         self.model = self.vae = vae
 
-    def bound(self, batch: Batch, generator: torch.Generator, *, complete: bool) -> Bound:
+    def bound(self, batch: Batch, generator: torch.Generator) -> Bound:
         return objectives.elbo(self.vae, batch.x, noise=generator, check_values=False)
+
+    def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
+        return {"whole": self.bound(batch, generator)}
 
 
 class ConditionalTraining(TrainingTask):
     """The partial encoder, alone (IPA, IPA-R) or with everything else (from scratch)."""
+
+    model: ConditionalVAE
 
     def __init__(
         self,
@@ -60,6 +75,7 @@ class ConditionalTraining(TrainingTask):
         check_choice(objective, "the objective", ("forward", "reverse"))
         self.model, self.vae, self.process = model, model.artifact, process
         self.objective, self.target, self.anneal = objective, target, anneal
+        self.scores = "known" if objective == "reverse" else "whole" if target == "whole" else "hidden"
         self.likelihood_weight: float | Tensor = 1.0
         self.trains_artifact = model.trains_artifact
         # z comes from c under the reverse objective, so its gradient passes through the frozen decoder.
@@ -73,22 +89,36 @@ class ConditionalTraining(TrainingTask):
                 self.likelihood_weight = self.vae.decoder.gain.new_ones(())
             self.likelihood_weight.fill_(min(1.0, (step + 1) / self.anneal))
 
-    def bound(self, batch: Batch, generator: torch.Generator, *, complete: bool) -> Bound:
-        model: ConditionalVAE = self.model  # type: ignore[assignment]
+    def bound(self, batch: Batch, generator: torch.Generator) -> Bound:
+        observation = self._observe(batch, generator)
+        if self.objective == "reverse":
+            return self._reverse(observation, generator)
+        # With a frozen artifact the likelihood is a constant in psi.
+        return self._forward(batch, observation, generator, target=self.target, likelihood=self.trains_artifact)
+
+    def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
+        observation = self._observe(batch, generator)
+        if self.objective == "reverse":
+            return {"known": self._reverse(observation, generator)}
+        score = objectives.for_both_targets(observation, self.vae.pixel_log_prob)
+        both = self._forward(batch, observation, generator, target="whole", pixel_score=score)
+        assert both.log_likelihood_nats is not None
+        hidden, whole = both.log_likelihood_nats
+        dims = objectives.unknown_dims(self.vae, observation)
+        return {
+            "hidden": replace(both, log_likelihood_nats=hidden, scored_dims=dims),
+            "whole": replace(both, log_likelihood_nats=whole),
+        }
+
+    def _observe(self, batch: Batch, generator: torch.Generator) -> Observation:
         # What is observed does not depend on the precision of the networks.
         with torch.autocast(batch.x.device.type, enabled=False):
-            observation = self.process.observe(batch, normalise=self.vae.normalise, generator=generator)
-        if self.objective == "reverse":
-            return objectives.reverse(
-                model, observation, noise=generator, likelihood_weight=self.likelihood_weight, check_values=False
-            )
-        return objectives.forward(
-            model,
-            batch.x,
-            observation,
-            noise=generator,
-            target=self.target,
-            # With a frozen artifact the likelihood is a constant in psi.
-            likelihood=complete or self.trains_artifact,
-            check_values=False,
+            return self.process.observe(batch, normalise=self.vae.normalise, generator=generator)
+
+    def _reverse(self, observation: Observation, generator: torch.Generator) -> Bound:
+        return objectives.reverse(
+            self.model, observation, noise=generator, likelihood_weight=self.likelihood_weight, check_values=False
         )
+
+    def _forward(self, batch: Batch, observation: Observation, generator: torch.Generator, **options: Any) -> Bound:
+        return objectives.forward(self.model, batch.x, observation, noise=generator, check_values=False, **options)

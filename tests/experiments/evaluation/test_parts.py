@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.evaluation_runs import FACES, deep_only, numbers, small_model, small_networks
+from helpers.evaluation_runs import FACES, deep_only, numbers, small_model, small_networks, units_in
 from helpers.fixtures import HELPERS
 from helpers.training import command, environment
 from torch import Tensor
@@ -26,8 +26,7 @@ from condvae.experiments.evaluation import (
     methods_of,
     subject_of,
 )
-from condvae.experiments.evaluation.parts import FORMAT, Finals
-from condvae.experiments.evaluation.plan import Family, mark_of
+from condvae.experiments.evaluation.plan import Family
 from condvae.experiments.resumable_work import Shard
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
@@ -109,54 +108,31 @@ def test_a_part_that_is_another_ones_is_noticed(tmp_path: Path, data: Dataset) -
     assert numbers(deep_only(data, tmp_path)) == numbers(deep_only(data, tmp_path / "fresh"))
 
 
-def test_a_name_that_an_older_one_has_taken_on_disk_is_refused(tmp_path: Path, data: Dataset) -> None:
-    measured(data, tmp_path, [Method.of(Flat("a b", 0))])
-    stored = {path.name: path.read_text() for path in (tmp_path / "methods").iterdir()}
-    with pytest.raises(ValueError, match="has numbers of 'a b', too like 'a-b'"):
-        measured(data, tmp_path, [Method.of(Flat("a-b", 0))])
-    assert {path.name: path.read_text() for path in (tmp_path / "methods").iterdir()} == stored
+def test_names_that_differ_in_signs_alone_do_not_meet(tmp_path: Path, data: Dataset) -> None:
+    one = measured(data, tmp_path, [Method.of(Flat("a b", 0))])
+    other = measured(data, tmp_path, [Method.of(Flat("a-b", 255))])
+    assert list(other) == ["a-b", "a b"] and other["a b"] == one["a b"] != other["a-b"]
+    assert list(measured(data, tmp_path, [Method.of(Flat("a-b", 0))])) == ["a-b"]  # the same thing, called otherwise
 
 
-def test_numbers_that_somebody_has_edited_are_measured_again(tmp_path: Path, data: Dataset) -> None:
-    both, path = baselines(["mean", "harmonic"], data), tmp_path / "methods" / "training-mean.wide.json"
+def test_final_numbers_that_are_damaged_are_measured_again(tmp_path: Path, data: Dataset) -> None:
+    both = baselines(["mean", "harmonic"], data)
     whole = measured(data, tmp_path, both)
-    text = path.read_text()
-    stored = json.loads(text)
-    for broken in (
-        text[:300],
-        "[" * 100_000,
-        json.dumps({"format": FORMAT}),
-        json.dumps({key: value for key, value in stored.items() if key != "name"}),
-        json.dumps({**stored, "wide": None}),
-        json.dumps({**stored, "made_of": 3}),
-        json.dumps({**stored, "wide": {"common": stored["wide"]["common"]}}),
-        json.dumps({**stored, "wide": {**stored["wide"], "metrics": {"fid": 3}}}),
-    ):
-        path.write_text(broken)
-        other = measured(data, tmp_path, both[1:])
-        assert other["harmonic fill"] == whole["harmonic fill"]
+    (path,) = (tmp_path / "parts").glob("training-mean-wide-*/final.safetensors")
+    (other,) = (tmp_path / "parts").glob("harmonic-fill-wide-*/final.safetensors")
+    stored = path.read_bytes()
+    for broken in (stored[:300], b"", stored.replace(b"fid", b"fix"), other.read_bytes()):
+        path.write_bytes(broken)
+        found = measured(data, tmp_path, both[1:])
+        assert found["harmonic fill"] == whole["harmonic fill"]
         assert measured(data, tmp_path, both) == whole
+        assert [file.name for file in path.parent.iterdir()] == ["final.safetensors"]
 
 
-def test_kinds_do_not_overwrite_each_other(tmp_path: Path) -> None:
-    """Two processes at once, one of which has read before the other wrote: nothing that is read is written again."""
-    finals, identity = Finals(tmp_path), "subject"
-
-    def section(kind: str) -> dict[str, Any]:
-        return {"fingerprint": mark_of(kind, identity), "common": kind, "metrics": {}, "seconds": 0.0}
-
-    class Slow(Finals):
-        def read(self, slug: str) -> dict[str, Any]:
-            found = super().read(slug)
-            if "wide" not in found:  # the other process, in between
-                finals.write(slug, {"name": "a"}, "wide", section("wide"), identity=identity)
-            return found
-
-    Slow(tmp_path).write("a", {"name": "a"}, "deep", section("deep"), identity=identity)
-    assert finals.read("a") == {"format": FORMAT, "name": "a", "deep": section("deep"), "wide": section("wide")}
-    finals.write("a", {"name": "a"}, "deep", {**section("deep"), "fingerprint": mark_of("deep", "b")}, identity="b")
-    assert "wide" not in finals.read("a")  # of an older subject of that name
-    assert finals.slugs() == ["a"]
+def test_a_folder_of_an_older_version_is_refused(tmp_path: Path, data: Dataset) -> None:
+    (tmp_path / "methods").mkdir()
+    with pytest.raises(ValueError, match="is from an older condvae, which averaged bits otherwise: give another --out"):
+        measured(data, tmp_path, baselines(["mean"], data))
 
 
 def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path, data: Dataset) -> None:
@@ -169,8 +145,7 @@ def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path, data: D
 
 def test_what_kills_have_left_goes_and_what_others_write_now_stays(tmp_path: Path, data: Dataset) -> None:
     measured(data, tmp_path, baselines(["mean"], data))
-    (truth,) = (tmp_path / "parts").iterdir()
-    places = (tmp_path, tmp_path / "methods", truth)
+    places = (tmp_path, *(tmp_path / "parts").iterdir())
     for folder in places:
         for name in (".a.part", ".b.part"):
             (folder / name).write_text("half of a fi")
@@ -188,7 +163,7 @@ def test_two_processes_that_were_told_the_same(tmp_path: Path) -> None:
         both = [stack.enter_context(subprocess.Popen(command(out, script=script), **given)) for _ in range(2)]
         printed = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], "\n".join(printed)
-    assert [path.name.split("-truth-")[0] for path in (out / "parts").iterdir()] == ["test-images"]
+    assert {path.parent.name.split("-truth-")[0] for path in units_in(out)} == {"test-images"}
     assert len(json.loads((out / "results.json").read_text())["methods"]) == 6
 
 
@@ -199,7 +174,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, data: Dataset, monkeypatch:
     fillers = baselines(["mean"], data)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_text", full)
-        with pytest.raises(ValueError, match=r"json cannot be written \(No space left on device\): make room"):
+        with pytest.raises(ValueError, match=r"csv cannot be written \(No space left on device\): make room"):
             measured(data, tmp_path, fillers)
-    assert not list((tmp_path / "methods").iterdir())
+    assert not (tmp_path / "results.json").exists()
     assert measured(data, tmp_path, fillers) == measured(data, tmp_path / "fresh", fillers)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.evaluation_runs import SMALL, deep_only, numbers, small_networks
+from helpers.evaluation_runs import SMALL, deep_only, numbers, small_networks, units_in
 from helpers.fixtures import HELPERS
 from helpers.training import kill_and_repeat, run
 
@@ -30,7 +30,8 @@ def test_killed_and_taken_up_again(tmp_path: Path, whole: dict[str, Any]) -> Non
     out = tmp_path / "killed"
     kill_and_repeat(SCRIPT, out, parts=20)
     assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
-    assert len(list((out / "parts").iterdir())) == 1  # what the kill has left half-written is gone too
+    assert all("-truth-" in path.parent.name for path in units_in(out))
+    assert not list(out.rglob(".*.part"))  # what the kill has left half-written is gone too
 
 
 def test_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
@@ -43,9 +44,9 @@ def test_shards_that_know_nothing_of_each_other(tmp_path: Path, data: Dataset) -
     for number in (3, 1, 2):
         assert deep_only(data, tmp_path / "shards", shard=Shard(number, 3)) is None
     assert not (tmp_path / "shards" / "results.json").exists()
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shards").rglob("*.safetensors")}
+    before = {path: path.stat().st_mtime_ns for path in units_in(tmp_path / "shards")}
     joined = deep_only(data, tmp_path / "shards", keep_parts=True)
-    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "shards").rglob("*.safetensors")}
+    after = {path: path.stat().st_mtime_ns for path in units_in(tmp_path / "shards")}
     assert before == after  # nothing was measured twice, and --keep-parts keeps
     assert numbers(joined) == numbers(deep_only(data, tmp_path / "whole"))
 
@@ -66,9 +67,10 @@ def test_other_blocks(tmp_path: Path, data: Dataset, subject: Subject, whole: di
 
 def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Dataset) -> None:
     first = deep_only(data, tmp_path, methods=baselines(["random"], data))
-    stored = (tmp_path / "methods" / "random-training-image.deep.json").stat().st_mtime_ns
+    (final,) = (tmp_path / "parts").rglob("*.safetensors")
+    stored = final.stat().st_mtime_ns
     both = deep_only(data, tmp_path, methods=baselines(["mean"], data))
-    assert (tmp_path / "methods" / "random-training-image.deep.json").stat().st_mtime_ns == stored
+    assert final.stat().st_mtime_ns == stored
     found = numbers(both)["methods"]
     assert list(found) == ["training mean", "random training image"]
     assert found["random training image"] == numbers(first)["methods"]["random training image"]

@@ -1,11 +1,20 @@
 import math
+from pathlib import Path
 
 import pytest
 import torch
+from helpers.evaluation_runs import numbers
 
-from condvae.experiments.evaluation.summary import by_column, of_features
+from condvae import objectives
+from condvae.data import Dataset
+from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Problems, Subject, evaluate
+from condvae.experiments.evaluation.summary import by_column, of_bounds, of_features
+from condvae.metrics import HOLE_BINS
 from condvae.metrics.discrimination import ids
 from condvae.metrics.frechet import fid
+from condvae.runtime.messages import silent
+from condvae.runtime.pixels import from_uint8
+from condvae.runtime.seeds import Seeds
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -27,3 +36,48 @@ def test_the_mixture_has_each_image_once_in_the_bin_of_its_turn() -> None:
     assert found["fid"]["mixture"]["mean"] == pytest.approx(fid(real, mixture, paired=True).mean)
     assert found["p_ids"]["mixture"]["mean"] == ids(real, mixture).p_ids.mean
     assert found["fid"]["0.6-0.8"]["mean"] == pytest.approx(fid(real, bins[3], paired=True).mean)
+
+
+def test_bits_of_a_set_are_a_ratio_of_sums(tmp_path: Path, data: Dataset, subject: Subject) -> None:
+    """One-pixel holes count as one pixel: what a bin reports is the code length of all its pixels over their number."""
+    settings = EvaluationSettings(images=4, metrics=("bounds",))
+    found = evaluate([], data, tmp_path, settings=settings, networks=FeatureNetworks(), models=[subject], say=silent)
+    metrics = numbers(found)["models"]["small"]["metrics"]
+    problems, model = Problems.choose(data, settings), subject.model
+    places, noise = problems.deep, [Seeds(0, "bounds")(i) for i in range(4)]
+    x = from_uint8(problems.truth(places, torch.device("cpu")))
+    for number, hole in enumerate(HOLE_BINS):
+        observation = model.observe(x, problems.known(number, places, torch.device("cpu")))
+        for target, whole in (("hidden", "unknown"), ("whole", "whole")):
+            with torch.no_grad():
+                bound = objectives.forward(model, x, observation, noise=noise, target=whole)  # type: ignore[arg-type]
+            expected = float(-bound.nats.sum() / bound.scored_dims.sum() / math.log(2))
+            assert metrics[f"{target}_bits_per_dim_native"][str(hole)]["mean"] == pytest.approx(expected, rel=1e-5)
+            expected = float(-bound.nats.mean())
+            assert metrics[f"{target}_nats_native"][str(hole)]["mean"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_bounds_of_holes_of_very_different_sizes() -> None:
+    """Two bits for each hidden dimension and 100 nats of KL for each image, whatever the size of its hole."""
+    dims = torch.tensor([1, 10, 1000]).repeat(len(HOLE_BINS), 1) * torch.arange(1, 6)[:, None]
+    nats = 2 * math.log(2) * dims + 100.0
+    bins = [
+        {"kl_nats": torch.full((3,), 100.0), "hidden_nats": a, "whole_nats": a + 1, "hidden_dims": b, "whole_dims": c}
+        for a, b, c in zip(nats, dims, torch.full_like(dims, 6000), strict=True)
+    ]
+    found = of_bounds(bins)["metrics"]
+    for column, scale in (*((str(hole), i + 1) for i, hole in enumerate(HOLE_BINS)), ("mixture", 15)):
+        images = 5 if column == "mixture" else 1
+        bits = found["hidden_bits_per_dim"][column]
+        excess = 300 * images / (1011 * scale) / math.log(2)  # the mean of the three ratios would be 34 bits above
+        assert bits["mean"] == pytest.approx(2 + excess)
+        # Delta method: KL - excess * dims, over the mean of dims.
+        rest = 100 * images / math.log(2) - excess * scale * torch.tensor([1.0, 10, 1000], dtype=torch.float64)
+        error = float(rest.std()) / math.sqrt(3) / (337 * scale)
+        assert bits["standard_error"] == pytest.approx(error)
+        mean = 100 + 2 * math.log(2) * 337 * scale / images
+        assert found["hidden_nats"][column]["mean"] == pytest.approx(mean)
+        assert found["whole_nats"][column]["mean"] == pytest.approx(mean + 1)
+        assert found["whole_bits_per_dim"][column]["mean"] == pytest.approx((mean + 1) / 6000 / math.log(2))
+        assert found["forward_kl_nats_per_dim"][column]["mean"] == pytest.approx(100 / 6000)
+    assert "hidden_nats_native" not in found

@@ -8,7 +8,7 @@ from typing import Any
 
 from condvae.experiments.evaluation.measure import EvaluationContext, MeasuredNumbers
 from condvae.experiments.evaluation.methods import Method, Subject
-from condvae.experiments.evaluation.parts import shelf
+from condvae.experiments.evaluation.parts import final_of, shelf
 from condvae.experiments.evaluation.plan import (
     DEEP,
     DIRECTIONS,
@@ -37,18 +37,21 @@ class EvaluationJob:
     kind: MeasurementKind
     identity: str
     """Of the subject."""
-    fingerprint: str
-    """Of all that its numbers depend on."""
     common: str
-    """Of all of that but for the subject: methods that share it can be compared."""
+    """Fingerprint of all that its numbers depend on but for the subject: methods that share it can be compared."""
     about: dict[str, Any]
     units: tuple[EvaluationUnit, ...]
     shelf: ResultStore
     measure: Callable[[EvaluationUnit], MeasuredNumbers]
 
     @property
-    def slug(self) -> str:
-        return slug_of(self.name)
+    def is_final(self) -> bool:
+        return final_of(self.shelf) is not None
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What is stored with its final numbers."""
+        return {"kind": self.kind, "identity": self.identity, "common": self.common, "about": self.about}
 
 
 class Work:
@@ -76,7 +79,6 @@ class Work:
             name=_TRUTH,
             kind="truth",
             identity="",
-            fingerprint=self.commons["truth"],
             common=self.commons["truth"],
             about={},
             units=tuple(units("truth", len(self.measurement.problems), self.blocks)),
@@ -99,7 +101,6 @@ class Work:
             name=subject.name,
             kind=kind,
             identity=subject.identity,
-            fingerprint=mark,
             common=self.commons[kind],
             about=about,
             units=tuple(units(kind, images, self.blocks)),

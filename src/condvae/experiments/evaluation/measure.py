@@ -20,6 +20,7 @@ from condvae.experiments.evaluation.plan import (
 from condvae.experiments.evaluation.problems import Positions, Problems
 from condvae.metrics import (
     HOLE_BINS,
+    conditional_nats,
     elbo_bits_per_dim,
     pixel_mean,
     projection_ranks,
@@ -28,9 +29,7 @@ from condvae.metrics import (
     sample_distances,
     sample_mse,
     ssim,
-    unknown_bits_per_dim,
 )
-from condvae.metrics.bounds import forward_kl_and_bits
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.observe.observation import observe_levels
 from condvae.runtime.pixels import from_uint8
@@ -129,7 +128,7 @@ class EvaluationContext:
 
     @torch.inference_mode()
     def bounds(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Forward KL, and bits per hidden dimension: a bound by one walk, and one by many weighted ones."""
+        """Nats of hidden pixels and of whole images given y, by one walk and by many weighted ones; dimensions; KL."""
         assert unit.hole is not None
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
         for numbers in self._batches(np.arange(unit.first, unit.stop)):
@@ -137,11 +136,15 @@ class EvaluationContext:
             x = from_uint8(self.problems.truth(places, self.device))
             observation = subject.model.observe(x, self.problems.known(unit.hole, places, self.device))
             noise = [seeds(int(i)) for i in numbers]
-            kl, one = forward_kl_and_bits(subject.model, x, observation, noise=noise)
-            many = unknown_bits_per_dim(subject.model, x, observation, noise=noise, samples=IMPORTANCE_SAMPLES)
-            piece = {"forward_kl": kl, "native": one.native, "weighted_native": many.native}
-            if one.of_8_bits is not None and many.of_8_bits is not None:
-                piece.update({"8_bits": one.of_8_bits, "weighted_8_bits": many.of_8_bits})
+            one = conditional_nats(subject.model, x, observation, noise=noise)
+            many = conditional_nats(subject.model, x, observation, noise=noise, samples=IMPORTANCE_SAMPLES)
+            assert one.kl is not None
+            piece = {"kl_nats": one.kl, "hidden_dims": one.hidden_dims, "whole_dims": one.whole_dims}
+            for nats, by in ((one, ""), (many, f"@{IMPORTANCE_SAMPLES}")):
+                for target, found in (("hidden", nats.hidden), ("whole", nats.whole)):
+                    piece[f"{target}_nats_native{by}"] = found.native
+                    if found.of_8_bits is not None:
+                        piece[f"{target}_nats{by}"] = found.of_8_bits
             pieces.append(piece)
         return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
 

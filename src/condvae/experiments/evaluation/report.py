@@ -1,6 +1,6 @@
 """From finished jobs to the report: numbers of each method, all of them together, the files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,21 @@ import condvae
 from condvae.experiments.evaluation import figures, summary, tables
 from condvae.experiments.evaluation.jobs import EvaluationJob
 from condvae.experiments.evaluation.measure import EvaluationContext
-from condvae.experiments.evaluation.parts import FORMAT, Finals, clear_away
+from condvae.experiments.evaluation.parts import FINAL, FORMAT, clear_away, finals
 from condvae.experiments.evaluation.plan import COLUMNS, MeasurementKind
 from condvae.experiments.reporting import write_report
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.checks import first_few
 from condvae.runtime.messages import Say
 
-_OF_METHODS: tuple[MeasurementKind, ...] = ("deep", "wide")
 _OF_MODELS: tuple[MeasurementKind, ...] = ("elbo", "bounds")
 
 
-def finish(jobs: Sequence[EvaluationJob], finals: Finals, measurement: EvaluationContext, *, keep_parts: bool) -> None:
+def finish(jobs: Sequence[EvaluationJob], measurement: EvaluationContext, *, keep_parts: bool) -> None:
     """Make the final numbers of jobs whose units are all there; their parts then go, but for the test images' own."""
     for job in jobs:
-        try:
+        if not job.is_final:  # another process that was told the same may have been quicker
             job.shelf.check_whole(job.units)
-        except ValueError:  # parts that are gone are those of final numbers
-            if not _is_final(job, finals):
-                raise
     truth = next((job for job in jobs if job.kind == "truth"), None)
     real: list[torch.Tensor] = []
     for job in jobs:
@@ -38,22 +34,16 @@ def finish(jobs: Sequence[EvaluationJob], finals: Finals, measurement: Evaluatio
         if job.kind == "wide" and not real:
             assert truth is not None
             real = [truth.shelf.get(truth.units)[0]["features"].to(measurement.device)]
-        # Another process that was told the same may have been quicker: its numbers are these, and the parts go.
         try:
-            found = None if _is_final(job, finals) else _summary(job, real, measurement)
-        except ValueError:
-            if not _is_final(job, finals):
+            if not job.is_final:
+                numbers = _summary(job, real, measurement)
+                notes = {**job.notes, "numbers": numbers}
+                job.shelf.put(FINAL, {}, seconds=numbers["seconds"], notes=notes)
+        except ValueError:  # parts that are gone are those of final numbers
+            if not job.is_final:
                 raise
-            found = None
-        if found is not None:
-            section = {"fingerprint": job.fingerprint, "common": job.common, **found}
-            finals.write(job.slug, job.about, job.kind, section, identity=job.identity)
         if not keep_parts:
-            job.shelf.remove()
-
-
-def _is_final(job: EvaluationJob, finals: Finals) -> bool:
-    return job.kind != "truth" and finals.section(job.slug, job.kind, job.fingerprint) is not None
+            job.shelf.keep_only(FINAL)
 
 
 def _summary(job: EvaluationJob, real: list[torch.Tensor], measurement: EvaluationContext) -> dict[str, Any]:
@@ -84,28 +74,21 @@ def _summary(job: EvaluationJob, real: list[torch.Tensor], measurement: Evaluati
 
 
 def assemble(
-    jobs: Sequence[EvaluationJob], finals: Finals, measurement: EvaluationContext, *, data: str, say: Say
+    jobs: Sequence[EvaluationJob], out: Path, measurement: EvaluationContext, *, data: str, say: Say
 ) -> dict[str, Any]:
     """All that was measured in this folder in the same way: by this call, or by an earlier one."""
     problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
-    by_kind = {job.kind: job.common for job in jobs}
-    if lost := [job for job in jobs if not _is_final(job, finals)]:
-        raise ValueError(
-            f"another process has replaced the numbers of {lost[0].name} in {finals.folder}: run once more"
-        )
-    methods: dict[str, Any] = {}
-    models: dict[str, Any] = {}
-    comparable = _comparable(jobs, finals, by_kind)
-    others = _of_other_subjects(jobs, finals, comparable)
-    if others:
-        names = [comparable[slug]["name"] for slug in others]
-        say(f"left out: {first_few(names)}, measured of another model or other images that went by the same name")
-    for slug, stored in comparable.items():
-        if slug in others:
-            continue
-        for group, kinds in ((methods, _OF_METHODS), (models, _OF_MODELS)):
-            if sections := {kind: stored[kind] for kind in kinds if kind in stored}:
-                group[stored["name"]] = _joined(stored, sections, k=settings.k)
+    groups: dict[str, dict[str, Any]] = {"models": {}, "methods": {}}
+    for final in _comparable(jobs, out, say):
+        about, numbers = final["about"], final["numbers"]
+        group = groups["models" if final["kind"] in _OF_MODELS else "methods"]
+        notes = {key: value for key, value in about.items() if key != "name"}
+        found = group.setdefault(about["name"], {**notes, "metrics": {}, "seconds": {}})
+        if "varies" in about:
+            found["k"] = settings.k if about["varies"] else 1
+        found["metrics"].update(numbers["metrics"])
+        found["seconds"][final["kind"]] = round(numbers["seconds"], 3)
+        found.update({key: numbers[key] for key in ("coverage", "known_pixels_put_back", "features") if key in numbers})
     return {
         "format": FORMAT,
         "data": data,
@@ -124,55 +107,37 @@ def assemble(
         },
         "versions": {"condvae": condvae.__version__, "torch": torch.__version__, "numpy": np.__version__},
         "device": _device(measurement.device),
-        "models": models,
-        "methods": methods,
+        **groups,
     }
 
 
-def _comparable(
-    jobs: Sequence[EvaluationJob], finals: Finals, commons: Mapping[MeasurementKind, str]
-) -> dict[str, dict[str, Any]]:
-    """What is stored, without the kinds that were measured otherwise: of this call first."""
-    found = {}
-    for slug in dict.fromkeys([*(job.slug for job in jobs), *finals.slugs()]):
-        stored = finals.read(slug)
-        kinds = [kind for kind in (*_OF_METHODS, *_OF_MODELS) if kind in stored]
-        otherwise = [kind for kind in kinds if stored[kind]["common"] != commons.get(kind)]
-        if len(otherwise) < len(kinds):
-            found[slug] = {key: value for key, value in stored.items() if key not in otherwise}
-    return found
+def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict[str, Any]]:
+    """Final numbers that were measured as this call measures: its own in the order of its jobs, then those of others.
 
-
-def _of_other_subjects(
-    jobs: Sequence[EvaluationJob], finals: Finals, stored: Mapping[str, dict[str, Any]]
-) -> list[str]:
-    """Those made of another model, or other training images, than this call's or a later one's of the same name."""
-    current: dict[str, str] = {}
+    What went by a name before something else did is not shown beside it: neither an older subject, nor a method that
+    was made of another model, or other training images, than this call's or a later one's of the same name.
+    """
+    order, commons = {job.shelf.folder.name: i for i, job in enumerate(jobs)}, {job.kind: job.common for job in jobs}
+    stored = {name: one for name, one in finals(out).items() if one["common"] == commons.get(one["kind"])}
+    if lost := sorted(order.keys() - stored.keys()):
+        raise ValueError(f"somebody has removed {out / 'parts' / lost[0]} meanwhile: run once more")
+    made_of: dict[str, str] = {}
     for job in jobs:
-        current.update(job.about.get("made_of", {}))
-    left_out = []
-    for slug in finals.newest_first(stored):
-        made_of = stored[slug].get("made_of", {})
-        if any(current.get(name, digest) != digest for name, digest in made_of.items()):
-            left_out.append(slug)
-        else:
-            current.update(made_of)
-    return sorted(left_out)
-
-
-def _joined(stored: dict[str, Any], sections: dict[MeasurementKind, dict[str, Any]], *, k: int) -> dict[str, Any]:
-    """A method's notes, and the numbers of all kinds side by side."""
-    about = {key: value for key, value in stored.items() if key not in ("format", "name", *_OF_METHODS, *_OF_MODELS)}
-    found: dict[str, Any] = {**about, "metrics": {}, "seconds": {}}
-    if "varies" in about:
-        found["k"] = k if about["varies"] else 1
-    for kind, section in sections.items():
-        found["metrics"].update(section["metrics"])
-        found["seconds"][kind] = round(section["seconds"], 3)
-        for key in ("coverage", "known_pixels_put_back", "features"):
-            if key in section:
-                found[key] = section[key]
-    return found
+        made_of.update(job.about.get("made_of", {}))
+        stored[job.shelf.folder.name]["about"] = job.about  # as it is called now
+    identities = {job.name: job.identity for job in jobs}
+    kept, left_out = [], set()
+    for folder in sorted(stored, key=lambda folder: folder not in order):  # of others, the newest first
+        about, identity = stored[folder]["about"], stored[folder]["identity"]
+        of_this = about.get("made_of", {})
+        if any(made_of.get(name, digest) != digest for name, digest in of_this.items()):
+            left_out.add(about["name"])
+        elif identities.setdefault(about["name"], identity) == identity:
+            made_of.update(of_this)
+            kept.append(folder)
+    if names := sorted(left_out - identities.keys()):
+        say(f"left out: {first_few(names)}, measured of another model or other images that went by the same name")
+    return [stored[folder] for folder in sorted(kept, key=lambda folder: (order.get(folder, len(order)), folder))]
 
 
 def _device(device: torch.device) -> str:

@@ -11,7 +11,7 @@ from condvae.experiments.evaluation import report
 from condvae.experiments.evaluation.jobs import Work, chores
 from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.evaluation.methods import Method, Subject, check_fit, check_names
-from condvae.experiments.evaluation.parts import Finals, claim
+from condvae.experiments.evaluation.parts import claim
 from condvae.experiments.evaluation.plan import Blocks, EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
 from condvae.experiments.resumable_work import Shard, work
@@ -47,11 +47,8 @@ def evaluate(
     claim(out)
     measurement = EvaluationContext(problems=problems, settings=settings, networks=networks, device=world.device)
     plan = Work(measurement, out, blocks or Blocks())
-    jobs, finals = list(plan.jobs(methods, models)), Finals(out)
-    for job in jobs:
-        if (other := finals.read(job.slug).get("name", job.name)) != job.name:
-            raise ValueError(f"{out} has numbers of {other!r}, too like {job.name!r}: give another name or --out")
-    todo = [job for job in jobs if not finals.section(job.slug, job.kind, job.fingerprint)]
+    jobs = list(plan.jobs(methods, models))
+    todo = [job for job in jobs if not job.is_final]
     if done := len(jobs) - len(todo):
         say(f"{done} of {len(jobs)} measurements are final already")
     if any(job.kind == "wide" for job in todo):
@@ -62,8 +59,8 @@ def evaluate(
         say(f"shard {shard.number} of {shard.of} is measured: a call without --shard, after all of them, reports")
     if shard is not None or not world.leads:
         return None
-    report.finish(todo, finals, measurement, keep_parts=keep_parts)
-    result = report.assemble(jobs, finals, measurement, data=data_name or data.kind, say=say)
+    report.finish(todo, measurement, keep_parts=keep_parts)
+    result = report.assemble(jobs, out, measurement, data=data_name or data.kind, say=say)
     report.write(result, out, say)
     return result
 

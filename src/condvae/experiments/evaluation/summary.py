@@ -1,12 +1,13 @@
 """From what units have left to the numbers of a method: a mean and a standard error per bin, and for their mixture.
 
 Metrics of single images: bins share the images, so the mixture is the mean over bins of each image, and its error that
-over images. Metrics of sets: image i is taken in bin i mod 5, which makes one set of completions in which each image
-has its place once.
+over images. Bits per dimension: a sum of nats over a sum of dimensions, so that every hidden pixel counts the same; in
+the mixture these sums run over all bins, and the error is that over images again. Metrics of sets: image i is taken in
+bin i mod 5, which makes one set of completions in which each image has its place once.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,13 @@ ALL = "all"
 """The column of what has no hole."""
 CURVE = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of completions for which LPIPS-GT is given, beside K itself."""
+BOUNDS = {
+    "": "8-bit images, -ELBO",
+    f"@{IMPORTANCE_SAMPLES}": f"8-bit images, {IMPORTANCE_SAMPLES} importance samples",
+    "_native": "the model's own likelihood, -ELBO",
+    f"_native@{IMPORTANCE_SAMPLES}": f"the model's own likelihood, {IMPORTANCE_SAMPLES} importance samples",
+}
+"""Bounds on -log p given y: how names of metrics end, and what that means."""
 _SHOWN = slice(4, None, 5)
 """Levels that curves of coverage are stored at, 0.05 ... 0.95; what is computed from them looks at all 99."""
 
@@ -38,6 +46,13 @@ def by_column(values: Tensor) -> ByColumn:
     """[bins, images] as an estimate for each bin and for their mixture; no number where an image has none."""
     found = {str(hole): plain(Estimate.of(row)) for hole, row in zip(HOLE_BINS, values, strict=True)}
     return {**found, MIXTURE: plain(Estimate.of(values.double().mean(dim=0)))}
+
+
+def ratio_by_column(values: Tensor, weights: Tensor) -> ByColumn:
+    """[bins, images] as sums of values over sums of weights; in the mixture the bins of an image are summed first."""
+    ratios = map(Estimate.of_ratio, values, weights)
+    found = {str(hole): plain(ratio) for hole, ratio in zip(HOLE_BINS, ratios, strict=True)}
+    return {**found, MIXTURE: plain(Estimate.of_ratio(values.sum(dim=0), weights.sum(dim=0)))}
 
 
 def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str, ByColumn]:
@@ -127,18 +142,14 @@ def of_vae(numbers: Mapping[str, Tensor]) -> dict[str, Any]:
     return {"metrics": metrics, "images": len(numbers["native"])}
 
 
-def of_bounds(bins: list[Mapping[str, Tensor]]) -> dict[str, Any]:
-    """Forward KL, and bits per hidden dimension."""
-    names = {
-        "forward_kl": "forward_kl_nats_per_dim",
-        "8_bits": "unknown_bits_per_dim",
-        "weighted_8_bits": f"unknown_bits_per_dim@{IMPORTANCE_SAMPLES}",
-        "native": "unknown_bits_per_dim_native",
-        "weighted_native": f"unknown_bits_per_dim_native@{IMPORTANCE_SAMPLES}",
-    }
-    metrics = {
-        metric: by_column(torch.stack([numbers[name] for numbers in bins]))
-        for name, metric in names.items()
-        if name in bins[0]
-    }
+def of_bounds(bins: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
+    """Forward KL; bits per dimension of hidden pixels and of whole images given y, and their nats per image."""
+    joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images]
+    metrics = {"forward_kl_nats_per_dim": by_column(joined["kl_nats"] / joined["whole_dims"])}
+    for target in ("hidden", "whole"):
+        for name in (f"{target}_nats{kind}" for kind in BOUNDS):
+            if name in joined:
+                bits, dims = joined[name] / math.log(2), joined[f"{target}_dims"]
+                metrics[name.replace("nats", "bits_per_dim")] = ratio_by_column(bits, dims)
+                metrics[name] = by_column(joined[name])
     return {"metrics": metrics}

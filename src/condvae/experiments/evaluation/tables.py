@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from condvae.experiments.evaluation.plan import COLUMNS, IMPORTANCE_SAMPLES, MIXTURE
-from condvae.experiments.evaluation.summary import ALL
+from condvae.experiments.evaluation.plan import COLUMNS, MIXTURE
+from condvae.experiments.evaluation.summary import ALL, BOUNDS
 from condvae.runtime.formats import csv_text, markdown_table
 
 
@@ -31,14 +31,16 @@ TABLES: dict[str, Metric] = {
     "bits_per_dim": Metric("Bits per dimension of 8-bit images, the VAE alone (-ELBO)"),
     "bits_per_dim_native": Metric("Bits per dimension under the VAE's own likelihood"),
     "forward_kl_nats_per_dim": Metric("Forward KL, nats per dimension"),
-    "unknown_bits_per_dim": Metric("Bits per hidden dimension of 8-bit images (-ELBO)"),
-    f"unknown_bits_per_dim@{IMPORTANCE_SAMPLES}": Metric(
-        f"Bits per hidden dimension of 8-bit images, {IMPORTANCE_SAMPLES} importance samples"
-    ),
-    "unknown_bits_per_dim_native": Metric("Bits per hidden dimension under the model's own likelihood (-ELBO)"),
-    f"unknown_bits_per_dim_native@{IMPORTANCE_SAMPLES}": Metric(
-        f"Bits per hidden dimension under its own likelihood, {IMPORTANCE_SAMPLES} importance samples"
-    ),
+    **{
+        name + kind: Metric(f"{title} ({bound})", digits)
+        for name, title, digits in (
+            ("hidden_bits_per_dim", "Bits per hidden dimension", 4),
+            ("hidden_nats", "Nats of the hidden pixels of an image", 1),
+            ("whole_bits_per_dim", "Bits per dimension of the whole image given y", 4),
+            ("whole_nats", "Nats of the whole image given y", 1),
+        )
+        for kind, bound in BOUNDS.items()
+    },
 }
 """A table for each, in this order: rows are methods, columns bins and their mixture."""
 CURVES = {
