@@ -22,7 +22,7 @@ from condvae.runtime.checks import check_choice, check_whole, strict
 from condvae.runtime.pixels import check_images, to_levels
 
 if TYPE_CHECKING:
-    from condvae.design.avp_cnn.fusing import FusedLite0
+    from condvae.kernels.fused_classifier import FusedLite0
 
 ClassifierPrecision: TypeAlias = Literal["auto", "exact", "fast"]
 
@@ -241,13 +241,14 @@ class AVPCNN(nn.Module):
     def _kernels(self) -> "FusedLite0":
         self._forget_if_changed()
         if self._fused is None:
-            from condvae.design.avp_cnn.fusing import FusedLite0
+            from condvae.kernels.fused_classifier import FusedLite0
 
             self._ready = {}
             network = folded(self)
             assert isinstance(network.trunk, Lite0)
+            first, blocks = network.trunk.folded_layers()
             shift, one = self.normalise(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist()
-            self._fused = FusedLite0(network.trunk, network.head, network.last, scale=one - shift, shift=shift)
+            self._fused = FusedLite0(first, blocks, network.head, network.last, scale=one - shift, shift=shift)
         return self._fused
 
     def _forget(self) -> None:

@@ -7,10 +7,10 @@ from torch import Tensor
 pytest.importorskip("triton")
 from condvae import kernels
 from condvae.design.avp_cnn.efficientnet import Lite0
-from condvae.design.avp_cnn.fusing import FusedLite0
 from condvae.design.avp_cnn.layers import Norm, folded
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.kernels.convolution import Shape
+from condvae.kernels.fused_classifier import FusedLite0
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -38,7 +38,7 @@ def partly_known(size: int, channels: int = 1, n: int = 3) -> tuple[Tensor, Tens
 def fused(g: AVPCNN, dtype: torch.dtype) -> FusedLite0:
     network = folded(g)
     assert isinstance(network.trunk, Lite0)
-    return FusedLite0(network.trunk, network.head, network.last, scale=2.0, shift=0.0, dtype=dtype)
+    return FusedLite0(*network.trunk.folded_layers(), network.head, network.last, scale=2.0, shift=0.0, dtype=dtype)
 
 
 @pytest.mark.usefixtures("roomy_tiles")

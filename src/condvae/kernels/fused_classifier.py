@@ -4,16 +4,26 @@ residual are one pass over memory each. Wherever kernels are not available, ever
 
 # mypy: disable-error-code="no-untyped-call"
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from condvae.design.avp_cnn.efficientnet import InvertedResidual, Lite0
-from condvae.design.avp_cnn.layers import ConvNorm
 from condvae.kernels.convolution import ConvInput, Kernel, Shape, convolve
 from condvae.kernels.depthwise import ConvGeometry, depthwise, taps_of
 from condvae.kernels.stem import stem, stem_weight
+
+
+class FoldedBlock(NamedTuple):
+    """The convolutions of an inverted residual block, batch normalisation folded into them."""
+
+    expand: nn.Conv2d | None
+    depthwise: nn.Conv2d
+    project: nn.Conv2d
+    adds: bool
+    """Whether its input is added."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +45,14 @@ class _Pointwise:
         return convolve(ConvInput(x, self.kernel), shape=shape, bias=self.bias, relu6_out=relu6, add=add).out
 
 
-class _FusedBlock:
-    """`efficientnet.Block` on rows: three kernels, or two where nothing is widened."""
+class _FusedInvertedResidual:
+    """An inverted residual block on rows: three kernels, or two where nothing is widened."""
 
-    def __init__(self, block: InvertedResidual, dtype: torch.dtype) -> None:
-        self.expand = None if block.expand is None else _Pointwise.of(block.expand.conv, dtype)
-        self.project = _Pointwise.of(block.project.conv, dtype)
-        self.look = _look(block.depthwise.conv)
-        self.taps, self.bias = taps_of(block.depthwise.conv.weight), _bias(block.depthwise.conv)
+    def __init__(self, block: FoldedBlock, dtype: torch.dtype) -> None:
+        self.expand = None if block.expand is None else _Pointwise.of(block.expand, dtype)
+        self.project = _Pointwise.of(block.project, dtype)
+        self.look = _look(block.depthwise)
+        self.taps, self.bias = taps_of(block.depthwise.weight), _bias(block.depthwise)
         self.adds = block.adds
 
     def __call__(self, x: Tensor, shape: Shape) -> tuple[Tensor, Shape]:
@@ -53,14 +63,15 @@ class _FusedBlock:
 
 
 class FusedLite0:
-    """What `AVPCNN.forward` makes of concat(x * known, known), from x and known.
+    """A classifier of concat(x * known, known) on EfficientNet-Lite0, from x and known.
 
-    trunk, head, last: of a folded copy (`layers.folded`) in float32. scale, shift: how pixels are normalised.
+    first, blocks, head, last: its folded layers in float32. scale, shift: how pixels are normalised.
     """
 
     def __init__(
         self,
-        trunk: Lite0,
+        first: nn.Conv2d,
+        blocks: Sequence[FoldedBlock],
         head: nn.Conv2d | None,
         last: nn.Linear,
         *,
@@ -68,11 +79,10 @@ class FusedLite0:
         shift: float,
         dtype: torch.dtype = torch.float16,
     ) -> None:
-        assert all(layer.norm is None for layer in trunk.modules() if isinstance(layer, ConvNorm)), "it is folded"
         self.scale, self.shift = scale, shift
-        self.look = _look(trunk.stem.conv)
-        self.stem, self.stem_bias = stem_weight(trunk.stem.conv.weight, dtype), _bias(trunk.stem.conv)
-        self.blocks = [_FusedBlock(block, dtype) for block in trunk.blocks if isinstance(block, InvertedResidual)]
+        self.look = _look(first)
+        self.stem, self.stem_bias = stem_weight(first.weight, dtype), _bias(first)
+        self.blocks = [_FusedInvertedResidual(block, dtype) for block in blocks]
         self.head = None if head is None else _Pointwise.of(head, dtype)
         # A few thousand products for each image: float32 costs nothing here.
         self.weight, self.bias = last.weight.detach().float().clone(), last.bias.detach().float().clone()
