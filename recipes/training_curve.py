@@ -21,8 +21,9 @@ from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.experiments.evaluation.methods import Method, Subject, methods_of, subject_of
-from condvae.experiments.evaluation.plan import MIXTURE, EvaluationSettings
+from condvae.experiments.evaluation.plan import MIXTURE
 from condvae.experiments.evaluation.run import evaluate
+from condvae.experiments.evaluation.settings import EvaluationSettings
 from condvae.metrics import LPIPS
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.ranks import join

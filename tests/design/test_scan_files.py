@@ -20,7 +20,8 @@ from condvae.design.candidates import Candidates
 from condvae.design.information import entropy
 from condvae.design.location import next_location
 from condvae.design.panel import in_nats
-from condvae.design.scan_files import ScanSettings, scan_files
+from condvae.design.scan_files import scan_files
+from condvae.design.scan_settings import ScanSettings
 from condvae.observe import Edges, Patches
 from condvae.weights import load_conditional, save
 
