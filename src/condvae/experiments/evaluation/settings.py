@@ -33,7 +33,7 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         check_whole(self.images, "the number of images", least=2)
         check_whole(self.deep, "the number of images that are completed k times", least=1)
-        check_whole(self.k, "k, the number of completions of an image,", least=1)
+        check_whole(self.k, "the number of completions of an image", least=1)
         check_seed(self.seed)
         check_whole(self.bits, "the number of images for bits per dimension", least=1)
         if self.deep > self.images:
