@@ -149,6 +149,16 @@ def test_an_image_gets_the_same_alone_and_among_others(made: dict[str, Path], tm
     assert other["images"][0]["scans"] != alone["images"][0]["scans"]
 
 
+def test_a_folder_is_its_images_and_bad_ones_are_passed_over(made: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "chests"
+    folder.mkdir()
+    paths = [photo(folder / name, 8, 8, seed=i) for i, name in enumerate(("a.png", "b.png"))]
+    (folder / "c.png").write_text("no picture")
+    record, said = scanned(made, [folder], tmp_path / "out")
+    assert record["images"] == scanned(made, paths, tmp_path / "named")[0]["images"]
+    assert any("1 of 3 files were passed over" in line and "c.png" in line for line in said)
+
+
 def test_advice_looks_at_known_pixels_alone_and_scans_nothing(made: dict[str, Path], tmp_path: Path) -> None:
     seen, other = levels(24, 24, seed=0), levels(24, 24, seed=1)
     white = np.zeros((24, 24), dtype=bool)
