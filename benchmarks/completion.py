@@ -43,7 +43,8 @@ def main(options: Options) -> None:
     print(f"{os.cpu_count()} CPU cores")
     for i in range(options.runs):
         with tempfile.TemporaryDirectory() as out:
-            words = ["complete", options.image, "--half", "right", "-n", options.n, "--model", options.model, "-o", out]
+            words = ["complete", options.image, "--half", "right", "-n", options.n, "--model", options.model]
+            words += ["--device", "cpu", "-o", out]
             begin = time.perf_counter()
             command = [sys.executable, "-m", "condvae", *map(str, words)]
             subprocess.run(command, check=True, capture_output=True)

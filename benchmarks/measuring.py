@@ -41,7 +41,7 @@ class Options:
     """Test images of the model's size."""
     model: str = "cifar10"
     images: int = 500
-    k: int = 100
+    n: int = 100
     together: int = 50
     """Images whose completions are drawn in one call."""
     features: int = 4096
@@ -76,13 +76,13 @@ def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Optio
     x = from_uint8(take(test, options.images).to(device))
     size = test.size
     known = [known_in_bin(hole, len(x), size, seed=0).to(device) for hole in HOLE_BINS]
-    sampler = Sampler(model, chunk=2 * options.k)
+    sampler = Sampler(model, chunk=2 * options.n)
 
     def ours(hole: Tensor) -> float:
         closest = []
         for first in range(0, len(x), options.together):
             some = slice(first, first + options.together)
-            made = sampler(model.observe(x[some], hole[some]), options.k, seed=first, pixels="sample")
+            made = sampler(model.observe(x[some], hole[some]), options.n, seed=first, pixels="sample")
             closest.append(sample_distances(lpips, x[some], made).closest())
         return float(torch.cat(closest).mean())
 
@@ -90,8 +90,8 @@ def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Optio
         closest = []
         for i in range(min(options.reference_images, len(x))):
             truth, distances = to_uint8(x[i : i + 1]), []
-            for k in range(0, options.k, together):
-                copies = min(together, options.k - k)
+            for k in range(0, options.n, together):
+                copies = min(together, options.n - k)
                 observation = model.observe(
                     x[i : i + 1].expand(copies, -1, -1, -1), hole[i : i + 1].expand(copies, -1, -1, -1)
                 )
@@ -105,16 +105,16 @@ def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Optio
     each = [seconds(lambda hole=hole: ours(hole), device) for hole in known]  # type: ignore[misc]
     scale, one = len(x) / min(options.reference_images, len(x)), float(np.mean(each))
     references = {}
-    for name, together in (("one_by_one", 1), ("k_at_once", options.k)):
+    for name, together in (("one_by_one", 1), ("k_at_once", options.n)):
         seconds(lambda together=together: plain(known[0], together), device)  # type: ignore[misc]
         references[name] = scale * seconds(lambda together=together: plain(known[2], together), device)  # type: ignore[misc]
     return {
         "images": len(x),
-        "k": options.k,
+        "k": options.n,
         "first_call_s": round(first, 2),
         "one_bin_s": round(one, 3),
         "five_bins_s": round(sum(each), 3),
-        "completions_per_s": round(len(HOLE_BINS) * len(x) * options.k / sum(each)),
+        "completions_per_s": round(len(HOLE_BINS) * len(x) * options.n / sum(each)),
         "reference_one_bin_s": {name: round(took, 1) for name, took in references.items()},
         "times_the_reference": {name: round(took / one, 1) for name, took in references.items()},
     }

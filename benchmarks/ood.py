@@ -139,6 +139,7 @@ def by_autograd(inference: Inference, image: Tensor, known: Tensor, place: int) 
 def of_command(model: str, file: Path, repeats: int) -> dict[str, float]:
     """Wall-clock seconds of `condvae ood score`, from nothing to the answer."""
     command = [sys.executable, "-m", "condvae", "ood", "score", str(file), "--model", model, "--half", "right"]
+    command += ["--device", "cpu"]
     took = []
     for _ in range(repeats + 1):
         begin = time.perf_counter()

@@ -4,19 +4,19 @@ r"""Fill the tables of docs/ood.md from the raw numbers beside it; the words bet
         --validation 1000 --evaluate-on 1000 --evaluate-every 10000 --checkpoint-every 10000 --log-every 500 \
         --sheet-every 0 --out ipa-r --minutes 3.5
     cp ipa-r/model.safetensors ipa-r.safetensors
-    condvae ood experiment cifar10 --data cifar10 --out out/cifar10 \
+    condvae ood experiment --model cifar10 --data cifar10 --out out/cifar10 \
         --against mnist=mnist fashion=fashion tiny=tiny64-a.zip faces=lfw64.zip \
         --scores gradient gradient-4 parts-4 channels likelihood ratio complexity regret \
         --baselines completed-ipa completed-nearest
-    condvae ood experiment cifar10 ipa-r=ipa-r.safetensors --data cifar10 --out out/ipa_r \
+    condvae ood experiment --model cifar10 ipa-r=ipa-r.safetensors --data cifar10 --out out/ipa_r \
         --against mnist=mnist fashion=fashion tiny=tiny64-a.zip faces=lfw64.zip \
         --scores gradient gradient-4 parts-4 channels likelihood --baselines
-    condvae ood experiment faces64 --data lfw64.zip --out out/faces64 --images 250 --fit-images 3000 \
+    condvae ood experiment --model faces64 --data lfw64.zip --out out/faces64 --images 250 --fit-images 3000 \
         --against cifar10=cifar10 mnist=mnist --scores gradient gradient-4 parts-4 likelihood --baselines
-    condvae evaluate cifar10 --data cifar10 --metrics lpips pixels bounds --images 500 --deep-images 500 \
-        --out out/completions --against
-    condvae evaluate ipa-r.safetensors --data cifar10 --metrics lpips pixels bounds --images 500 --deep-images 500 \
-        --out out/completions --against
+    condvae evaluate --model cifar10 --data cifar10 --metrics lpips pixels bounds --images 500 --deep-images 500 \
+        --out out/completions --baselines
+    condvae evaluate --model ipa-r.safetensors --data cifar10 --metrics lpips pixels bounds --images 500 \
+        --deep-images 500 --out out/completions --baselines
     python benchmarks/ood.py --device cuda --out out/speed_h200.json
     python benchmarks/ood.py --device cpu --images 40 --file picture.png --out out/speed_cpu.json
     python benchmarks/ood.py --device cpu --images 8 --file picture.png --model faces64 --out out/speed_cpu_faces64.json
@@ -113,11 +113,11 @@ class Options:
     """Take in new numbers, and fill the tables."""
 
     cifar10: Path | None = None
-    """results.json of `condvae ood experiment cifar10`, with all scores and baselines."""
+    """results.json of `condvae ood experiment --model cifar10`, with all scores and baselines."""
     ipa_r: Path | None = None
     """The same of cifar10 and an IPA-R model that is called ipa-r, on the same images."""
     faces64: Path | None = None
-    """results.json of `condvae ood experiment faces64`."""
+    """results.json of `condvae ood experiment --model faces64`."""
     completions: Path | None = None
     """results.json of `condvae evaluate`, of cifar10 and ipa-r."""
     speed_h200: Path | None = None

@@ -1,8 +1,10 @@
 r"""Fill the tables of docs/results.md from the raw numbers beside it; the words between them are written by hand.
 
     condvae fetch metrics && condvae fetch cifar10
-    condvae evaluate cifar10 --data cifar10 --temperature 1 0.85 --images 10000 --precision fast --out out/cifar10
-    condvae evaluate faces64 --data lfw64.zip --temperature 1 0.85 --deep-images 300 --precision fast --out out/faces64
+    condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --images 10000 --precision fast \
+        --out out/cifar10
+    condvae evaluate --model faces64 --data lfw64.zip --temperature 1 0.85 --deep-images 300 --precision fast \
+        --out out/faces64
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100 --points 6
     python benchmarks/measuring.py --data cifar10 --out out/measuring.json
     python recipes/results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \

@@ -15,7 +15,7 @@ def test_both_sides_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     options = measuring.Options(
         data=FIXTURES / "faces32.zip",
         images=2,
-        k=3,
+        n=3,
         features=2,
         reference_images=1,
         device="cpu",

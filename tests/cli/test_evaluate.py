@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.commands import failure
 from helpers.evaluation_runs import FACES, small_model
 from helpers.lpips_networks import real_file, real_lpips_file
 
@@ -12,15 +13,6 @@ from condvae.metrics import network_files as networks
 
 def run(*arguments: str | Path) -> None:
     main(["evaluate", *map(str, arguments)])
-
-
-def failure(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    with pytest.raises(SystemExit) as stopped:
-        run(*arguments)
-    assert stopped.value.code == 2
-    captured = capsys.readouterr()
-    assert len(captured.err.strip().splitlines()) == 1
-    return captured.err
 
 
 @pytest.fixture
@@ -36,8 +28,8 @@ def test_a_model_is_measured_with_the_real_networks(
     real_lpips_file()
     real_file(networks.INCEPTION)
     out = tmp_path / "deep" / "out"
-    small = ("--images", "4", "--deep-images", "2", "--k", "2", "--bits-images", "2", "--device", "cpu")
-    run(model, "--data", FACES, "--out", out, *small, "--against", "mean")
+    small = ("--images", "4", "--deep-images", "2", "-n", "2", "--bits-images", "2", "--device", "cpu")
+    run("--model", model, "--data", FACES, "--out", out, *small, "--baselines", "mean")
     printed = capsys.readouterr().out
     assert "run, t 1, deep, hole 0.2-0.4: 2 images in" in printed
     result = json.loads((out / "results.json").read_text())
@@ -45,7 +37,7 @@ def test_a_model_is_measured_with_the_real_networks(
     assert result["models"]["run"]["training_minutes"] == {"partial encoder": 2.0}
     assert result["networks"] == {"lpips": "alex", "inception": "exact"}
     assert result["data"] == "faces32.zip"
-    run(model, "--data", FACES, "--out", out, *small, "--against")
+    run("--model", model, "--data", FACES, "--out", out, *small, "--baselines")
     assert "2 images in" not in capsys.readouterr().out  # all of it is final
     (out / "metrics.png").unlink()
     run("--redraw", out)
@@ -54,15 +46,17 @@ def test_a_model_is_measured_with_the_real_networks(
 
 def test_pictures_are_not_written_among_the_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "data").mkdir()
-    given = ("none", "--data", tmp_path / "data")
+    given = ("--model", "none", "--data", tmp_path / "data")
     for option in ("--out", "--inputs-to"):
-        assert "would become part of the data" in failure(capsys, *given, option, tmp_path / "data" / "new" / "out")
+        assert "would become part of the data" in failure(
+            capsys, "evaluate", *given, option, tmp_path / "data" / "new" / "out"
+        )
     assert not list((tmp_path / "data").iterdir())
 
 
 def test_inputs_are_written_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ("--images", "4", "--deep-images", "2", "--k", "2")
-    run("none", "--data", FACES, *small, "--inputs-to", tmp_path / "inputs", "--out", tmp_path / "out")
+    small = ("--images", "4", "--deep-images", "2", "-n", "2")
+    run("--model", "none", "--data", FACES, *small, "--inputs-to", tmp_path / "inputs", "--out", tmp_path / "out")
     assert (tmp_path / "inputs" / "README.txt").is_file()
     assert not (tmp_path / "out").exists()
 
@@ -76,23 +70,35 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     given = ("--data", FACES, "--out", out, "--device", "cpu")
     pixels = ("--metrics", "pixels")  # which need no network
     for arguments, message in (
-        (("none",), "no data was given"),
-        (("none", *given), "condvae fetch"),
-        (("none", *given, "--metrics", "inception"), "condvae fetch"),
-        (("none", *given, *pixels, "--k", "0"), "is 0, expected a whole number from 1"),
-        (("none", *given, *pixels, "--images", "10", "--deep-images", "11"), "at most as many --deep-images"),
-        (("none", *given, *pixels, "--against"), "nothing to measure"),
-        (("none", *given, "--metrics", "bounds"), "nothing to measure"),
-        ((model, *given, *pixels, "--temperature", "--against"), "nothing to measure"),
-        (("none", *given, *pixels, "--completions", "mine"), "expected NAME=FOLDER"),
-        (("none", *given, *pixels, "--completions", f"mine={tmp_path / 'no'}"), "is not a folder of completions"),
-        (("none", *given, *pixels, "--shard", "3/2"), "expected I/N"),
-        (("none", "--data", tmp_path / "no", *given[2:], *pixels), "does not exist"),
-        ((tmp_path / "no.safetensors", *given, *pixels), "does not exist"),
-        ((tmp_path / "vae.safetensors", *given, *pixels), "is an unconditional VAE"),
-        ((model, *given, *pixels, "--size", "16"), "run makes 32 x 32 x 3"),
-        ((model, *given, *pixels, "--temperature", "hot"), "the temperature 'hot' cannot be read"),
-        (("none", "--redraw", tmp_path / "no"), "holds no results.json"),
+        (
+            (
+                "--model",
+                "none",
+            ),
+            "no data was given",
+        ),
+        (("--model", "none", *given), "condvae fetch"),
+        (("--model", "none", *given, "--metrics", "inception"), "condvae fetch"),
+        (("--model", "none", *given, *pixels, "-n", "0"), "is 0, expected a whole number from 1"),
+        (
+            ("--model", "none", *given, *pixels, "--images", "10", "--deep-images", "11"),
+            "at most as many --deep-images",
+        ),
+        (("--model", "none", *given, *pixels, "--baselines"), "nothing to measure"),
+        (("--model", "none", *given, "--metrics", "bounds"), "nothing to measure"),
+        (("--model", model, *given, *pixels, "--temperature", "--baselines"), "nothing to measure"),
+        (("--model", "none", *given, *pixels, "--completions", "mine"), "expected NAME=FOLDER"),
+        (
+            ("--model", "none", *given, *pixels, "--completions", f"mine={tmp_path / 'no'}"),
+            "is not a folder of completions",
+        ),
+        (("--model", "none", *given, *pixels, "--shard", "3/2"), "expected I/N"),
+        (("--model", "none", "--data", tmp_path / "no", *given[2:], *pixels), "does not exist"),
+        (("--model", tmp_path / "no.safetensors", *given, *pixels), "does not exist"),
+        (("--model", tmp_path / "vae.safetensors", *given, *pixels), "is an unconditional VAE"),
+        (("--model", model, *given, *pixels, "--size", "16"), "run makes 32 x 32 x 3"),
+        (("--model", model, *given, *pixels, "--temperature", "hot"), "the temperature 'hot' cannot be read"),
+        (("--model", "none", "--redraw", tmp_path / "no"), "holds no results.json"),
     ):
-        assert message in failure(capsys, *arguments)
+        assert message in failure(capsys, "evaluate", *arguments)
         assert not out.exists()

@@ -51,6 +51,7 @@ def test_from_files_to_figures(tmp_path: Path, files: Path) -> None:
     words: list[str | Path] = [
         "ood",
         "experiment",
+        "--model",
         *models,
         "--data",
         files / "data.zip",
@@ -76,12 +77,12 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, files: Path) 
     out = tmp_path / "out"
     (tmp_path / "images").mkdir()
     small: list[str | Path] = [*map(str, SMALL), "--out", out]
-    given: list[str | Path] = [files / "ours.safetensors", "--data", files / "data.zip", *small]
+    given: list[str | Path] = ["--model", files / "ours.safetensors", "--data", files / "data.zip", *small]
     cases: list[tuple[list[str | Path], str]] = [
-        ([files / "ours.safetensors", *small], "no data was given"),
-        ([files / "no.safetensors", "--data", files / "data.zip", *small], "does not exist"),
-        ([files / "ours.safetensors", *given], "two models are called ours"),
-        (["faces64", *given], "faces64 takes images of 64 x 64 x 3, ours of 8 x 8 x 3"),
+        (["--model", files / "ours.safetensors", *small], "no data was given"),
+        (["--model", files / "no.safetensors", "--data", files / "data.zip", *small], "does not exist"),
+        (["--model", files / "ours.safetensors", *given[1:]], "two models are called ours"),
+        (["--model", "faces64", *given[1:]], "faces64 takes images of 64 x 64 x 3, ours of 8 x 8 x 3"),
         ([*given, "--data", tmp_path / "no"], "does not exist"),
         ([*given, "--data", tmp_path / "images", "--out", tmp_path / "images" / "x"], "part of the data"),
         ([*given, "--against", "svhn"], "expected NAME=PATH"),

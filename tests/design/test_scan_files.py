@@ -20,7 +20,8 @@ from condvae.design.candidates import Candidates
 from condvae.design.information import entropy
 from condvae.design.location import next_location
 from condvae.design.panel import in_nats
-from condvae.design.scan_files import ScanSettings, scan_files
+from condvae.design.scan_files import scan_files
+from condvae.design.scan_settings import ScanSettings
 from condvae.observe import Edges, Patches
 from condvae.weights import load_conditional, save
 
@@ -146,6 +147,16 @@ def test_an_image_gets_the_same_alone_and_among_others(made: dict[str, Path], tm
     for kind in ("png", "gif"):
         assert (tmp_path / "alone" / f"b.{kind}").read_bytes() == (tmp_path / "both" / f"b.{kind}").read_bytes()
     assert other["images"][0]["scans"] != alone["images"][0]["scans"]
+
+
+def test_a_folder_is_its_images_and_bad_ones_are_passed_over(made: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "chests"
+    folder.mkdir()
+    paths = [photo(folder / name, 8, 8, seed=i) for i, name in enumerate(("a.png", "b.png"))]
+    (folder / "c.png").write_text("no picture")
+    record, said = scanned(made, [folder], tmp_path / "out")
+    assert record["images"] == scanned(made, paths, tmp_path / "named")[0]["images"]
+    assert any("1 of 3 files were passed over" in line and "c.png" in line for line in said)
 
 
 def test_advice_looks_at_known_pixels_alone_and_scans_nothing(made: dict[str, Path], tmp_path: Path) -> None:

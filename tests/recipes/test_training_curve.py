@@ -19,7 +19,7 @@ def test_the_curve_of_a_run(tmp_path: Path) -> None:
     main(["pretrain", *map(str, train), "--steps", "1", "--out", str(tmp_path / "vae")])
     partial = ["--artifact", tmp_path / "vae", "--keep", "9", "--steps", "6", "--out", tmp_path / "partial"]
     main(["train", *map(str, [*train, *partial])])
-    words = ["--run", tmp_path / "partial", "--data", data, "--out", tmp_path / "out", "--images", "3", "--k", "2"]
+    words = ["--run", tmp_path / "partial", "--data", data, "--out", tmp_path / "out", "--images", "3", "--n", "2"]
     done = [run("training_curve.py", *words, "--points", "2", "--lpips", network, "--device", "cpu") for _ in range(2)]
     assert [call.returncode for call in done] == [0, 0], done[0].stderr
     said = done[0].stdout

@@ -112,7 +112,7 @@ def test_what_is_made_of_a_packed_file_for_others_is_plain(tmp_path: Path, monke
     """Safetensors alone reads what `export` and `save_pretrained` write, whatever they were given."""
     plain, packed = both(tmp_path)
     monkeypatch.chdir(tmp_path)
-    main(["export", str(packed), "exported.safetensors", "--half"])
+    main(["export", str(packed), "--out", "exported.safetensors", "--half-precision"])
     condvae.save_pretrained(packed, "shared", half=True)
     for path in (Path("exported.safetensors"), Path("shared/model.safetensors")):
         assert metadata(path) == metadata(plain)

@@ -1,7 +1,9 @@
-"""The command line: one verb per job."""
+"""The command line: one file per verb, named after it."""
 # Heavy imports stay inside the verbs, so that --help is quick.
 
+import functools
 import itertools
+import operator
 import os
 import signal
 import sys
@@ -13,13 +15,35 @@ import condvae
 from condvae.cli.compare import Compare
 from condvae.cli.complete import Complete
 from condvae.cli.design import Design
-from condvae.cli.drawing import Reconstruct, Sample
 from condvae.cli.evaluate import Evaluate
+from condvae.cli.export import Export
 from condvae.cli.fetch import Fetch
-from condvae.cli.files import Export, Import, Info
+from condvae.cli.import_ import Import
+from condvae.cli.info import Info
 from condvae.cli.ood import OOD
-from condvae.cli.training import Pretrain, Train
+from condvae.cli.pretrain import Pretrain
+from condvae.cli.reconstruct import Reconstruct
+from condvae.cli.renamed import check_spelling
+from condvae.cli.sample import Sample
+from condvae.cli.train import Train
+from condvae.training.options import TrainingOptions
 from condvae.training.presets import options_for
+
+VERBS: dict[str, type] = {
+    "complete": Complete,
+    "sample": Sample,
+    "reconstruct": Reconstruct,
+    "pretrain": Pretrain,
+    "train": Train,
+    "evaluate": Evaluate,
+    "compare": Compare,
+    "design": Design,
+    "ood": OOD,
+    "fetch": Fetch,
+    "import": Import,
+    "export": Export,
+    "info": Info,
+}
 
 _LISTS = ("--against", "--baselines", "--completions", "--metrics", "--policies", "--scores", "--sets", "--tasks")
 """Options with several values."""
@@ -33,6 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"condvae {condvae.__version__}")
         return
     try:
+        check_spelling(arguments)
         _check_once(arguments)
         verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
         verb.run()
@@ -73,7 +98,7 @@ def _explained(error: BaseException, arguments: list[str]) -> tuple[str | None, 
         return str(error), 2
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
         batch = "--batch or --micro-batch"
-        asked = {"pretrain": batch, "train": batch, "evaluate": "--k", "design": "--batch or -n"}
+        asked = {"pretrain": batch, "train": batch, "design": "--batch or -n"}
         less = f"a smaller {asked.get(arguments[0], '-n')}, or "
         if arguments[0] == "ood":  # its other two choose by themselves what is computed together
             less = "a smaller --block, or " if arguments[1:2] == ["experiment"] else ""
@@ -87,31 +112,20 @@ def _explained(error: BaseException, arguments: list[str]) -> tuple[str | None, 
 def _verbs(arguments: list[str]) -> Any:
     """The verbs; a preset on the command line becomes the defaults of its verb, in `--help` too."""
     name = _preset_in(arguments)
-    training: dict[str, Any] = {}
-    for word, kind in (("pretrain", Pretrain), ("train", Train)):
-        chosen = name if arguments[:1] == [word] else None
-        training[word] = options_for(kind, chosen, data=tyro.MISSING, out=tyro.MISSING)
-    return (
-        Annotated[Pretrain, tyro.conf.subcommand("pretrain", default=training["pretrain"], prefix_name=False)]
-        | Annotated[Train, tyro.conf.subcommand("train", default=training["train"], prefix_name=False)]
-        | Annotated[Complete, tyro.conf.subcommand("complete", prefix_name=False)]
-        | Annotated[Sample, tyro.conf.subcommand("sample", prefix_name=False)]
-        | Annotated[Reconstruct, tyro.conf.subcommand("reconstruct", prefix_name=False)]
-        | Annotated[Evaluate, tyro.conf.subcommand("evaluate", prefix_name=False)]
-        | Annotated[Compare, tyro.conf.subcommand("compare", prefix_name=False)]
-        | Annotated[Design, tyro.conf.subcommand("design", prefix_name=False)]
-        | Annotated[OOD, tyro.conf.subcommand("ood", prefix_name=False)]
-        | Annotated[Fetch, tyro.conf.subcommand("fetch", prefix_name=False)]
-        | Annotated[Import, tyro.conf.subcommand("import", prefix_name=False)]
-        | Annotated[Export, tyro.conf.subcommand("export", prefix_name=False)]
-        | Annotated[Info, tyro.conf.subcommand("info", prefix_name=False)]
-    )
+    choices: list[Any] = []
+    for word, kind in VERBS.items():
+        given: dict[str, Any] = {}
+        if issubclass(kind, TrainingOptions):
+            chosen = name if arguments[:1] == [word] else None
+            given["default"] = options_for(kind, chosen, data=tyro.MISSING, out=tyro.MISSING)
+        choices.append(Annotated[kind, tyro.conf.subcommand(word, prefix_name=False, **given)])
+    return functools.reduce(operator.or_, choices)
 
 
 def _check_once(arguments: list[str]) -> None:
     """Raise a ValueError for a list that was given twice: its first values would be lost without a word."""
     options = [word.partition("=")[0] for word in arguments]
-    for option in _LISTS:
+    for option in (*_LISTS, "--model") if arguments[:2] == ["ood", "experiment"] else _LISTS:
         if options.count(option) > 1:
             raise ValueError(f"{option} was given twice: give it once, with all values one after the other")
 

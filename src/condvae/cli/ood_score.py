@@ -1,17 +1,18 @@
-"""The sub-verb that judges image files: ood score."""
+"""condvae ood score."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from condvae.cli.complete import box_of
+from condvae.cli import shared
+from condvae.cli.shared import HoleOptions
 from condvae.weights.embedded import DEFAULT_MODEL
 
 
 @dataclass(frozen=True, kw_only=True)
-class OODScore:
+class OODScore(HoleOptions):
     """Say how strange images are to a model: a line for each.
 
     The percentile says how many in a hundred held-out training images, with about as much known, are as strange or
@@ -19,43 +20,29 @@ class OODScore:
     as for condvae complete; where nothing is said, and nothing is transparent, the whole image is judged.
     """
 
-    images: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Image files, or folders of them; their middle square is resized to the model's size."""
-    known: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
-    """A picture of the image's size, or a folder of them with the images' names: white (128 and lighter) is known."""
-    hole: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
-    """Likewise, but white is hidden."""
-    box: Annotated[str | None, tyro.conf.arg(metavar="X,Y,W,H")] = None
-    """Hide this box, in pixels of the upright image."""
-    half: Literal["left", "right", "top", "bottom"] | None = None
-    """Hide this half of the middle square."""
-    random: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Hide at random what the model was trained on, by the seed."""
-    model: Annotated[str, tyro.conf.arg(metavar="NAME|FILE")] = DEFAULT_MODEL
-    """A model by name, file, run folder, or owner/name on the hub."""
+    images: shared.Images = ()
+    model: shared.Model = DEFAULT_MODEL
     fit: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """What `condvae ood fit` wrote for this model; what lies beside the model if not given."""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="REPORT")] = None
+    out: shared.OutFile = None
     """Write a report too: a name that ends in .json or .csv."""
-    seed: int = 0
-    """Decides what is drawn; what an image gets does not depend on the others."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where to compute."""
+    seed: shared.Seed = 0
+    device: shared.Device = "auto"
 
     def run(self) -> None:
-        box = None if self.box is None else box_of(self.box)
-        from condvae.images.holes import Hole
+        hole = self.said()
         from condvae.ood.score_files import score_files
+        from condvae.runtime.devices import resolve_device
 
         score_files(
             self.images,
-            Hole(known=self.known, hole=self.hole, box=box, half=self.half, random=self.random),
+            hole,
             model=self.model,
             fit=self.fit,
             seed=self.seed,
-            device=self.device,
+            device=str(resolve_device(self.device)),
             out=self.out,
-            say=lambda line: print(line, flush=True),
+            say=shared.say,
         )
         if self.out is not None:
             print(f"wrote {self.out}")

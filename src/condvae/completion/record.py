@@ -4,56 +4,18 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from condvae.completion.settings import CompletionSettings as CompletionSettings
 from condvae.images.holes import Hole
 from condvae.images.reading import FileId, shown
-from condvae.runtime.checks import check_choice, check_whole, strict
+from condvae.runtime.checks import strict
 from condvae.runtime.versions import versions
-from condvae.sampling.plain import PixelChoice
-from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
-from condvae.sampling.unconditional import groups_down_to
-from condvae.vdvae.config import VDVAEConfig
-from condvae.vdvae.temperature import TemperatureLike, per_group
 
 RECORD = "record.json"
-MOST_COMPLETIONS = 10_000
 _FORMAT, _VERSION = "condvae completions", 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompletionSettings:
-    """What is drawn."""
-
-    n: int = 8
-    temperature: TemperatureLike = DEFAULT_TEMPERATURE
-    seed: int = 0
-    pixels: PixelChoice = DEFAULT_PIXELS
-    share: int | None = None
-    keep_size: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("n", "seed", "share"):
-            if isinstance(value := getattr(self, name), np.integer):
-                object.__setattr__(self, name, int(value))
-        check_whole(self.n, "the number of completions", least=1)
-        if self.n > MOST_COMPLETIONS:
-            raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
-        check_whole(self.seed, "the seed")
-        check_choice(self.pixels, "pixels", ("mean", "sample"))
-        check_choice(self.keep_size, "keep_size", (True, False))
-
-    def checked(self, config: VDVAEConfig) -> "CompletionSettings":
-        """With the temperature as plain numbers; a ValueError if the model has no such groups of latents."""
-        if self.share is not None:
-            check_whole(self.share, "the resolution up to which latents are shared", least=1)
-            groups_down_to(config, self.share)
-        each = per_group(self.temperature, config)
-        return replace(self, temperature=each[0] if len(set(each)) == 1 else each)
 
 
 @dataclass(frozen=True, kw_only=True)

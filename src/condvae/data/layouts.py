@@ -17,7 +17,7 @@ from condvae.data.splits import Found, finish, with_test
 from condvae.data.store import ReadOptions, store
 from condvae.images.archive import SUFFIXES, digest
 from condvae.runtime import folders
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed, check_whole
 from condvae.runtime.pixels import PixelArray
 
 _KINDS = (
@@ -50,7 +50,7 @@ def open_data(
     """
     if validation is not None:
         check_whole(validation, "validation")
-    check_whole(seed, "seed")
+    check_seed(seed, "seed")
     reading = ReadOptions(
         size=size,
         channels=channels,

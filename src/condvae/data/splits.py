@@ -57,7 +57,7 @@ def hold_out(n: int, count: int, seed: int, groups: Indices | None = None) -> tu
 
     groups: [n]. Whole groups are held out, as many as fit into `count`, from the last of a permutation of groups.
     """
-    random = np.random.RandomState(seed)
+    random = np.random.RandomState(seed if seed < 2**32 else [seed % 2**32, seed >> 32])
     if groups is None:
         held = np.zeros(n, dtype=bool)
         held[random.permutation(n)[n - count :]] = True

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +16,33 @@ from condvae.design.candidates import Candidates
 from condvae.design.location import next_location
 from condvae.design.panel import animation, frames, in_nats, panel
 from condvae.design.patient import Scan, advised, follow
-from condvae.design.policies import ESTIMATORS, Estimator, Greedy
+from condvae.design.policies import Greedy
 from condvae.design.question import Question
+from condvae.design.scan_settings import ScanSettings
 from condvae.design.scanning import full_image
 from condvae.design.sources import Completions, check_completes, check_pair
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.holes import Box, Hole
 from condvae.images.reading import FileId, Picture, read_picture, shown
+from condvae.images.selection import passed_over, wanted_files
 from condvae.images.view import View, as_tensor, view
-from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.messages import Say
 from condvae.runtime.versions import versions
-from condvae.sampling.plain import PixelChoice
 
 RECORD = "design.json"
 _FORMAT, _VERSION = "condvae design", 1
 _CRITERIA = {"eig": "expected information gain", "epe": "expected loss of entropy"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScanSettings:
-    """What is asked, and how the answer is found."""
-
-    task: str | None = None
-    """A variable of the classifier's, or "no finding"; None: the only one that it has."""
-    steps: int = 5
-    n: int = 10
-    """Completions by which locations are judged."""
-    estimator: Estimator = "eig"
-    side: float = 0.25
-    """Of a scan, as a share of the image's."""
-    points: int = 17
-    """Locations along a side of the grid."""
-    temperature: str = "1"
-    pixels: PixelChoice = "mean"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_whole(self.steps, "the number of scans", least=1)
-        check_whole(self.n, "the number of completions", least=1)
-        check_whole(self.seed, "the seed")
-        check_choice(self.estimator, "the estimator", ESTIMATORS)
-        check_choice(self.pixels, "pixels", ("mean", "sample"))
-        if not 0 < self.side < 1:
-            raise ValueError(f"the side of a scan is {self.side}, expected a share of the image's between 0 and 1")
-
-
 class PictureScanner:
     """A model, a classifier and a grid of locations, for any number of pictures."""
 
     def __init__(self, model: str | Path, classifier: str | Path, settings: ScanSettings, *, device: str) -> None:
-        check_choice(device, "the device", ("cpu", "cuda"))
-        if device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("the device is cuda, but no GPU that torch can use was found: use the CPU")
-        self.settings, self.device = settings, torch.device(device)
+        self.settings, self.device = settings, resolve_device(device)
         self.model = weights.load_conditional(model)
-        self.classifier = load_classifier(classifier).to(device)
+        self.classifier = load_classifier(classifier).to(self.device)
         self.question = self._question()
         self.made_by = {
             "model": _named(model, weights.locate(model)),
@@ -82,9 +52,9 @@ class PictureScanner:
         config, takes = self.model.artifact.config, self.classifier.config
         check_pair(self.model, shown(model), (takes.size, takes.channels), shown(classifier))
         side = max(1, round(settings.side * config.image_size))
-        self.candidates = Candidates.grid(config.image_size, side=side, points=settings.points).to(device)
+        self.candidates = Candidates.grid(config.image_size, side=side, points=settings.points).to(self.device)
         self.completer = ModelCompleter.of(
-            self.model.to(device), name=str(model), temperature=settings.temperature, pixels=settings.pixels
+            self.model.to(self.device), name=str(model), temperature=settings.temperature, pixels=settings.pixels
         )
         self.policy = Greedy(
             name=settings.estimator,
@@ -200,25 +170,35 @@ def scan_files(
     device: str = "cpu",
     say: Say = print,
 ) -> Path:
-    """Scan image files, or say where to scan next where a picture tells what is known; returns the record.
+    """Scan image files and those in folders, or say where to scan next where a picture tells what is known.
 
-    For each NAME.png and, of several scans, NAME.gif: all of them with the record, or nothing.
+    For each NAME.png and, of several scans, NAME.gif: all of them with the record, which is returned, or nothing.
     """
-    if not paths:
-        raise ValueError("no images were given: name at least one file")
+    wanted = wanted_files(paths, Hole(), say, done="scanned", out=out)
     earlier = _outputs_of(out / RECORD)
     entries: list[dict[str, Any]] = []
-    names = _free_names([stem_of(path) for path in paths])
+    names = _free_names([stem_of(one.path) for one in wanted])
     with AtomicFolder(out, replaces=[RECORD, *earlier] if earlier else []) as album:
         # What is wrong with one of them should be known before anything is computed.
         for name in (RECORD, *(f"{name}.{kind}" for name in names for kind in ("png", "gif"))):
             album.check_free(name)
         scanner = PictureScanner(model, classifier, settings, device=device)
-        for path in paths:
-            scanner.view(read_picture(path), known)
+        usable, bad = list[tuple[Path, str]](), list[str]()
+        for one, name in zip(wanted, names, strict=True):
+            try:
+                scanner.view(one.read(), known)
+                usable.append((one.path, name))
+            except ValueError as error:
+                if one.named:
+                    raise
+                bad.append(str(error))
+        if not usable:
+            raise ValueError(f"none of the {len(wanted)} images can be scanned: {bad[0]}")
+        if bad:
+            say(passed_over(bad, len(wanted)))
         if settings.n == 1 and settings.estimator == "eig":
             say("by one completion no location tells more than another, so they are drawn: give -n 2 or more")
-        for path, name in zip(paths, names, strict=True):
+        for path, name in usable:
             picture = read_picture(path)
             seen = scanner.view(picture, known)
             for note in seen.notes:
@@ -234,7 +214,7 @@ def scan_files(
             **asdict(settings),
             "task": scanner.question.name,
             "simulated": known is None,
-            "device": device,
+            "device": str(scanner.device),
             "versions": versions(),
             "images": entries,
         }

@@ -1,1 +1,5 @@
-"""Long measurements that resume and report: `resumable_work` and `reporting`, shared by all experiments here."""
+"""Long measurements that resume and report: shared machinery, then evaluation, design and OOD experiments."""
+
+from condvae.runtime.lazy import finder
+
+__getattr__ = finder(__name__, {})

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed, check_whole
 
 Counts = NDArray[np.int32]
 RankedValues = NDArray[np.float64]
@@ -64,7 +64,7 @@ def bootstrap(groups: ArrayLike, n: int, *, seed: int = 0) -> Counts:
     groups: [N] who each belongs to. As many whole groups as there are, drawn with replacement.
     """
     check_whole(n, "the number of resamples", least=1)
-    check_whole(seed, "the seed of resamples")
+    check_seed(seed, "the seed of resamples")
     _, member = np.unique(np.asarray(groups), return_inverse=True)
     if not len(member):
         raise ValueError("there is nobody to resample: give at least one")

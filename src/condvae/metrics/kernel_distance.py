@@ -5,7 +5,7 @@ from torch import Tensor
 
 from condvae.metrics.estimate import Estimate
 from condvae.metrics.frechet import check_features
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed, check_whole
 
 
 def kid(real: Tensor, fake: Tensor, *, subsets: int = 100, size: int = 1000, seed: int = 0) -> Estimate:
@@ -18,7 +18,7 @@ def kid(real: Tensor, fake: Tensor, *, subsets: int = 100, size: int = 1000, see
     check_features(fake, real.shape[1])
     check_whole(subsets, "the number of subsets", least=1)
     check_whole(size, "the size of a subset", least=2)
-    check_whole(seed, "the seed")
+    check_seed(seed)
     if min(len(real), len(fake)) < 4:
         raise ValueError(
             f"{len(real)} real and {len(fake)} fake images were given, KID needs four at least of each: give more"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from condvae.observe.freeform import Freeform
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed
 
 
 class HoleBin(NamedTuple):
@@ -29,7 +29,7 @@ HOLES_REVISION = 1
 
 def known_in_bin(hole: HoleBin, n: int, size: int, *, seed: int) -> Tensor:
     """[n, 1, size, size] bool on the CPU: True where observed. A function of its arguments alone."""
-    check_whole(seed, "the seed")
+    check_seed(seed)
     # Bins draw from generators that have nothing in common.
-    generator = torch.Generator().manual_seed(seed * 1000 + round(100 * hole.low))
+    generator = torch.Generator().manual_seed((seed * 1000 + round(100 * hole.low)) % 2**64)
     return Freeform(low=hole.low, high=hole.high).draw(n, size, generator)

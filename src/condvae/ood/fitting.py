@@ -20,7 +20,7 @@ from condvae.ood.density import DensityValues, GaussianDensity
 from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.measuring import check_kind, known_share, measure_observation
 from condvae.ood.scores import Score
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed, check_whole
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.cpu_workers import on_workers
@@ -105,7 +105,7 @@ def fit_score(
     check_kind(score, inference)
     check_whole(images, "the number of images to fit", least=2)
     check_whole(held_out, "the number of held-out observations", least=1)
-    check_whole(seed, "the seed")
+    check_seed(seed)
     chosen = spread(len(data.train), images)
     held, positions, origin = _held_out(data, chosen, held_out, inference.kind, say)
     density = None

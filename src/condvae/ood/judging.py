@@ -19,7 +19,7 @@ from condvae.ood.fitting import STRANGE, Fit, joined
 from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.measuring import known_share, measure_observation
 from condvae.ood.scores import score_of
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed
 from condvae.runtime.messages import Say
 from condvae.vdvae import VDVAE
 
@@ -94,7 +94,7 @@ class PictureScorer:
         device: str = "cpu",
     ) -> None:
         """device: where a model is opened; one in memory stays where it is."""
-        check_whole(seed, "the seed")
+        check_seed(seed)
         self.seed = seed
         self.identity: ModelId | None = None
         if isinstance(model, str | Path):

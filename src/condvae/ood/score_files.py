@@ -59,7 +59,7 @@ def score_files(
     if any(fit.record.get("held_out_from") == UNFITTED for fit in scorer.fits.values()):
         say(f"these are {UNFITTED}: the model may know them better than new ones, which then look too strange")
     notes, bad, done = Notes(), list[str](), list[ScoredFile]()
-    together = _TOGETHER[device]
+    together = _TOGETHER[device.partition(":")[0]]
     with tqdm(total=len(wanted), unit="image", leave=False, disable=len(wanted) == 1 or not sys.stderr.isatty()) as bar:
         tell = say if bar.disable else bar.write
         for first in range(0, len(wanted), together):

@@ -1,16 +1,20 @@
 """Packages whose names are found on first use, so that importing one does not import torch."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
 
 def finder(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: each public name from the module that is its home."""
+    """A package's `__getattr__`: each public name from the module that is its home, and the modules inside it."""
 
     def find(name: str) -> Any:
-        if name not in homes:
+        if name in homes:
+            return getattr(importlib.import_module(homes[name]), name)
+        inside = f"{package}.{name}"
+        if name.startswith("_") or importlib.util.find_spec(inside) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(homes[name]), name)
+        return importlib.import_module(inside)
 
     return find

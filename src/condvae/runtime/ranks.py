@@ -14,6 +14,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
+from condvae.runtime.devices import resolve_device
+
 
 @dataclass(frozen=True)
 class World:
@@ -62,17 +64,8 @@ class World:
 def join(device: str = "auto") -> Iterator[World]:
     """The place of this process among those that torchrun started, or a world of its own; left again at the end."""
     size, local = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError:
-        chosen = torch.device("meta")
-    if chosen.type not in ("cpu", "cuda"):
-        raise ValueError(f"device {device!r} cannot be used, expected auto, cpu, cuda or cuda:N")
+    chosen = resolve_device(device)
     if chosen.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ValueError("device cuda was asked for, but this machine offers none: use --device cpu")
         index = chosen.index if chosen.index is not None else local
         if index >= torch.cuda.device_count():
             raise ValueError(f"rank {local} wants GPU {index}, but there are {torch.cuda.device_count()}")

@@ -31,6 +31,7 @@ from condvae.training.loop import Loop
 from condvae.training.memory import recomputes
 from condvae.training.options import PretrainOptions, TrainingOptions, TrainOptions
 from condvae.training.origins import keep_origins, origin_records
+from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
 from condvae.training.step import TrainingPrecision, TrainingStep
@@ -43,8 +44,12 @@ M = TypeVar("M", bound=nn.Module)
 _SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each
 
 
-def pretrain(options: PretrainOptions) -> Path:
-    """Train an unconditional VAE; returns the file of the finished model."""
+def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
+    """Train an unconditional VAE; returns the file of the finished model.
+
+    Options by name, as in pretrain(data="photos", preset="small64", minutes=60, out="vae"), or as an object.
+    """
+    options = options_from(PretrainOptions, options, given)
 
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         if options.init:
@@ -63,13 +68,17 @@ def pretrain(options: PretrainOptions) -> Path:
     return _run(options, prepare)
 
 
-def train(options: TrainOptions) -> Path:
-    """Train a partial encoder, or a conditional VAE from scratch; returns the file of the finished model."""
-    given = [name for name in ("artifact", "scratch", "init") if getattr(options, name) is not None]
-    if len(given) != 1:
+def train(options: TrainOptions | None = None, **given: Any) -> Path:
+    """Train a partial encoder, or a conditional VAE from scratch; returns the file of the finished model.
+
+    Options by name, as in train(data="photos", artifact="vae", minutes=20, out="ipa"), or as an object.
+    """
+    options = options_from(TrainOptions, options, given)
+    origins = [name for name in ("artifact", "scratch", "init") if getattr(options, name) is not None]
+    if len(origins) != 1:
         raise ValueError(
             "give one of --artifact (a pretrained VAE to condition), --scratch (a network to train from nothing) "
-            f"and --init (a conditional model to go on from), not {' and '.join(given) or 'none of them'}"
+            f"and --init (a conditional model to go on from), not {' and '.join(origins) or 'none of them'}"
         )
     if options.anneal < 0 or (options.anneal and options.objective == "forward"):
         raise ValueError("--anneal is a number of steps from 0, and belongs to --objective reverse")

@@ -1,11 +1,12 @@
 """The options of training: plain data, stored in the run folder, documented here once for the library and `--help`."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed, check_whole
 from condvae.training.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class TrainingOptions:
     were."""
 
     size: int | None = None
-    """Crop images to a square and resize them to so many pixels."""
+    """Crop images to a square and resize them to N x N pixels."""
     validation: int | None = None
     """Images held out of the training set to choose the best weights. Default: a tenth, at most 5,000."""
     split_seed: int = 5
@@ -76,13 +77,13 @@ class TrainingOptions:
     ema: float = 0.9999
     """Decay of the average of the weights, which is what is evaluated and saved; shorter at first."""
     patience: int = 100
-    """So many updates left out in a row: back to the last good checkpoint at half the learning rate; stop after three
-    such roll-backs."""
+    """After this many skipped updates in a row, roll back to the last good checkpoint at half the learning rate; stop
+    after three such roll-backs."""
 
     seed: int = 0
-    """Decides the first weights and every random number after."""
+    """Decides everything that is drawn at random; the same seed gives the same result."""
     device: str = "auto"
-    """cpu, cuda, cuda:N; auto: a GPU where there is one."""
+    """Where to compute. auto: on a GPU if there is one. On a CPU a call can be repeated bit for bit."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """bf16: networks in bfloat16, KLs and likelihoods in float32. auto: bf16 on a GPU, fp32 on a CPU."""
     recompute: Literal["auto", "yes", "no"] = "auto"
@@ -90,7 +91,7 @@ class TrainingOptions:
     take more than 60 % of the GPU's memory; on a CPU, for images of 256 pixels and more."""
     engine: Literal["auto", "plain"] = "auto"
     """auto: fused kernels and CUDA graphs where the GPU and the precision allow them. plain: torch's own operations,
-    one by one: slower, and what the other is held to."""
+    one by one: slower, and the reference implementation."""
 
     log_every: int = 50
     """Steps between lines of the log; also how often a run looks for divergence and at the clock."""
@@ -117,6 +118,16 @@ class TrainingOptions:
             "engine", "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "tensorboard", "wandb",
         }
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Paths may be given as text, and one set of data alone."""
+        data: Any = self.data
+        if isinstance(data, str | Path | Sequence):
+            several = [data] if isinstance(data, str | Path) else data
+            object.__setattr__(self, "data", tuple(map(Path, several)))
+        for name, made in (("out", Path), ("artifact", Path), ("init", Path), ("observe", lambda text: (text,))):
+            if isinstance(value := getattr(self, name, None), str):
+                object.__setattr__(self, name, made(value))
 
     @property
     def rule(self) -> "Rule":
@@ -152,8 +163,9 @@ class TrainingOptions:
         )
         for name in counts:
             check_whole(getattr(self, name), _option(name), least=1)
-        for name in ("seed", "split_seed", "sheet_every"):
-            check_whole(getattr(self, name), _option(name))
+        for name in ("seed", "split_seed"):
+            check_seed(getattr(self, name), _option(name))
+        check_whole(self.sheet_every, "--sheet-every")
         for name in ("micro_batch", "steps", "size"):
             if getattr(self, name) is not None:
                 check_whole(getattr(self, name), _option(name), least=1)
@@ -195,14 +207,10 @@ class PretrainOptions(TrainingOptions):
 
     verb: ClassVar[str] = "pretrain"
 
-    preset: str | None = None
-    """Defaults by name; other options given override them: cifar10, imagenet32, imagenet64, ffhq256, xray256 (as
-    published), small32, small64, small128, faces64, cifar10-small (ours), demo."""
     network: str = "small32"
-    """A network by name (tiny, demo32, small32, small64, small128, faces64, cifar10-small; cifar10, imagenet32,
-    imagenet64, ffhq256, ffhq1024, xray256), or a JSON file of one."""
+    """A network by name, as in `condvae.vdvae.PRESETS`, or a JSON file of one."""
     bits: Literal[5, 8] | None = None
-    """Bits per channel that the likelihood accounts for. Default: the network's."""
+    """Bits per channel that the likelihood accounts for; those of a network by name if not given."""
     normalise: Literal["auto", "data", "network"] = "auto"
     """Mean and spread of the network's inputs: measured on the training images, or the network's own. auto: the public
     networks keep theirs, ours are measured."""
@@ -217,11 +225,6 @@ class TrainOptions(TrainingOptions):
 
     verb: ClassVar[str] = "train"
 
-    preset: str | None = None
-    """Defaults by name; other options given override them. The paper's: ipa-cifar10, ipa-r-cifar10, scratch-cifar10,
-    transfer-cifar10, ipa-imagenet64, ipa-r-imagenet64, scratch-imagenet64, ipa-ffhq256, ipa-r-ffhq256, scratch-edges,
-    transfer-edges, ipa-xray256. Ours: small32, small64, small128, faces64, cifar10-small,
-    demo."""
     artifact: Path | None = None
     """The pretrained VAE, frozen: a file or run folder of `condvae pretrain` or `condvae import`, or a name such as
     faces64; of these or of other images. Its normalisation is kept."""

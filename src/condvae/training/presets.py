@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+from condvae.runtime.checks import strict
 from condvae.training.options import PretrainOptions, TrainingOptions
 
 T = TypeVar("T", bound=TrainingOptions)
@@ -76,4 +77,13 @@ def options_for(kind: type[T], name: str | None, **options: Any) -> T:
     presets = PRETRAIN_PRESETS if issubclass(kind, PretrainOptions) else TRAIN_PRESETS
     if name is not None and name not in presets:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(presets)}")
-    return kind(**{**(presets[name] if name else {}), "preset": name, **options})
+    return strict(kind, {**(presets[name] if name else {}), "preset": name, **options}, where="options")
+
+
+def options_from(kind: type[T], options: T | None, given: dict[str, Any]) -> T:
+    """Options as an object, or as keywords: those of a preset, where one is named, with the others in their place."""
+    if options is None:
+        return options_for(kind, given.pop("preset", None), **given)
+    if given:
+        raise ValueError(f"options were given as an object and by name, {', '.join(given)}: give one of the two")
+    return options

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.weights.artifact_file import Header, describe, load, load_conditional, save
+    from condvae.weights.artifact_file import Header, describe, load_conditional, save
     from condvae.weights.embedded import DEFAULT_MODEL, embedded_names, locate, title_of
-    from condvae.weights.pretrained import from_pretrained, save_pretrained
+    from condvae.weights.pretrained import from_pretrained, load, save_pretrained
     from condvae.weights.public import LayerStrings, import_public
 
 _HOMES = {
@@ -18,7 +18,7 @@ _HOMES = {
     "embedded_names": "condvae.weights.embedded",
     "from_pretrained": "condvae.weights.pretrained",
     "import_public": "condvae.weights.public",
-    "load": "condvae.weights.artifact_file",
+    "load": "condvae.weights.pretrained",
     "load_conditional": "condvae.weights.artifact_file",
     "locate": "condvae.weights.embedded",
     "save": "condvae.weights.artifact_file",

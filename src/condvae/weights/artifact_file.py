@@ -61,7 +61,7 @@ def save(
     sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=weights, packed=packed)
 
 
-def load(name: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
+def read_model(name: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
     """The model in a file that `save` wrote, in float32 on the CPU: by its path, or a name that `locate` knows.
 
     A conditional one has its artifact frozen, unless `train_artifact` is set to go on training all of it.
@@ -76,7 +76,7 @@ def load(name: str | Path, *, train_artifact: bool = False) -> VDVAE | Condition
 
 def load_conditional(name: str | Path) -> ConditionalVAE:
     """`load` where only a conditional model will do."""
-    model = load(name)
+    model = read_model(name)
     if not isinstance(model, ConditionalVAE):
         raise ValueError(f"{name} is an unconditional VAE: condition it first with condvae train")
     return model

@@ -8,8 +8,7 @@ from condvae import observe
 from condvae.conditional import ConditionalVAE
 from condvae.runtime.atomic import write_text
 from condvae.vdvae.model import VDVAE
-from condvae.weights.artifact_file import Header, describe, load, save
-from condvae.weights.embedded import locate
+from condvae.weights.artifact_file import Header, describe, read_model, save
 from condvae.weights.hub import CARD_FILE, MODEL_FILE, HubModel, check_pushable, fetch, hub_model, push
 
 
@@ -35,7 +34,7 @@ def save_pretrained(
         check_pushable(push_to)
     if isinstance(model, str | Path):
         record = describe(model).record if record is None else record
-        model = load(model)
+        model = read_model(model)
     save(model, folder / MODEL_FILE, half=half, record=record)
     if not (folder / CARD_FILE).exists():
         header = describe(folder / MODEL_FILE)
@@ -46,7 +45,7 @@ def save_pretrained(
     return folder
 
 
-def from_pretrained(
+def load(
     name: str | Path,
     *,
     revision: str | None = None,
@@ -55,20 +54,25 @@ def from_pretrained(
     endpoint: str | None = None,
     train_artifact: bool = False,
 ) -> VDVAE | ConditionalVAE:
-    """The model of a folder, a file, an embedded name, or "owner/name[@revision]" of the hub.
+    """A model by its file, its run folder, its name in the package, or "owner/name[@revision]" on the hub.
 
-    cache: folder for downloads; by default huggingface_hub's own.
+    In float32 on the CPU. A conditional one has its artifact frozen, unless `train_artifact` is set to go on training
+    all of it. cache: folder for downloads; by default huggingface_hub's own.
     """
     wanted = None if Path(name).exists() else hub_model(str(name))
-    if wanted is None:
-        if revision is not None:
-            raise ValueError(f"a revision was given, but {name} is no model of the hub: leave it out")
-        return load(locate(name), train_artifact=train_artifact)
+    if wanted is None and revision is not None:
+        raise ValueError(f"a revision was given, but {name} is no model of the hub: leave it out")
+    if wanted is None or (revision, cache, token, endpoint) == (None,) * 4:
+        return read_model(name, train_artifact=train_artifact)
     if revision is not None:
         if wanted.revision:
             raise ValueError(f"{name} names a revision, and {revision!r} was given too: leave one out")
         wanted = HubModel(wanted.repository, revision)
-    return load(fetch(wanted, cache=cache, token=token, endpoint=endpoint), train_artifact=train_artifact)
+    return read_model(fetch(wanted, cache=cache, token=token, endpoint=endpoint), train_artifact=train_artifact)
+
+
+from_pretrained = load
+"""The name by which the hub's users know it."""
 
 
 def card(header: Header, *, name: str, where: str) -> str:

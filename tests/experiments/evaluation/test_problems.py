@@ -83,7 +83,7 @@ def test_too_few_test_images_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 0}, "k, the number of completions of an image, is 0"),
+        ({"k": 0}, "the number of completions of an image is 0"),
         ({"images": 1}, "the number of images is 1"),
         ({"images": 10, "deep_images": 11}, "at most as many --deep-images as --images"),
         ({"deep_images": 0}, "completed k times is 0"),

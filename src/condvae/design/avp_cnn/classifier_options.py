@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_seed, check_whole
 
 WHOLE = "pixels,least=1"
 """The observation process that shows everything."""
@@ -23,7 +23,7 @@ class ClassifierOptions:
     """The .safetensors file to write."""
 
     size: int | None = None
-    """Crop images to a square and resize them to so many pixels."""
+    """Crop images to a square and resize them to N x N pixels."""
     validation: int | None = None
     """Training images held out, whole patients where the data names them, to choose the best weights and to calibrate.
     Default: a tenth, at most 5,000."""
@@ -89,11 +89,11 @@ class ClassifierOptions:
     draws: int = 4
     """Observations of every held-out image by which the classifier is calibrated and judged at the end."""
     log_every: int = 100
-    """Steps between lines of what is said."""
+    """Steps between lines of the log."""
     seed: int = 0
-    """Decides the first weights and every random number after."""
+    """Decides everything that is drawn at random; the same seed gives the same result."""
     device: str = "auto"
-    """cpu, cuda, cuda:N; auto: a GPU where there is one."""
+    """Where to compute. auto: on a GPU if there is one. On a CPU a call can be repeated bit for bit."""
 
     def check(self) -> None:
         """Raise a ValueError unless the numbers make sense; files are not looked at."""
@@ -103,7 +103,9 @@ class ClassifierOptions:
             raise ValueError(f"{self.out} should end in .safetensors")
         for name in ("batch", "steps", "evaluate_every", "draws", "log_every", "enlarge", "stages", "blocks"):
             check_whole(getattr(self, name), _option(name), least=1)
-        for name in ("seed", "split_seed", "warm_up", "head"):
+        for name in ("seed", "split_seed"):
+            check_seed(getattr(self, name), _option(name))
+        for name in ("warm_up", "head"):
             check_whole(getattr(self, name), _option(name))
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number such as 1e-3")

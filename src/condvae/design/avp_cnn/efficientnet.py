@@ -91,7 +91,12 @@ class Lite0(nn.Module):
         assert all(layer.norm is None for layer in self.modules() if isinstance(layer, ConvNorm)), "it is folded"
         blocks = [block for block in self.blocks if isinstance(block, InvertedResidual)]
         return self.stem.conv, [
-            FoldedBlock(block.expand and block.expand.conv, block.depthwise.conv, block.project.conv, block.adds)
+            FoldedBlock(
+                None if block.expand is None else block.expand.conv,
+                block.depthwise.conv,
+                block.project.conv,
+                block.adds,
+            )
             for block in blocks
         ]
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from condvae.runtime.checks import check_resamples, check_whole
+from condvae.runtime.checks import check_resamples, check_seed, check_whole
 
 if TYPE_CHECKING:
     from condvae.design.policies import Estimator
@@ -51,25 +51,30 @@ class DesignSettings:
     """How a comparison is made, the same for all policies."""
 
     tasks: tuple[str, ...] = TASKS
+    """What is diagnosed, each by scans of its own: findings, or "no finding"."""
     policies: tuple[str, ...] = POLICIES
+    """Who chooses. eig-ipa, epe-ipa: by completions of the model, by the expected information gain or entropy.
+    eig-nearest: by the nearest training images. uncond, uncond-N: by n or N training images whatever is seen.
+    non-greedy: the best of some random sequences. random. full: nobody, the whole image is seen."""
     steps: int = 5
     """Scans of each image."""
     n: int = 10
-    """Images that are imagined for each scan."""
+    """Completions of each image."""
     first_n: int = 1000
-    """Training images, one draw for all, by which the first scan is chosen, as nothing is known before it."""
+    """Training images by which the first scan is chosen, the same for all policies, as nothing is known before it."""
     points: int = 17
     """Locations along each side of the grid."""
     side: float = 0.25
-    """Of a window, as a share of the image's."""
+    """Side of a window, as a share of the image's; the classifier should have been trained on such windows."""
     images: int | None = None
-    """Test images, evenly over all; all if None."""
+    """How many test images, evenly over all; all of them if there are fewer."""
     repeats: int = 20
-    """Times that policies which hang on a few draws for everybody (random, non-greedy, uncond by fewer than 100 images)
-    are tried, with other draws; their AUROCs are averaged."""
+    """How often policies that depend on a few draws (random, non-greedy, uncond with fewer than 100 images) are tried,
+    with new draws; their AUROCs are averaged."""
     seed: int = 0
+    """Decides everything that is drawn at random; the same seed gives the same result."""
     resamples: int = 1000
-    """Of the patients, for intervals."""
+    """Bootstrap resamples for confidence intervals."""
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -78,9 +83,9 @@ class DesignSettings:
             ("the number of images for the first scan", self.first_n, 1),
             ("the number of points along a side", self.points, 2),
             ("the number of repeats", self.repeats, 1),
-            ("the seed", self.seed, 0),
         ):
             check_whole(value, name, least=least)
+        check_seed(self.seed)
         check_resamples(self.resamples)
         if self.images is not None:
             check_whole(self.images, "the number of images", least=1)

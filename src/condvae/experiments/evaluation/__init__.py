@@ -7,22 +7,23 @@ from condvae.runtime.lazy import finder
 if TYPE_CHECKING:
     from condvae.experiments.evaluation.external_completions import ExternalCompletions
     from condvae.experiments.evaluation.methods import Method, Subject, baselines, methods_of, subject_of
-    from condvae.experiments.evaluation.plan import FAMILIES, Blocks, EvaluationSettings
+    from condvae.experiments.evaluation.plan import Blocks
     from condvae.experiments.evaluation.problem_files import write_inputs
     from condvae.experiments.evaluation.problems import Problems
     from condvae.experiments.evaluation.run import evaluate
+    from condvae.experiments.evaluation.settings import FAMILIES, EvaluationSettings
     from condvae.experiments.resumable_work import Shard
     from condvae.metrics.feature_networks import FeatureNetworks
 
 _HOMES = {
-    "FAMILIES": "condvae.experiments.evaluation.plan",
+    "FAMILIES": "condvae.experiments.evaluation.settings",
     "Blocks": "condvae.experiments.evaluation.plan",
     "ExternalCompletions": "condvae.experiments.evaluation.external_completions",
     "Subject": "condvae.experiments.evaluation.methods",
     "Method": "condvae.experiments.evaluation.methods",
     "FeatureNetworks": "condvae.metrics.feature_networks",
     "Problems": "condvae.experiments.evaluation.problems",
-    "EvaluationSettings": "condvae.experiments.evaluation.plan",
+    "EvaluationSettings": "condvae.experiments.evaluation.settings",
     "Shard": "condvae.experiments.resumable_work",
     "baselines": "condvae.experiments.evaluation.methods",
     "evaluate": "condvae.experiments.evaluation.run",

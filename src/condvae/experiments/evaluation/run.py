@@ -76,8 +76,8 @@ def check(
     of_models = bool(models) and "bounds" in settings.metrics
     if not of_models and not (methods and set(settings.metrics) - {"bounds"}):
         raise ValueError(
-            "there is nothing to measure: give a model, --against or --completions, and metrics of theirs (bounds are "
-            "of models alone)"
+            "there is nothing to measure: give a model, --baselines or --completions, and metrics of theirs (bounds "
+            "are of models alone)"
         )
     check_names([*methods, *models])
     test, chosen = problems.test, settings.metrics

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from condvae.runtime.checks import check_resamples, check_whole
+from condvae.runtime.checks import check_resamples, check_seed, check_whole
 
 REVISION = 1
 """Of the measuring itself. Raise it whenever features come out otherwise: what older code has done is done anew."""
@@ -46,27 +46,34 @@ class OODSettings:
     """How a comparison is made, the same for all methods."""
 
     scores: tuple[str, ...] = SCORES
+    """gradient: the temperature gradient, as in the paper. parts: its two terms apart. channels: with a temperature for
+    each channel of the latents. likelihood: the bound of log p(y). NAME-K: a mean over K draws of the latents. ratio-R:
+    what latents up to R x R cannot explain. complexity: against what PNG needs. regret-S: what S steps of optimisation
+    gain."""
     baselines: tuple[str, ...] = BASELINE_METHODS
+    """Complete first, then score the full image: completed-ipa by the model itself, completed-nearest (mean, random,
+    harmonic) by training images; completed-ipa-NAME for another score than the gradient. Give no value to skip all."""
     sets: tuple[str, ...] = SETS
-    """Of strange images, those that are made of test images or of nothing."""
+    """Sets of strange images that need no other data: noise, one colour each, flipped, rotated, enlarged, moved."""
     images: int = 5000
-    """Test images, evenly over all, and at most so many of each set."""
+    """How many test images, evenly over all; all of them if there are fewer."""
     fit_images: int = 5000
-    """Training images that densities are fitted to."""
+    """Training images that are fitted, evenly over all."""
     regret_images: int = 500
-    """Of the images, so many for likelihood regrets: each takes several steps with gradients, one after the other."""
+    """How many of the images for regret, which takes a gradient for each of its steps, five if no S is given."""
     seed: int = 0
+    """Decides everything that is drawn at random; the same seed gives the same result."""
     resamples: int = 300
-    """Of the images, for intervals."""
+    """Bootstrap resamples for confidence intervals."""
 
     def __post_init__(self) -> None:
         for name, value, least in (
             ("the number of images", self.images, 2),
             ("the number of images to fit", self.fit_images, 2),
             ("the number of images for regrets", self.regret_images, 1),
-            ("the seed", self.seed, 0),
         ):
             check_whole(value, name, least=least)
+        check_seed(self.seed)
         check_resamples(self.resamples)
         if not (self.scores or self.baselines):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Verbs on model files and run folders: import, export, info."""
+"""condvae info."""
 
 import dataclasses
 import json
@@ -8,82 +8,17 @@ from typing import Annotated, Any
 
 import tyro
 
+from condvae.cli import shared
+from condvae.cli.export import mebibytes
 from condvae.weights.embedded import DEFAULT_MODEL
 from condvae.weights.hub import MODEL_FILE
-
-
-@dataclass(frozen=True, kw_only=True)
-class Import:
-    """Turn a public checkpoint (.th, of VD-VAE's or the paper's release) into a condvae file. No code in it is run."""
-
-    checkpoint: Annotated[Path, tyro.conf.Positional]
-    """The .th file."""
-    out: Annotated[Path, tyro.conf.Positional]
-    """The .safetensors file to write."""
-    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """The network it belongs to, such as cifar10 or ffhq256; needed only if its shapes fit several."""
-    encoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
-    """Where no preset fits: the encoder's layers as the public code writes them, such as 8x2,8d2,4x1,4d4,1x1."""
-    decoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
-    """Likewise the decoder's, such as 1x1,4m1,4x1,8m4."""
-    bits: Annotated[int | None, tyro.conf.arg(metavar="8|5")] = None
-    """Needed with layers: bits of the likelihood."""
-    shift: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
-    """Needed with layers: the network's input is (grey level + shift) * scale."""
-    scale: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
-    """Needed with layers: see shift."""
-    largest_bias: int = 64
-    """With layers: the public code's no_bias_above."""
-    half: bool = False
-    """Store weights in half precision: half the size."""
-
-    def run(self) -> None:
-        from condvae import weights
-        from condvae.vdvae import Normalisation
-
-        _check_suffix(self.out)
-        layers: str | weights.LayerStrings | None = self.preset
-        if any(option is not None for option in (self.encoder, self.decoder, self.bits, self.shift, self.scale)):
-            if layers or not self.encoder or not self.decoder or not self.bits or self.shift is None or not self.scale:
-                raise ValueError("give a preset, or all of --encoder, --decoder, --bits, --shift and --scale")
-            layers = weights.LayerStrings(
-                encoder=self.encoder,
-                decoder=self.decoder,
-                bits=self.bits,
-                normalisation=Normalisation(shift=self.shift, scale=self.scale),
-                largest_bias=self.largest_bias,
-            )
-        model = weights.import_public(self.checkpoint, layers)
-        weights.save(model, self.out, half=self.half, record={"imported_from": self.checkpoint.name})
-        print(f"wrote {self.out}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Export:
-    """Write a model to a file of its own, with its record; --half makes one to be shipped."""
-
-    model: Annotated[str, tyro.conf.Positional]
-    """A model by name, file, run folder, or owner/name on the hub."""
-    out: Annotated[Path, tyro.conf.Positional]
-    """The .safetensors file to write."""
-    half: bool = False
-    """Store weights in half precision: half the size."""
-
-    def run(self) -> None:
-        from condvae import weights
-
-        _check_suffix(self.out)
-        file = weights.locate(self.model)
-        weights.save(weights.load(file), self.out, half=self.half, record=weights.describe(file).record)
-        print(f"wrote {self.out}, {_mebibytes(self.out)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Info:
     """Print what a model or a run folder holds."""
 
-    model: Annotated[str, tyro.conf.Positional] = DEFAULT_MODEL
-    """A model by name, .safetensors file, or owner/name on the hub; or the --out folder of a training."""
+    model: shared.ModelArgument = DEFAULT_MODEL
     list_models: Annotated[bool, tyro.conf.arg(name="list")] = False
     """Print the models that come with the package instead."""
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
@@ -113,7 +48,7 @@ class Info:
             kind = "conditional" if header.partial else "unconditional"
             size = header.config.image_size
             default = ", the default" if name == DEFAULT_MODEL else ""
-            print(f"{name:13} {_mebibytes(files[name])}, {kind}, {size} x {size} pixels{default}")
+            print(f"{name:13} {mebibytes(files[name])}, {kind}, {size} x {size} pixels{default}")
         if not files:
             print("no models come with this installation")
 
@@ -159,17 +94,6 @@ class Info:
             print(f"observes      {observe.describe(header.process)}")
         for key, value in header.record.items():
             print(f"{key:13} {_in_words(value) if isinstance(value, dict) else value}")
-
-
-def _check_suffix(out: Path) -> None:
-    if out.suffix != ".safetensors":
-        raise ValueError(f"{out} should end in .safetensors")
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder: give the name of a file")
-
-
-def _mebibytes(path: Path) -> str:
-    return f"{path.stat().st_size / 2**20:.1f} MiB"
 
 
 def _in_words(values: dict[str, Any]) -> str:

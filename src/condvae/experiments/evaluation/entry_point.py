@@ -1,0 +1,109 @@
+"""`condvae.evaluate`: a model, or none, measured on data beside simple fillers and other programs' completions."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from condvae import weights
+from condvae.completers.by_name import BASELINES
+from condvae.conditional import ConditionalVAE
+from condvae.data import Dataset, open_data
+from condvae.experiments.evaluation.external_completions import ExternalCompletions
+from condvae.experiments.evaluation.methods import Subject, check_fit, methods_of, subject_of
+from condvae.experiments.evaluation.methods import baselines as fillers
+from condvae.experiments.evaluation.problems import Problems
+from condvae.experiments.evaluation.run import evaluate as measure
+from condvae.experiments.evaluation.settings import EvaluationSettings
+from condvae.experiments.resumable_work import Shard
+from condvae.metrics import LPIPS, Inception
+from condvae.metrics.feature_networks import FeatureNetworks
+from condvae.runtime.checks import strict
+from condvae.runtime.folders import check_apart
+from condvae.runtime.messages import Say
+from condvae.runtime.ranks import join
+
+
+def evaluate(
+    model: str | Path | ConditionalVAE | None,
+    data: str | Path | Dataset,
+    *,
+    out: str | Path = "evaluation",
+    settings: EvaluationSettings | None = None,
+    size: int | None = None,
+    temperature: str | float | Sequence[str | float] = "1",
+    pixels: Literal["mean", "sample"] | Sequence[Literal["mean", "sample"]] = "mean",
+    baselines: Sequence[str] = BASELINES,
+    completions: Mapping[str, str | Path] | None = None,
+    lpips: Literal["alex", "vgg"] = "alex",
+    precision: Literal["exact", "fast"] = "exact",
+    device: str = "auto",
+    shard: str | None = None,
+    keep_parts: bool = False,
+    say: Say = print,
+    **given: Any,
+) -> dict[str, Any] | None:
+    """Measure a model on test images as `condvae evaluate` does; the report, which is also written to `out`.
+
+    model: a name, a path, a model in memory, or None for the other methods alone. data: a path, "cifar10" once fetched,
+    or an open Dataset. completions: {NAME: FOLDER} of other programs. Settings are an object, or given by name: images,
+    n (completions of each image), deep_images, bits_images, metrics, seed.
+
+    What is in `out` already is not measured again. None where the report is not this process's to write: of shards, and
+    of ranks that do not lead.
+    """
+    settings = _settings(settings, given)
+    if not isinstance(data, Dataset):
+        check_apart(str(data), Path(out))
+    with join(device) as world:
+        share = Shard.of_text(shard, ranks=world.size)
+        networks = FeatureNetworks(
+            lpips=LPIPS.load(trunk=lpips).to(world.device) if settings.needs_lpips else None,
+            inception=Inception.load(precision=precision).to(world.device) if "inception" in settings.metrics else None,
+        )
+        opened = data if isinstance(data, Dataset) else open_data(data, size=size)
+        problems = Problems.choose(opened, settings)
+        subjects = [] if model is None else [_subject(model, problems, world.device)]
+        deep = bool({"lpips", "pixels", "coverage"} & set(settings.metrics))
+        external = [
+            ExternalCompletions.open(name, Path(folder), problems, k=settings.k, deep=deep)
+            for name, folder in (completions or {}).items()
+        ]
+        several = [temperature] if isinstance(temperature, str | int | float) else temperature
+        texts = [one if isinstance(one, str) else f"{one:g}" for one in several]
+        choices = [pixels] if isinstance(pixels, str) else pixels
+        ours = [method for one in subjects for method in methods_of(one, texts, choices, k=settings.k, say=say)]
+        return measure(
+            [*ours, *external, *fillers(baselines, opened)],
+            opened,
+            Path(out),
+            settings=settings,
+            networks=networks,
+            models=subjects,
+            data_name="" if isinstance(data, Dataset) else Path(data).name,
+            world=world,
+            shard=share,
+            keep_parts=keep_parts,
+            say=say,
+        )
+
+
+def _settings(settings: EvaluationSettings | None, given: dict[str, Any]) -> EvaluationSettings:
+    if settings is None:
+        named = {"k" if name == "n" else name: value for name, value in given.items()}
+        return strict(EvaluationSettings, named, where="settings")
+    if given:
+        raise ValueError(f"settings were given as an object and by name, {', '.join(given)}: give one of the two")
+    return settings
+
+
+def _subject(model: str | Path | ConditionalVAE, problems: Problems, device: torch.device) -> Subject:
+    if isinstance(model, ConditionalVAE):
+        subject = subject_of(model.to(device), "model")
+    else:
+        path = weights.locate(model)
+        name, record = weights.title_of(str(model), path), weights.describe(path).record
+        subject = subject_of(weights.load_conditional(path).to(device), name, record=record)
+    check_fit(subject, problems)
+    return subject

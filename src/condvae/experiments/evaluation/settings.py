@@ -1,0 +1,64 @@
+"""How much an evaluation measures."""
+# No torch here: the command line inherits these options.
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from condvae.runtime.checks import check_seed, check_whole
+
+Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
+FAMILIES: tuple[Family, ...] = ("inception", "lpips", "pixels", "coverage", "bounds")
+"""inception: FID, KID, P-IDS, U-IDS. lpips: LPIPS-GT, diversity, FWV. pixels: best MSE, PSNR and SSIM of the mean.
+coverage: calibration. bounds: bits per dimension and forward KL, of models alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """How much is measured; what a method is measured by is the same for all of them."""
+
+    images: int = 2000
+    """How many test images, evenly over all; all of them if there are fewer."""
+    deep_images: int | None = None
+    """How many of these test images get n completions each; 500, or all of them if there are fewer, by default."""
+    k: int = 100
+    """Completions of each image."""
+    seed: int = 0
+    """Decides everything that is drawn at random; the same seed gives the same result."""
+    bits_images: int | None = None
+    """Test images for the VAE's bits per dimension; as many as are completed by default."""
+    metrics: tuple[Family, ...] = FAMILIES
+    """Groups of metrics: inception is FID, KID, P-IDS and U-IDS; lpips is LPIPS-GT, diversity and FWV; pixels is the
+    best MSE, PSNR and SSIM; coverage is calibration; bounds is bits per dimension and forward KL, of models alone."""
+
+    def __post_init__(self) -> None:
+        check_whole(self.images, "the number of images", least=2)
+        check_whole(self.deep, "the number of images that are completed k times", least=1)
+        check_whole(self.k, "the number of completions of an image", least=1)
+        check_seed(self.seed)
+        check_whole(self.bits, "the number of images for bits per dimension", least=1)
+        if self.deep > self.images:
+            raise ValueError(
+                f"{self.deep} images are to be completed {self.k} times, but {self.images} once: "
+                "give at most as many --deep-images as --images"
+            )
+        if strangers := [name for name in self.metrics if name not in FAMILIES]:
+            raise ValueError(f"unknown metrics {strangers[0]!r}: expected some of {', '.join(FAMILIES)}, or all")
+        if ("inception" in self.metrics and self.images < 4) or ("coverage" in self.metrics and self.deep < 2):
+            raise ValueError(
+                f"{self.images} images and {self.deep} with {self.k} completions were asked for, expected at least 4 "
+                "for FID, and 2 for coverage"
+            )
+        if not self.metrics:
+            raise ValueError(f"no metrics were asked for: give all, or some of {', '.join(FAMILIES)}")
+
+    @property
+    def deep(self) -> int:
+        return min(500, self.images) if self.deep_images is None else self.deep_images
+
+    @property
+    def bits(self) -> int:
+        return self.images if self.bits_images is None else self.bits_images
+
+    @property
+    def needs_lpips(self) -> bool:
+        return "lpips" in self.metrics or "coverage" in self.metrics

@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.commands import failure, names
+from safetensors.torch import load_file
+
+from condvae import weights
+from condvae.cli import main
+from condvae.observe import Boxes
+
+
+def test_export_keeps_all_but_the_precision(models: Path) -> None:
+    main(["export", "faces64", "--out", "half.safetensors", "--half-precision"])
+    main(["export", "half.safetensors", "-o", "full.safetensors"])
+    before, half = (load_file(path) for path in (models / "faces64.safetensors", "half.safetensors"))
+    assert {tensor.dtype for tensor in half.values()} == {torch.float16}
+    assert all(torch.equal(before[name].half(), tensor) for name, tensor in half.items())
+    assert {tensor.dtype for tensor in load_file("full.safetensors").values()} == {torch.float32}
+    told = [weights.describe(name) for name in ("faces64", "half.safetensors", "full.safetensors")]
+    assert told[0] == told[1] == told[2]
+    assert told[0].process == Boxes()
+
+
+@pytest.mark.usefixtures("models")
+def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("folder.safetensors").mkdir()
+    for model, out, message in (
+        ("faces64", "folder.safetensors", "folder.safetensors is a folder"),
+        ("faces64", "out.th", "out.th should end in .safetensors"),
+        ("face", "out.safetensors", "unknown model 'face'"),
+    ):
+        assert message in failure(capsys, "export", model, "--out", out)
+        assert names(".") == ["folder.safetensors"]

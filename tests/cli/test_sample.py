@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+from helpers.commands import failure, names
+from helpers.models import small_conditional
+from PIL import Image
+
+from condvae import weights
+from condvae.cli import main
+
+pytestmark = pytest.mark.usefixtures("models")
+
+
+def test_samples_are_the_same_however_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["sample", "-n", "20", "--seed", "3", "--out", "many"])
+    assert capsys.readouterr().out == "wrote 20 images and many/sheet.png\n"
+    assert names("many") == [f"{k:04}.png" for k in range(1, 21)] + ["sheet.png"]
+    main(["sample", "-n", "2", "--seed", "3", "-o", "few", "--model", "faces64"])
+    assert names("few") == ["0001.png", "0002.png", "sheet.png"]
+    for name in ("0001.png", "0002.png"):
+        assert Path("few", name).read_bytes() == Path("many", name).read_bytes()
+    with Image.open("few/0001.png") as image, Image.open("many/sheet.png") as sheet:
+        assert image.size == (8, 8)
+        assert sheet.size == (8 * 100 + 4, 3 * 100 + 4 + 18)
+
+
+def test_samples_of_a_plain_vae_and_at_temperatures(models: Path) -> None:
+    weights.save(small_conditional().artifact, models / "plain.safetensors")
+    for out, words in (
+        ("conditional", []),
+        ("plain", ["--model", "plain"]),
+        ("calm", ["--temperature", "0.5"]),
+        ("detail", ["--temperature", "8:0.5"]),
+        ("drawn", ["--pixels", "sample"]),
+    ):
+        main(["sample", "-n", "1", "--out", out, *words])
+    content = {out: Path(out, "0001.png").read_bytes() for out in ("conditional", "plain", "calm", "detail", "drawn")}
+    assert content.pop("plain") == content["conditional"]
+    assert len(set(content.values())) == 4
+
+
+def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("text.png").write_text("no picture")
+    for words, message in (
+        (["--model", "faces6"], "did you mean faces64?"),
+        (["--model", "text.png"], "not a whole .safetensors file"),
+        (["-n", "0"], "number of samples"),
+        (["--seed", "-1"], "the seed is -1"),
+        (["--seed", str(2**64)], "below 2**64"),
+        (["--temperature", "hot"], "4 groups of latents, 1 at 1, 2 at 4, 1 at 8"),
+        (["--temperature", "16:0.5"], "4 groups of latents"),
+        (["--temperature", "-1"], "expected a number from 0"),
+        (["--out", "text.png"], "text.png cannot be written to"),
+        (["--device", "tpu"], "device 'tpu' cannot be used"),
+    ):
+        assert message in failure(capsys, "sample", *words)
+        assert names(".") == ["text.png"]

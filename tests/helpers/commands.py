@@ -1,0 +1,35 @@
+"""Calls of the command line, as a user types them."""
+
+from pathlib import Path
+
+import pytest
+from helpers.models import images
+
+from condvae.cli import main
+from condvae.images.contact_sheet import to_pil
+from condvae.runtime.pixels import to_uint8
+
+
+def failure(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
+    """What a call that must fail says: one sentence, with exit code 2."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        main([str(word) for word in words])
+    assert stopped.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("condvae: ")
+    assert len(captured.err.strip().splitlines()) == 1
+    assert captured.out == ""
+    return captured.err
+
+
+def photos(n: int) -> list[str]:
+    """Files with spaces in their names, in the present folder."""
+    for i, image in enumerate(images(n, size=20)):
+        to_pil(to_uint8(image)).save(f"photo {i}.png")
+    return [f"photo {i}.png" for i in range(n)]
+
+
+def names(folder: str) -> list[str]:
+    """What lies in a folder."""
+    return sorted(path.name for path in Path(folder).iterdir())
