@@ -249,7 +249,7 @@ def check_size(m: int, channels: int) -> None:
         )
 
 
-class Result(NamedTuple):
+class ConvResult(NamedTuple):
     """What `convolve` gives."""
 
     out: Tensor
@@ -273,7 +273,7 @@ def convolve(
     slope_of: Tensor | None = None,
     add: Tensor | None = None,
     dtype: torch.dtype | None = None,
-) -> Result:
+) -> ConvResult:
     """out = [GELU | ReLU6](sum over parts of kernel * [GELU](x) + bias) [* GELU'(slope_of)] [+ add], summed in float32.
 
     `extra_input` has a 1x1 kernel and no GELU; its rows may be fewer: each image then serves several of x.
@@ -317,4 +317,4 @@ def convolve(
         BM=tile.rows, BN=tile.columns, BK=tile.depth, BK2=tile.depth2,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
-    return Result(out, pre, activated)
+    return ConvResult(out, pre, activated)

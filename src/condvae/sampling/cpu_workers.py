@@ -1,7 +1,7 @@
-"""The same bits on a CPU however many samples are drawn, and with whatever threads.
+"""Threads for work on a CPU whose bits do not depend on how many there are.
 
-Convolutions round differently for another number of images, or of threads. So samples are computed in blocks of the
-same number, 4j to 4j + 3, each in one thread; what is not asked for is thrown away. Blocks side by side use all cores.
+Convolutions round differently for another number of images, or of threads. So samples are computed in blocks of always
+the same number, each in one thread; several blocks at a time use all cores.
 """
 
 import threading

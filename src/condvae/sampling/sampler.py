@@ -1,8 +1,8 @@
 """The one entry point from a model and observations to completions, with two back ends behind it.
 
-A GPU draws by fused kernels in float16, one CUDA graph for each chunk (`gpu_graphs`). Everything else is plain torch,
-on a CPU with the same bits for a sample whatever else is drawn (`blocks`). Images leave as grey levels, known pixels as
-they were.
+A GPU draws by fused kernels in float16, one CUDA graph for each chunk (`gpu_graphs`). Everything else is plain torch
+(`plain_blocks`), on a CPU with the same bits for a sample whatever else is drawn. Images leave as grey levels, known
+pixels as they were.
 """
 
 import functools
@@ -18,9 +18,9 @@ from condvae.noise import SeededNoise
 from condvae.observe.observation import Observation
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.blocks import Blocks
 from condvae.sampling.gpu_graphs import GPUGraphs
 from condvae.sampling.plain import PixelChoice, sample_conditional, seeds_from
+from condvae.sampling.plain_blocks import PlainBlocks
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.temperature import TemperatureLike, per_group
 
@@ -57,7 +57,7 @@ class Sampler:
         self.precision: SamplingPrecision = precision
         dtype = _DTYPES[precision]
         on_gpu = self.device.type == "cuda"
-        self.blocks = Blocks(model, dtype=torch.float32 if on_gpu else dtype, chunk=chunk)
+        self.blocks = PlainBlocks(model, dtype=torch.float32 if on_gpu else dtype, chunk=chunk)
         self.graphs: GPUGraphs | None = None
         if on_gpu:
             fused = kernels_fit and precision != "fp32"

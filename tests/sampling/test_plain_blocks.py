@@ -11,8 +11,8 @@ from condvae import load
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.blocks import Blocks
 from condvae.sampling.plain import PixelChoice, sample_conditional, seeds_from
+from condvae.sampling.plain_blocks import PlainBlocks
 from condvae.sampling.sampler import Sampler
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.temperature import per_group
@@ -53,7 +53,7 @@ def completions(
     config = model.artifact.config
     seeds = seeds_from(seed, n, observations=range(len(observation))).on(torch.device("cpu")).view(-1, n)
     made = torch.full((len(observation), n, config.channels, config.image_size, config.image_size), torch.nan)
-    blocks = Blocks(model, dtype=torch.float32, chunk=chunk)
+    blocks = PlainBlocks(model, dtype=torch.float32, chunk=chunk)
     shared = 0 if share is None else groups_down_to(config, share)
     for pairs, drawn in blocks.pieces(observation, seeds, per_group(temperature, config), pixels, shared):
         for (b, k), image in zip(pairs, drawn, strict=True):

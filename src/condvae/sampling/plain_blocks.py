@@ -33,7 +33,7 @@ class Pair(NamedTuple):
     k: int
 
 
-class Blocks:
+class PlainBlocks:
     """Draws completions of a model in plain torch."""
 
     def __init__(self, model: ConditionalVAE, *, dtype: torch.dtype, chunk: int | None = None) -> None:
@@ -98,7 +98,7 @@ class _Drawing:
 
     def __init__(
         self,
-        blocks: Blocks,
+        blocks: PlainBlocks,
         observation: Observation,
         posteriors: dict[int, Posterior],
         seeds: Tensor,
