@@ -1,110 +1,67 @@
-"""The tree keeps its shape: who may know whom, and how small things stay."""
+"""The tree keeps its shape: which room may know which, how small files stay, and one name for one thing."""
 
 import ast
+import importlib
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import condvae
 
 SOURCE = Path(condvae.__file__).parent
 
-# Each part and the parts it may import; the list is ordered from the bottom up.
-MAY_IMPORT: dict[str, set[str]] = {
-    "lazy": set(),
-    "checks": set(),
-    "pixels": set(),
-    "graphs": set(),
-    "kernels": set(),
-    "noise": {"kernels"},
-    "gaussian": {"noise"},
-    "likelihood": {"checks", "gaussian", "noise", "pixels"},
-    "vdvae": {"checks", "gaussian", "kernels", "likelihood", "noise", "pixels"},
-    "temperature": {"vdvae"},
-    "batch": set(),
-    "registry": set(),
-    "observe": {"batch", "checks", "kernels", "pixels"},
-    "data": {"batch", "checks", "pixels", "registry"},
-    "partial": {"checks", "observe", "vdvae"},
-    "objectives": {"checks", "gaussian", "noise", "observe", "partial", "vdvae"},
-    "sample": {"checks", "noise", "observe", "partial", "vdvae"},
-    "sampler": {"checks", "graphs", "kernels", "noise", "observe", "partial", "pixels", "sample", "vdvae"},
-    "weights": {"checks", "lazy", "likelihood", "observe", "partial", "vdvae"},
-    "networks": {"registry", "weights"},
-    "pictures": set(),
-    "album": set(),
-    "workers": set(),
-    "drawing": {"checks", "pixels", "sample", "temperature", "vdvae", "workers"},
-    "sheets": {"batch", "observe", "partial", "pictures", "pixels", "sample", "vdvae"},
-    "completion": {
-        *("album", "batch", "checks", "data", "drawing", "observe", "partial", "pictures", "pixels", "registry"),
-        *("sample", "sampler", "sheets", "temperature", "vdvae", "weights", "workers"),
-    },
-    "train": {
-        *("batch", "checks", "completion", "graphs", "kernels", "lazy", "data", "likelihood", "objectives", "observe"),
-        *("partial", "sheets", "vdvae", "weights"),
-    },
-    "metrics": {
-        *("checks", "data", "lazy", "likelihood", "networks", "noise", "objectives", "observe", "partial", "pixels"),
-        *("registry", "sample", "vdvae", "weights"),
-    },
-    "baselines": {"checks", "data", "observe", "pixels", "sample"},
-    "ranking": {"checks"},
-    "workshare": {"data", "registry", "train", "weights"},
-    "reporting": {"registry", "workshare"},
-    "completers": {
-        *("baselines", "observe", "partial", "pixels", "registry", "sample", "sampler", "temperature", "train"),
-        "workshare",
-    },
-    "design": {
-        *("album", "baselines", "batch", "checks", "completers", "completion", "data", "kernels", "lazy", "networks"),
-        *("observe", "partial", "pictures", "pixels", "ranking", "registry", "reporting", "sample", "sampler"),
-        *("temperature", "train", "weights", "workshare"),
-    },
-    "ood": {
-        *(
-            "baselines",
-            "batch",
-            "checks",
-            "completers",
-            "completion",
-            "data",
-            "gaussian",
-            "lazy",
-            "likelihood",
-            "noise",
-        ),
-        *("objectives", "observe", "partial", "pictures", "pixels", "ranking", "registry", "reporting", "sample"),
-        *("sampler", "temperature", "train", "vdvae", "weights", "workers", "workshare"),
-    },
-    "evaluation": {
-        *("baselines", "checks", "completers", "data", "lazy", "metrics", "observe", "partial", "pictures", "pixels"),
-        *("registry", "reporting", "sample", "sampler", "temperature", "train", "weights", "workshare"),
-    },
-    "cli": {
-        *(
-            "album",
-            "completion",
-            "drawing",
-            "observe",
-            "partial",
-            "pictures",
-            "pixels",
-            "train",
-            "vdvae",
-            "weights",
-            "workshare",
-        ),
-        *("data", "design", "evaluation", "metrics", "networks", "ood", "registry"),
-    },
-    "__main__": {"cli"},
+# The rooms in the order of docs/architecture.md, each with those it may import. Every room may use `runtime`.
+MAY_IMPORT = {
+    "runtime": "",
+    "noise": "",
+    "gaussian": "noise",
+    "likelihood": "noise gaussian",
+    "vdvae": "noise gaussian likelihood",
+    "observe": "",
+    "conditional": "vdvae observe",
+    "objectives": "noise gaussian vdvae observe conditional",
+    "kernels": "noise gaussian vdvae observe",
+    "sampling": "noise vdvae observe conditional kernels",
+    "images": "vdvae observe conditional sampling",
+    "data": "observe images",
+    "weights": "likelihood vdvae observe conditional",
+    "training": "likelihood vdvae observe conditional objectives kernels sampling images data weights",
+    "completion": "vdvae observe conditional sampling images weights",
+    "completers": "observe conditional sampling vdvae data",
+    "metrics": "noise vdvae observe conditional objectives sampling images weights",
+    "design": "observe conditional vdvae kernels sampling images data weights training completers metrics",
+    "ood": "noise gaussian vdvae observe conditional objectives sampling images data weights completion completers",
+    "experiments": "observe conditional vdvae sampling images data weights completers metrics design ood",
+    "cli": "vdvae observe conditional sampling images data weights training completion metrics design ood experiments",
+    "__main__": "cli",
 }
+FILES = [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"]
+
+# Names that several modules or classes share, because they do the same job in different places.
+_EACH_EXPERIMENT = "each experiment has one, for the same job"
+SHARED_MODULES = {
+    "plan": _EACH_EXPERIMENT,
+    "jobs": _EACH_EXPERIMENT,
+    "run": _EACH_EXPERIMENT,
+    "summary": _EACH_EXPERIMENT,
+    "tables": _EACH_EXPERIMENT,
+    "figures": _EACH_EXPERIMENT,
+    "report": _EACH_EXPERIMENT,
+    "presets": "values by name: of networks, and of training options",
+    "design": "the room and its verb",
+    "ood": "the room and its verb",
+}
+SHARED_CLASSES: dict[str, str] = {}
 
 
-def part_of(path: Path) -> str:
+def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported_parts(path: Path) -> set[str]:
-    """The parts of condvae that a file imports, anywhere in it."""
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms of condvae that a file imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -120,32 +77,83 @@ def imported_parts(path: Path) -> set[str]:
     return found
 
 
-def test_dependencies_point_downwards() -> None:
-    for path in SOURCE.rglob("*.py"):
-        part = part_of(path)
-        if part == "__init__":
-            continue
-        assert part in MAY_IMPORT, f"{part} is new: say in MAY_IMPORT and docs/architecture.md what it may know"
-        surplus = imported_parts(path) - {part} - MAY_IMPORT[part]
-        assert not surplus, f"{path.name} imports {sorted(surplus)}"
+def test_rooms_import_only_rooms_above_them() -> None:
     order = list(MAY_IMPORT)
-    for part, allowed in MAY_IMPORT.items():
-        assert all(order.index(other) < order.index(part) for other in allowed)
+    known: dict[str, set[str]] = {room: set() for room in order}
+    for path in FILES:
+        room = room_of(path)
+        assert room in MAY_IMPORT, f"{room} is new: say in MAY_IMPORT and docs/architecture.md what it may know"
+        known[room] |= imported_rooms(path) - {room, "runtime"}
+    for room, others in known.items():
+        allowed = set(MAY_IMPORT[room].split())
+        assert others <= allowed, f"{room} imports {sorted(others - allowed)}"
+        assert allowed <= others, f"{room} no longer imports {sorted(allowed - others)}: shorten the table"
+        assert all(order.index(other) < order.index(room) for other in allowed)
+        assert len(allowed) <= 12 or room == "cli", f"{room} knows too many rooms"
 
 
-def test_public_names_are_found_and_listed() -> None:
-    for name in condvae.__all__:
-        assert getattr(condvae, name).__module__.startswith("condvae.")
-        assert name in dir(condvae)
-    assert not hasattr(condvae, "nonsense")
-
-
-def test_every_file_is_in_the_architecture_page() -> None:
-    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
-    for path in SOURCE.rglob("*.py"):
-        if not path.name.startswith("__"):
-            assert f"`{path.relative_to(SOURCE)}`" in page
+def test_the_files_of_the_model_know_nothing_of_speed() -> None:
+    model = ("noise", "gaussian", "likelihood", "vdvae", "conditional", "objectives")
+    for path in FILES:
+        if room_of(path) in model:
+            text = path.read_text()
+            assert not any(word in text for word in ("torch.cuda", "triton", "fused", "stream()")), path
 
 
 def test_files_can_be_read_in_one_sitting() -> None:
-    assert all(len(path.read_text().splitlines()) <= 350 for path in SOURCE.rglob("*.py"))
+    assert [str(path) for path in FILES if len(path.read_text().splitlines()) > 350] == []
+
+
+def public_classes() -> Iterator[tuple[str, str]]:
+    """(name, where) of every public class and type alias."""
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            name = ""
+            if isinstance(node, ast.ClassDef):
+                name = node.name
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                name = target.id if isinstance(target, ast.Name) else ""
+                if name.isupper() or not name[:1].isupper() or len(name) < 2:  # constants, type variables
+                    continue
+            if name and not name.startswith("_"):
+                yield name, str(path.relative_to(SOURCE))
+
+
+def shared(names: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
+    places = defaultdict(list)
+    for name, place in names:
+        places[name].append(place)
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def test_a_name_means_one_thing() -> None:
+    modules = ((path.stem, str(path.relative_to(SOURCE))) for path in FILES if path.stem != "__init__")
+    packages = ((path.parent.name, str(path.relative_to(SOURCE))) for path in FILES if path.stem == "__init__")
+    found = shared(iter([*modules, *packages]))
+    assert {name: where for name, where in found.items() if name not in SHARED_MODULES} == {}
+    assert set(SHARED_MODULES) <= set(found), "an exception that is none any more"
+    found = shared(public_classes())
+    assert {name: where for name, where in found.items() if name not in SHARED_CLASSES} == {}
+    assert set(SHARED_CLASSES) <= set(found), "an exception that is none any more"
+
+
+def test_every_public_name_is_found() -> None:
+    for name in condvae.__all__:
+        assert getattr(condvae, name).__module__.startswith("condvae.")
+        assert not (SOURCE / name).exists() and not (SOURCE / f"{name}.py").exists(), "a room has a function's name"
+    assert set(condvae.__all__) <= set(dir(condvae))
+    for room in MAY_IMPORT:
+        if not room.startswith("_"):
+            assert getattr(condvae, room) is importlib.import_module(f"condvae.{room}")
+    with pytest.raises(AttributeError):
+        condvae.nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_every_package_and_room_is_on_the_architecture_page() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
+    packages = {path.parent for path in FILES if path.stem == "__init__"}
+    for place in [*packages, *(path for path in FILES if path.parent == SOURCE and not path.stem.startswith("_"))]:
+        name = str(place.relative_to(SOURCE)) + ("/" if place.is_dir() else "")
+        assert f"`{name}`" in page, f"{name} is missing on the page"
+    assert len(page.splitlines()) <= 150
