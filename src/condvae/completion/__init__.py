@@ -1,7 +1,23 @@
-"""Completions: of observations, of pictures, of many files."""
+"""Completions of pictures: one call, its result, its record, many files."""
 
-from condvae.completion.call import complete
-from condvae.completion.result import Completion, sheet_of
-from condvae.images.reading import read_files
+from typing import TYPE_CHECKING
 
-__all__ = ["Completion", "complete", "read_files", "sheet_of"]
+from condvae.runtime.lazy import finder
+
+if TYPE_CHECKING:
+    from condvae.completion.picture_completer import complete
+    from condvae.completion.result import Completion, sheet_of
+    from condvae.completion.settings import CompletionSettings
+    from condvae.images.selection import read_files
+
+_HOMES = {
+    "Completion": "condvae.completion.result",
+    "CompletionSettings": "condvae.completion.settings",
+    "complete": "condvae.completion.picture_completer",
+    "read_files": "condvae.images.selection",
+    "sheet_of": "condvae.completion.result",
+}
+
+__all__ = ["Completion", "CompletionSettings", "complete", "read_files", "sheet_of"]
+
+__getattr__ = finder(__name__, _HOMES)

@@ -17,6 +17,12 @@ def check_whole(value: object, name: str, *, least: int = 0) -> None:
         raise ValueError(f"{name} is {value}, expected a whole number below {2**31}")
 
 
+def check_seed(value: object, name: str = "the seed") -> None:
+    """Raise a ValueError unless value can be a seed: 64 bits, as generators take them."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
+        raise ValueError(f"{name} is {value!r}, expected a whole number from 0, below 2**64")
+
+
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise a ValueError unless value is one of the choices."""
     if value not in choices:

@@ -146,7 +146,7 @@ def test_memory_that_judging_lacks_is_said_twice_at_most_and_is_no_warning(
     def fail(*given: object, **named: object) -> None:
         raise RuntimeError("CUDA out of memory\nTried to allocate")
 
-    monkeypatch.setattr("condvae.ood.judging.measure_observation", fail)
+    monkeypatch.setattr("condvae.ood.picture_scorer.measure_observation", fail)
     paths = [photo(tmp_path / f"{i}.png", 8, 8, seed=i) for i in range(7)]
     lines, files = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
     said = [line for line in lines if " of 7: " not in line]
