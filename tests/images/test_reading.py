@@ -165,6 +165,7 @@ print((after - before) // 1024)
 
 
 def test_bombs_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
+    assert not np.asarray(Image.open(io.BytesIO(bomb(1500, 1000)))).any()  # they could be decoded
     (tmp_path / "bomb.png").write_bytes(bomb(30_000, 30_000))
     (tmp_path / "just.png").write_bytes(bomb(10_001, 10_000))  # which Pillow alone would take
     assert MOST_PIXELS < 10_001 * 10_000

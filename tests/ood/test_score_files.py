@@ -188,7 +188,7 @@ def test_fits_are_made_by_the_split_of_the_training(
     assert not strangeness(levels(8, 8), model="run").strange
     main([*words, "--held-out", "9", "--validation", "4", "--split-seed", "4", "--out", "other.safetensors"])
     assert " 4 validation " in capsys.readouterr().out
-    main([*words, "--images", "40", "--validation", "0"])
+    main([*words, "--images", "40", "--held-out", "9", "--validation", "0"])
     assert "training images that are not fitted stand in" in capsys.readouterr().out
     told = printed(capsys, photo(tmp_path / "x.png", 8, 8), "--model", "run")
     assert len(told) == 2 and told[0].startswith("these are training images that were not fitted: ")
