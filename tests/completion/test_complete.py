@@ -12,8 +12,6 @@ from PIL import Image
 
 import condvae
 from condvae.completion import Completion
-from condvae.completion.call import PictureCompleter
-from condvae.completion.record import CompletionSettings
 
 
 def test_three_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +97,7 @@ def test_the_sheet_shows_at_most_eight() -> None:
 def test_models(tmp_path: Path) -> None:
     path = model_file(tmp_path)
     by_path = condvae.complete(levels(8, 8), half="left", model=str(path), n=1)
-    assert by_path.made.model is not None and by_path.made.model.file.path == path
+    assert by_path.provenance.model is not None and by_path.provenance.model.file.path == path
     condvae.save(small_vae(), path)  # the same name, another model
     with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
         condvae.complete(levels(8, 8), half="left", model=path)
@@ -110,8 +108,9 @@ def test_models(tmp_path: Path) -> None:
             condvae.complete(levels(8, 8), half="left", model=model)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
         condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="the device is 'tpu'"):
-        PictureCompleter(small_conditional(), CompletionSettings(), device="tpu")
+    for somewhere in (small_conditional(), path):
+        with pytest.raises(ValueError, match="device 'tpu' cannot be used"):
+            condvae.complete(levels(8, 8), half="left", model=somewhere, device="tpu")
 
 
 def test_bad_settings() -> None:

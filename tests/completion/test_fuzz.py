@@ -134,24 +134,29 @@ def test_ten_thousand_damaged_files(tmp_path: Path, capfd: pytest.CaptureFixture
     path, before = tmp_path / "picture.png", peak_mebibytes(anew=True)
     image = read_picture(levels(12, 10))
     read = refused = masks = 0
-    for i, content in enumerate(damaged_files(FILES, seed=1)):
-        path.write_bytes(content)
-        try:
-            if i % 4 == 3:  # as a picture of what is hidden
-                hidden = Hole(hole=path).hidden(image).pixels
-                assert hidden is not None and hidden.shape == (12, 10) and hidden.dtype == np.bool_
-                masks += 1
+    with path.open("wb") as file:  # kept open: closing a file that was emptied may wait for the disk
+        for i, content in enumerate(damaged_files(FILES, seed=1)):
+            file.seek(0)
+            file.write(content)
+            file.truncate()
+            file.flush()
+            try:
+                if i % 4 == 3:  # as a picture of what is hidden
+                    hidden = Hole(hole=path).hidden(image).pixels
+                    assert hidden is not None and hidden.shape == (12, 10) and hidden.dtype == np.bool_
+                    masks += 1
+                    continue
+                picture = read_picture(path)
+            except ValueError as error:
+                refused += 1
+                sentence = str(error)
+                assert sentence.startswith(str(path)) and sentence.isprintable()
+                assert len(sentence) < len(str(path)) + 300
                 continue
-            picture = read_picture(path)
-        except ValueError as error:
-            refused += 1
-            sentence = str(error)
-            assert sentence.startswith(str(path)) and sentence.isprintable() and len(sentence) < len(str(path)) + 300
-            continue
-        read += 1
-        array = np.asarray(picture.colours)
-        assert picture.colours.mode in ("L", "RGB") and array.dtype == np.uint8 and array.size
-        assert picture.alpha is None or picture.alpha.shape == array.shape[:2]
+            read += 1
+            array = np.asarray(picture.colours)
+            assert picture.colours.mode in ("L", "RGB") and array.dtype == np.uint8 and array.size
+            assert picture.alpha is None or picture.alpha.shape == array.shape[:2]
     assert read + refused + masks == FILES
     assert min(read, refused) > FILES // 10 and masks > FILES // 50
     assert peak_mebibytes() - before < MOST_MEBIBYTES

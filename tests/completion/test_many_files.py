@@ -19,6 +19,7 @@ from PIL import Image
 from condvae import save
 from condvae.cli import main
 from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.images.reading import Picture, read_picture
 from condvae.observe import Edges
 
 
@@ -318,28 +319,78 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     assert stopped.value.code == 2 and "cannot be written to" in capsys.readouterr().err
 
 
+SCRIPT = """
+import json, resource, sys
+from condvae.cli import main
+results = []
+for words in json.loads(sys.argv[1]):
+    before, code = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, None
+    try:
+        main(["complete", *words])
+    except SystemExit as stop:
+        code = stop.code
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    results.append([code, more // 1024, "torch" in sys.modules])
+print(json.dumps(results))
+"""
+
+
 def test_help_needs_no_torch_and_a_bomb_no_memory(tmp_path: Path, model: list[str]) -> None:
     from helpers.pictures_to_complete import bomb
 
     (tmp_path / "bomb.png").write_bytes(bomb(30_000, 4_000))
-    good = photo(tmp_path / "x.png")
-    script = (
-        "import resource, sys; from condvae.cli import main\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "try: main(sys.argv[1:])\n"
-        "finally: print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, 'torch' in sys.modules)"
+    good = str(photo(tmp_path / "x.png"))
+    calls = [["bomb.png", "--half", "left", *model, "-o", "out"], [good, "--hole", "bomb.png", *model, "-o", "out"]]
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps([["--help"], *calls])],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=100,
+        cwd=tmp_path,
     )
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", script, "complete", *words]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, cwd=tmp_path)
-
-    helped = run("--help")
-    assert helped.returncode == 0 and helped.stdout.split()[-1] == "False" and "--keep-size" in helped.stdout
-    for words in (["bomb.png", "--half", "left"], [str(good), "--hole", "bomb.png"]):
-        stopped = run(*words, *model, "-o", "out")
-        assert stopped.returncode == 2 and len(stopped.stderr.strip().splitlines()) == 1
-        assert "bomb.png" in stopped.stderr and "100 million" in stopped.stderr
-        assert int(stopped.stdout.split()[0]) < 600  # torch itself and a small model
+    helped, *refusals = json.loads(run.stdout.splitlines()[-1])
+    assert (helped[0], helped[2]) == (0, False) and "--keep-size" in run.stdout
+    assert [code for code, _, _ in refusals] == [2, 2]
+    assert all(mebibytes < 600 for _, mebibytes, _ in refusals)  # torch itself and a small model
+    lines = run.stderr.strip().splitlines()
+    assert len(lines) == 2 and all("bomb.png" in line and "100 million" in line for line in lines)
     assert not (tmp_path / "out").exists()
+
+
+def test_every_picture_is_read_once(tmp_path: Path, model: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(source: Path, **named: str) -> Picture:
+        read.append(Path(source).name)
+        return read_picture(source, **named)
+
+    for module in ("selection", "holes"):
+        monkeypatch.setattr(f"condvae.images.{module}.read_picture", counted)
+    words = [str(photo(tmp_path / f"{name}.png", seed=i)) for i, name in enumerate("abc")]
+    (tmp_path / "holes").mkdir()
+    for name in "abc":
+        Image.fromarray((levels(20, 20, 1)[:, :, 0] > 99).astype(np.uint8) * 255).save(
+            tmp_path / "holes" / f"{name}.png"
+        )
+    call = ["complete", *words, "--hole", str(tmp_path / "holes"), "--keep-size", *model, "-n", "2"]
+    main([*call, "-o", str(tmp_path / "out")])
+    assert sorted(read) == sorted(["a.png", "b.png", "c.png"] * 2)
+    # Where memory is short they are read again in their turn, and nothing else changes.
+    monkeypatch.setattr("condvae.images.selection._MOST_BYTES_WAITING", 0)
+    main([*call, "-o", str(tmp_path / "short")])
+    assert len(read) == 6 + 12 and contents(tmp_path / "short") == contents(tmp_path / "out")
+
+
+def test_a_bad_file_is_known_before_anything_is_drawn(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **named: object) -> None:
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr("condvae.sampling.sampler.Sampler.draw", fail)
+    words = [str(photo(tmp_path / f"{i}.png", seed=i)) for i in range(6)]
+    whole = photo(tmp_path / "cut.png").read_bytes()
+    (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])  # its header is sound
+    words.append(str(tmp_path / "cut.png"))
+    assert "cut.png is damaged" in refused([*words, *model, "--half", "left"], tmp_path / "out", capsys)

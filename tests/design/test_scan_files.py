@@ -189,6 +189,21 @@ def test_all_or_nothing_is_written(made: dict[str, Path], tmp_path: Path) -> Non
     assert names_in(tmp_path) == ["a.png", "bad.png"]
 
 
+def test_folders_are_searched_and_bad_files_in_them_skipped(made: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "rays"
+    folder.mkdir()
+    for name in "ab":
+        photo(folder / f"{name}.png")
+    (folder / "c.png").write_text("no image")
+    record, said = scanned(made, [folder], folder / "out", steps=1)
+    assert [entry["outputs"] for entry in record["images"]] == [["a.png"], ["b.png"]]
+    assert any("1 of 3 files were passed over" in line and "c.png is no image" in line for line in said)
+    again, _ = scanned(
+        made, [folder], folder / "out", steps=1
+    )  # what lies in the folder that is written to is no input
+    assert again["images"] == record["images"]
+
+
 def test_an_earlier_call_gives_way_and_other_files_do_not(made: dict[str, Path], tmp_path: Path) -> None:
     a, b = photo(tmp_path / "a.png"), photo(tmp_path / "b.png", seed=1)
     before = a.read_bytes()

@@ -42,7 +42,10 @@ def bomb(width: int, height: int) -> bytes:
         return len(data).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 
     head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 0, 0, 0, 0])
-    packer = zlib.compressobj(9)
-    line = bytes(width + 1)
-    data = b"".join(packer.compress(line) for _ in range(height)) + packer.flush()
+    length = (width + 1) * height
+    packer = zlib.compressobj(9, wbits=-15)
+    block = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)  # which can be repeated as it is
+    rest = packer.compress(bytes(length % 2**20)) + packer.flush()
+    checksum = (length % 65521) << 16 | 1  # Adler-32 of zeros
+    data = b"\x78\xda" + block * (length // 2**20) + rest + checksum.to_bytes(4, "big")
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")

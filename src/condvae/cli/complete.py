@@ -37,13 +37,11 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
         if self.repeat is not None:
             self._check_alone()
             from condvae.completion.many_files import repeat
-            from condvae.ood.judging import warnings_of_completions
 
-            print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk, inspect=warnings_of_completions)}")
+            print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk)}")
             return
         hole = self.said()
         from condvae.completion.many_files import complete_files
-        from condvae.ood.judging import warnings_of_completions
         from condvae.runtime.devices import resolve_device
 
         sheet = complete_files(
@@ -54,7 +52,6 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             settings=settings_of(CompletionSettings, self),
             chunk=self.chunk,
             device=str(resolve_device(self.device)),
-            inspect=warnings_of_completions,
         )
         print(f"wrote {sheet}")
 

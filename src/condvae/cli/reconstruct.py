@@ -30,41 +30,23 @@ class Reconstruct:
     device: shared.Device = "auto"
 
     def run(self) -> None:
-        import torch
-
         from condvae.images.atomic_folder import AtomicFolder, stem_of
         from condvae.images.contact_sheet import contact_sheet, to_pil
-        from condvae.images.holes import Hole
-        from condvae.images.reading import read_files
-        from condvae.images.selection import passed_over, wanted_files
+        from condvae.images.selection import read_images
         from condvae.runtime.devices import resolve_device
         from condvae.runtime.pixels import to_uint8
         from condvae.sampling.unconditional import groups_down_to, rebuild
 
         if self.groups is not None and self.down_to is not None:
             raise ValueError("give --groups or --down-to, not both")
-        wanted = wanted_files(self.images, Hole(), print, done="rebuilt", out=self.out)
-        device = resolve_device(self.device)
-        vae = shared.vae_of(self.model).to(device)
+        vae = shared.vae_of(self.model).to(resolve_device(self.device))
         groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
-        pictures, paths, bad = [], [], []
-        for one in wanted:
-            try:
-                pictures.append(read_files([one.path], channels=vae.config.channels, size=vae.config.image_size))
-                paths.append(one.path)
-            except ValueError as error:
-                if one.named:
-                    raise
-                bad.append(str(error))
-        if not pictures:
-            raise ValueError(f"none of the {len(wanted)} images could be rebuilt: {bad[0]}")
-        x = torch.cat(pictures)
-        with AtomicFolder(self.out) as album:
-            back = rebuild(vae, x.to(device), groups=groups, seed=self.seed, pixels=self.pixels)
+        channels, size = vae.config.channels, vae.config.image_size
+        x, paths = read_images(self.images, channels=channels, size=size, done="rebuilt", out=self.out)
+        back = rebuild(vae, x.to(vae.device), groups=groups, seed=self.seed, pixels=self.pixels)
+        with AtomicFolder(self.out) as folder:
             for i, (path, image) in enumerate(zip(paths, back, strict=True)):
-                album.put(f"{i + 1:03}-{stem_of(path)}.png", to_pil(image))
+                folder.put(f"{i + 1:03}-{stem_of(path)}.png", to_pil(image))
             rows = [[original, image] for original, image in zip(to_uint8(x[: shared.ON_A_SHEET]), back, strict=False)]
-            album.put("sheet.png", contact_sheet(rows, ["original", "rebuilt"]))
-        if bad:
-            print(passed_over(bad, len(wanted)))
+            folder.put("sheet.png", contact_sheet(rows, ["original", "rebuilt"]))
         print(shared.wrote(len(x), self.out))

@@ -1,20 +1,20 @@
-"""Completions: of observations, of pictures, of many files."""
+"""Completions of pictures: one call, its result, its record, many files."""
 
 from typing import TYPE_CHECKING
 
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.completion.call import complete
+    from condvae.completion.picture_completer import complete
     from condvae.completion.result import Completion, sheet_of
     from condvae.completion.settings import CompletionSettings
-    from condvae.images.reading import read_files
+    from condvae.images.selection import read_files
 
 _HOMES = {
     "Completion": "condvae.completion.result",
     "CompletionSettings": "condvae.completion.settings",
-    "complete": "condvae.completion.call",
-    "read_files": "condvae.images.reading",
+    "complete": "condvae.completion.picture_completer",
+    "read_files": "condvae.images.selection",
     "sheet_of": "condvae.completion.result",
 }
 

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from torch import Tensor
 
-from condvae.completion.record import RECORD, Entry, Made, outputs_of, to_text
+from condvae.completion.record import RECORD, Provenance, RecordedImage, outputs_of, to_text
 from condvae.completion.result import Completion
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.contact_sheet import contact_sheet
@@ -27,48 +27,48 @@ class CompletionFolder:
         self.folder = Path(folder)
         earlier = outputs_of(self.folder / RECORD)
         # The old record goes first and the new one comes last: a record never stands beside others' pictures.
-        self._album = AtomicFolder(folder, replaces=[RECORD, *earlier] if earlier else [])
-        self._entries: list[Entry] = []
+        self._out = AtomicFolder(folder, replaces=[RECORD, *earlier] if earlier else [])
+        self._images: list[RecordedImage] = []
         self._sheets: list[str] = []
         self._rows: list[list[Tensor]] = []
         self._columns: list[str] = []
 
     def __enter__(self) -> "CompletionFolder":
         for name in (_SHEET, RECORD):  # the others' names are known when their pictures are
-            self._album.check_free(name)
-        self._album.__enter__()
+            self._out.check_free(name)
+        self._out.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._album.__exit__(kind, error, traceback)
+        self._out.__exit__(kind, error, traceback)
 
     def add(self, completion: Completion) -> Sequence[str]:
         """Write the completions of one more picture; returns the names of their files."""
         stem = stem_of(completion.file.path) if completion.file else "image"
         # A number first: no two names can be the same, nor one that of a sheet.
-        prefix = f"{len(self._entries) + 1:03}-{stem}"
+        prefix = f"{len(self._images) + 1:03}-{stem}"
         names = tuple(f"{prefix}-{k + 1}.png" for k in range(len(completion)))
         for k, name in enumerate(names):
-            self._album.put(name, completion.picture(k))
-        self._entries.append(Entry(file=completion.file, hole_file=completion.view.hole_file, outputs=names))
+            self._out.put(name, completion.picture(k))
+        self._images.append(RecordedImage(file=completion.file, hole_file=completion.view.hole_file, outputs=names))
         self._rows.append(completion.row())
         self._columns = completion_columns(len(completion))
         if len(self._rows) == _ROWS:
             self._turn_page()
         return names
 
-    def finish(self, made: Made) -> Path:
+    def finish(self, provenance: Provenance) -> Path:
         """Write the last page and the record; returns the path of the first sheet. All appears when the `with` ends."""
         self._turn_page()
-        text = to_text(self.folder, made, self._entries, self._sheets)
-        self._album.write(RECORD, text)
+        text = to_text(self.folder, provenance, self._images, self._sheets)
+        self._out.write(RECORD, text)
         return self.folder / self._sheets[0]
 
     def _turn_page(self) -> None:
         if self._rows:
             name = f"sheet-{len(self._sheets) + 1}.png" if self._sheets else _SHEET
-            self._album.put(name, contact_sheet(self._rows, self._columns))
+            self._out.put(name, contact_sheet(self._rows, self._columns))
             self._sheets.append(name)
             self._rows = []

@@ -10,27 +10,19 @@ from typing import Any
 
 from condvae.completion.settings import CompletionSettings as CompletionSettings
 from condvae.images.holes import Hole
-from condvae.images.reading import FileId, shown
+from condvae.images.reading import printable
 from condvae.runtime.checks import strict
+from condvae.runtime.fingerprints import FileId
 from condvae.runtime.versions import versions
+from condvae.weights.opening import ModelId
 
 RECORD = "record.json"
 _FORMAT, _VERSION = "condvae completions", 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelId:
-    """Which model: a name, or a path, and what was in its file."""
-
-    name: str
-    file: FileId
-    by_name: bool
-    """Whether the name finds it again anywhere; else its path does."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Made:
-    """By what: the same for all images of a call."""
+class Provenance:
+    """What completions were made with: the same for all images of a call."""
 
     settings: CompletionSettings
     hole: Hole
@@ -41,7 +33,7 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class RecordedImage:
     """One image of a call."""
 
     file: FileId | None
@@ -51,7 +43,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class CallRecord:
     """A record that was read: all that a call needs."""
 
     settings: CompletionSettings
@@ -59,13 +51,13 @@ class Recorded:
     """Pictures of what is hidden stand with the images."""
     model: str | Path
     model_sha256: str
-    entries: tuple[Entry, ...]
+    images: tuple[RecordedImage, ...]
     device: str
     notes: tuple[str, ...]
     """What is different today."""
 
 
-def to_text(folder: Path, made: Made, entries: Sequence[Entry], sheets: Sequence[str]) -> str:
+def to_text(folder: Path, made: Provenance, images: Sequence[RecordedImage], sheets: Sequence[str]) -> str:
     """The record of a call whose pictures are in a folder, as JSON; paths are relative to the folder."""
 
     def named(file: FileId | None) -> dict[str, str] | None:
@@ -86,7 +78,7 @@ def to_text(folder: Path, made: Made, entries: Sequence[Entry], sheets: Sequence
         "versions": versions(),
         "images": [
             {"image": named(entry.file), "hidden_by": named(entry.hole_file), "outputs": list(entry.outputs)}
-            for entry in entries
+            for entry in images
         ],
         "sheets": list(sheets),
     }
@@ -107,11 +99,11 @@ def outputs_of(path: Path) -> list[str]:
     return [name for name in names if isinstance(name, str) and name == Path(name).name and name.endswith(".png")]
 
 
-def read_record(path: Path) -> Recorded:
+def read_record(path: Path) -> CallRecord:
     """What is needed to repeat a call; files are looked for, not read."""
     if path.is_dir():
         path = path / RECORD
-    name = shown(path)
+    name = printable(path)
     if path.exists() and not path.is_file():  # a pipe, or a device without an end
         raise ValueError(f"{name} is no regular file, expected the {RECORD} of condvae complete")
     try:
@@ -127,11 +119,11 @@ def read_record(path: Path) -> Recorded:
     try:
         return _recorded(plain, path)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{name} is damaged: {type(error).__name__} at {shown(str(error))}") from error
+        raise ValueError(f"{name} is damaged: {type(error).__name__} at {printable(str(error))}") from error
 
 
-def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
-    folder, name = path.parent, shown(path)
+def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
+    folder, name = path.parent, printable(path)
     by_picture = plain["hidden"]["way"] in ("known", "hole")
     needed = ("image", "hidden_by") if by_picture else ("image",)
     if plain["model"] is None or any(image[key] is None for image in plain["images"] for key in needed):
@@ -150,23 +142,23 @@ def _recorded(plain: dict[str, Any], path: Path) -> Recorded:
     # Pictures are read per image; here they only say which way it was.
     pictures = {hidden["way"]: Path()} if by_picture else {}
     hole = Hole(**pictures, box=box, half=hidden.get("half"), random=hidden["way"] == "random")
-    entries = tuple(
-        Entry(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
+    images = tuple(
+        RecordedImage(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
         for e in plain["images"]
     )
-    if not entries:
+    if not images:
         raise ValueError(f"{name} is damaged: it lists no images")
-    if hole.way != hidden["way"] or any((entry.hole_file is None) == by_picture for entry in entries):
+    if hole.way != hidden["way"] or any((entry.hole_file is None) == by_picture for entry in images):
         raise ValueError(f"{name} is damaged: it does not say in one way what was hidden")
     was, now = plain["versions"], versions()
     changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
-    return Recorded(
+    return CallRecord(
         settings=settings,
         hole=hole,
         model=_text(model["name"]) if "name" in model else _path(folder, model["path"]),
         model_sha256=_text(model["sha256"]),
-        entries=entries,
-        device=plain["device"],
+        images=images,
+        device=_text(plain["device"]),
         notes=(f"{name} was made with {', '.join(changed)}: pixels may differ",) if changed else (),
     )
 

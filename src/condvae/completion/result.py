@@ -1,7 +1,8 @@
 """The answer to a call: completions of one picture, what they were made from, and their files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from condvae.completion.record import Made
+from condvae.completion.inspection import Inspected, Inspector, Judgement
+from condvae.completion.record import Provenance
 from condvae.images.contact_sheet import contact_sheet, to_pil
 from condvae.images.holes import Flags
-from condvae.images.reading import FileId
+from condvae.images.model_view import ModelView, as_tensor
 from condvae.images.sheets import completion_columns, completion_row
-from condvae.images.view import View, as_tensor
+from condvae.runtime.fingerprints import FileId
 from condvae.runtime.pixels import PixelArray
 
 
@@ -25,20 +27,53 @@ class Completion:
 
     images: PixelArray
     """[n, H, W, C]: grey levels at the model's size; known pixels are those of `original`."""
-    original: PixelArray
-    """[H, W, C]: the picture as the model could have seen it ..."""
     observed: PixelArray
-    """[H, W, C]: ... and what it saw, grey where it is hidden."""
-    known: Flags
-    """[H, W]: True where observed."""
-    notes: tuple[str, ...]
-    """What was done to the picture, in sentences."""
-    view: View
-    made: Made
-    file: FileId | None
+    """[H, W, C]: what the model saw, grey where it is hidden."""
+    view: ModelView
+    provenance: Provenance
+    inspector: Callable[[], Inspector | None] = field(default=lambda: None, repr=False)
+    """Makes what judges the picture, when that is asked for."""
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @property
+    def original(self) -> PixelArray:
+        """[H, W, C]: the picture as the model could have seen it."""
+        return self.view.levels
+
+    @property
+    def known(self) -> Flags:
+        """[H, W]: True where observed."""
+        return self.view.known
+
+    @property
+    def file(self) -> FileId | None:
+        """Where the picture was read, if from a file."""
+        return self.view.file
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the picture, in sentences."""
+        return self.view.notes
+
+    @functools.cached_property
+    def inspected(self) -> Inspected:
+        """What is found out about the picture beside completing it: on first use, from the same observation."""
+        inspector = self.inspector()
+        return Inspected() if inspector is None else inspector(self.view)
+
+    @property
+    def strangeness(self) -> Judgement | None:
+        """How strange the picture is to the model, by what is known of it; None where no fit says what is ordinary, or
+        nothing is known.
+        """
+        return self.inspected.strangeness
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """That the picture is strange to the model, or why that cannot be said, in sentences."""
+        return tuple(line for line in (self.inspected.warning, self.inspected.failure) if line is not None)
 
     @property
     def mean(self) -> npt.NDArray[np.float32]:
@@ -56,7 +91,7 @@ class Completion:
     def picture(self, k: int) -> Image.Image:
         """Completion k, from 0; at the picture's own size with keep_size, where only hidden pixels are new."""
         image: PixelArray = self.images[k]
-        return self.view.pasted(image) if self.made.settings.keep_size else to_pil(as_tensor(image))
+        return self.view.pasted(image) if self.provenance.settings.keep_size else to_pil(as_tensor(image))
 
     def row(self) -> list[Tensor]:
         """The tiles of a sheet, [C, H, W] uint8."""
@@ -73,7 +108,7 @@ class Completion:
 
         with CompletionFolder(folder) as out:
             out.add(self)
-            return out.finish(self.made)
+            return out.finish(self.provenance)
 
 
 def sheet_of(completions: Sequence[Completion]) -> Image.Image:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from condvae import weights
 from condvae.completers.model_completer import ModelCompleter
 from condvae.design.avp_cnn.classifier_file import load_classifier, locate_classifier
 from condvae.design.candidates import Candidates
@@ -18,18 +17,19 @@ from condvae.design.panel import animation, frames, in_nats, panel
 from condvae.design.patient import Scan, advised, follow
 from condvae.design.policies import Greedy
 from condvae.design.question import Question
-from condvae.design.scan_settings import ScanSettings
+from condvae.design.scan_settings import ScanSettings as ScanSettings
 from condvae.design.scanning import full_image
 from condvae.design.sources import Completions, check_completes, check_pair
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.holes import Box, Hole
-from condvae.images.reading import FileId, Picture, read_picture, shown
-from condvae.images.selection import passed_over, wanted_files
-from condvae.images.view import View, as_tensor, view
+from condvae.images.model_view import ModelView, as_tensor, make_view
+from condvae.images.reading import Picture, printable
+from condvae.images.selection import PictureQueue, select_pictures
 from condvae.runtime.devices import resolve_device
-from condvae.runtime.fingerprints import file_sha256
+from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.messages import Say
 from condvae.runtime.versions import versions
+from condvae.weights.opening import open_conditional
 
 RECORD = "design.json"
 _FORMAT, _VERSION = "condvae design", 1
@@ -41,20 +41,20 @@ class PictureScanner:
 
     def __init__(self, model: str | Path, classifier: str | Path, settings: ScanSettings, *, device: str) -> None:
         self.settings, self.device = settings, resolve_device(device)
-        self.model = weights.load_conditional(model)
+        identity, self.model = open_conditional(model, device)
         self.classifier = load_classifier(classifier).to(self.device)
         self.question = self._question()
         self.made_by = {
-            "model": _named(model, weights.locate(model)),
-            "classifier": _named(classifier, locate_classifier(classifier)),
+            "model": {"name": identity.name, "sha256": identity.file.sha256},
+            "classifier": {"name": str(classifier), "sha256": file_sha256(locate_classifier(classifier))},
         }
-        check_completes(self.model, shown(model))
+        check_completes(self.model, printable(model))
         config, takes = self.model.artifact.config, self.classifier.config
-        check_pair(self.model, shown(model), (takes.size, takes.channels), shown(classifier))
+        check_pair(self.model, printable(model), (takes.size, takes.channels), printable(classifier))
         side = max(1, round(settings.side * config.image_size))
         self.candidates = Candidates.grid(config.image_size, side=side, points=settings.points).to(self.device)
         self.completer = ModelCompleter.of(
-            self.model.to(self.device), name=str(model), temperature=settings.temperature, pixels=settings.pixels
+            self.model, name=str(model), temperature=settings.temperature, pixels=settings.pixels
         )
         self.policy = Greedy(
             name=settings.estimator,
@@ -73,14 +73,11 @@ class PictureScanner:
         task = 0 if self.settings.task is None else self.settings.task
         return Question.of(self.classifier, task, outcomes=self.classifier.config.outcome_names)
 
-    def view(self, picture: Picture, known: Path | None) -> View:
+    def view(self, picture: Picture, hole: Hole) -> ModelView:
         """What the model sees of a picture; a ValueError if the two do not go together."""
-        hole = Hole(known=known)
-        if known is None:  # nothing is, before the first scan
+        if not hole.ways:  # nothing is known before the first scan
             hole = Hole(known=np.zeros(picture.size[::-1], dtype=bool))
-        elif picture.file is not None:
-            hole = hole.for_file(picture.file.path)
-        seen = view(self.model, picture, hole, seed=0, keep_size=False)
+        seen = make_view(self.model, picture, hole, seed=0, keep_size=False)
         if seen.known.all():
             raise ValueError(f"{picture.name} is known as a whole: nothing is left to scan")
         if not self.candidates.new(torch.from_numpy(seen.known)[None, None].to(self.device)).any():
@@ -89,7 +86,7 @@ class PictureScanner:
             )
         return seen
 
-    def simulate(self, seen: View, say: Say) -> list[Scan]:
+    def simulate(self, seen: ModelView, say: Say) -> list[Scan]:
         """Scan a picture that is there as a whole, as if it were not."""
 
         def tell(scan: Scan) -> None:
@@ -120,7 +117,7 @@ class PictureScanner:
         say(f"the whole image: {self.question.answer(self.whole(seen))}")
         return scans
 
-    def advise(self, seen: View, say: Say) -> list[Scan]:
+    def advise(self, seen: ModelView, say: Say) -> list[Scan]:
         """Where to scan next, of a picture of which some is known."""
         settings, observation = self.settings, seen.observation.to(self.device)
         found = next_location(
@@ -139,21 +136,21 @@ class PictureScanner:
         say(f"next scan at {x},{y},{width},{height}: expected gain {in_nats(scan.nats)}; {answer} now")
         return [scan]
 
-    def whole(self, seen: View) -> torch.Tensor:
+    def whole(self, seen: ModelView) -> torch.Tensor:
         """[K]: what the classifier would say of the whole image."""
         image = as_tensor(seen.levels)[None].to(self.device)
         return full_image(image, self.classifier)[0, self.question.variable].exp().cpu()
 
-    def box(self, seen: View, scan: Scan) -> Box:
+    def box(self, seen: ModelView, scan: Scan) -> Box:
         """Where a scan lies in the picture itself, at its own size."""
         corners = self.candidates.corners
         assert corners is not None and self.candidates.side is not None
-        scale = len(seen.hidden) / self.candidates.size
+        scale = seen.side / self.candidates.size
         row, column = corners[scan.index].tolist()
         left, top = seen.corner
         spans = []
         for edge, place in ((left, column), (top, row)):
-            first = min(round(edge + place * scale), edge + len(seen.hidden) - 1)  # of tiny pictures, one pixel
+            first = min(round(edge + place * scale), edge + seen.side - 1)  # of tiny pictures, one pixel
             spans.append((first, max(1, round(edge + (place + self.candidates.side) * scale) - first)))
         (x, width), (y, height) = spans
         return x, y, width, height
@@ -174,39 +171,31 @@ def scan_files(
 
     For each NAME.png and, of several scans, NAME.gif: all of them with the record, which is returned, or nothing.
     """
-    wanted = wanted_files(paths, Hole(), say, done="scanned", out=out)
+    hole = Hole(known=known)
+    selected = select_pictures(paths, hole, say, done="scanned", out=out)
     earlier = _outputs_of(out / RECORD)
     entries: list[dict[str, Any]] = []
-    names = _free_names([stem_of(one.path) for one in wanted])
-    with AtomicFolder(out, replaces=[RECORD, *earlier] if earlier else []) as album:
+    names = _free_names([stem_of(one.path) for one in selected])
+    with AtomicFolder(out, replaces=[RECORD, *earlier] if earlier else []) as folder:
         # What is wrong with one of them should be known before anything is computed.
         for name in (RECORD, *(f"{name}.{kind}" for name in names for kind in ("png", "gif"))):
-            album.check_free(name)
+            folder.check_free(name)
         scanner = PictureScanner(model, classifier, settings, device=device)
-        usable, bad = list[tuple[Path, str]](), list[str]()
-        for one, name in zip(wanted, names, strict=True):
-            try:
-                scanner.view(one.read(), known)
-                usable.append((one.path, name))
-            except ValueError as error:
-                if one.named:
-                    raise
-                bad.append(str(error))
-        if not usable:
-            raise ValueError(f"none of the {len(wanted)} images can be scanned: {bad[0]}")
-        if bad:
-            say(passed_over(bad, len(wanted)))
+        pictures = PictureQueue(selected, scanner.view, done="scanned")
         if settings.n == 1 and settings.estimator == "eig":
             say("by one completion no location tells more than another, so they are drawn: give -n 2 or more")
-        for path, name in usable:
-            picture = read_picture(path)
-            seen = scanner.view(picture, known)
+        for one, name in zip(selected, names, strict=True):
+            seen = pictures.take(one)
+            if seen is None:
+                continue
             for note in seen.notes:
                 say(note)
-            say(f"{picture.name}:")
+            say(f"{printable(one.path)}:")
             scans = scanner.simulate(seen, say) if known is None else scanner.advise(seen, say)
-            outputs = _put(album, name, scanner, scans)
-            entries.append(_entry(scanner, picture, seen, scans, outputs, whole=known is None))
+            outputs = _put(folder, name, scanner, scans)
+            entries.append(_entry(scanner, seen, scans, outputs, whole=known is None))
+        pictures.skipped.check_not_all()
+        pictures.skipped.tell(say)
         plain: dict[str, Any] = {
             "format": _FORMAT,
             "format_version": _VERSION,
@@ -218,33 +207,33 @@ def scan_files(
             "versions": versions(),
             "images": entries,
         }
-        album.write(RECORD, json.dumps(plain, indent=1) + "\n")
+        folder.write(RECORD, json.dumps(plain, indent=1) + "\n")
     return out / RECORD
 
 
-def _put(album: AtomicFolder, name: str, scanner: PictureScanner, scans: Sequence[Scan]) -> list[str]:
+def _put(folder: AtomicFolder, name: str, scanner: PictureScanner, scans: Sequence[Scan]) -> list[str]:
     steps = [scan.step for scan in scans]
     options: dict[str, Any] = {
         "title": f"{name}: {scanner.question.name}",
         "criterion": _CRITERIA[scanner.settings.estimator],
     }
     outputs = [f"{name}.png"]
-    album.put(outputs[0], panel(steps, scanner.candidates, **options))
+    folder.put(outputs[0], panel(steps, scanner.candidates, **options))
     if len(steps) > 1:
         outputs.append(f"{name}.gif")
         pictures = frames(steps, scanner.candidates, **options)
-        album.put(outputs[1], pictures[0], **animation(pictures))
+        folder.put(outputs[1], pictures[0], **animation(pictures))
     return outputs
 
 
 def _entry(
-    scanner: PictureScanner, picture: Picture, seen: View, scans: Sequence[Scan], outputs: list[str], *, whole: bool
+    scanner: PictureScanner, seen: ModelView, scans: Sequence[Scan], outputs: list[str], *, whole: bool
 ) -> dict[str, Any]:
     """What the record tells of a picture; boxes are x, y, width, height in its own pixels."""
     return {
-        "image": _file(picture.file),
+        "image": _file(seen.file),
         "known": _file(seen.hole_file),
-        "size": list(picture.size),
+        "size": list(seen.size),
         "outputs": outputs,
         "before": scans[0].before.tolist(),
         "scans": [
@@ -261,10 +250,6 @@ def _entry(
 
 def _file(file: FileId | None) -> dict[str, str] | None:
     return None if file is None else {"name": file.path.name, "sha256": file.sha256}
-
-
-def _named(name: str | Path, path: Path) -> dict[str, str]:
-    return {"name": str(name), "sha256": file_sha256(path)}
 
 
 def _free_names(stems: Sequence[str]) -> list[str]:

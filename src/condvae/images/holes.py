@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from condvae.images.archive import SUFFIXES
-from condvae.images.reading import FileId, Picture, PictureLike, read_picture, shown
+from condvae.images.reading import Picture, PictureLike, printable, read_picture
 from condvae.runtime.checks import check_choice
+from condvae.runtime.fingerprints import FileId
 from condvae.runtime.pixels import PixelArray
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
@@ -175,7 +176,9 @@ def _check_same_size(name: str, size: tuple[int, ...], picture: Picture) -> None
 def _of_stem(folder: Path, path: Path) -> Path:
     found = [file for file in sorted(folder.iterdir()) if file.stem == path.stem and file.suffix.lower() in SUFFIXES]
     if not found:
-        raise ValueError(f"{shown(folder)} holds no picture named {shown(path.stem)}, expected one for {shown(path)}")
+        raise ValueError(
+            f"{printable(folder)} holds no picture named {printable(path.stem)}, expected one for {printable(path)}"
+        )
     if len(found) > 1:
-        raise ValueError(f"{shown(folder)} holds {len(found)} pictures named {shown(path.stem)}, expected one")
+        raise ValueError(f"{printable(folder)} holds {len(found)} pictures named {printable(path.stem)}, expected one")
     return found[0]

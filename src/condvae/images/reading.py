@@ -4,20 +4,18 @@ import hashlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from PIL import Image, UnidentifiedImageError
-from torch import Tensor
 
-from condvae.images.decode import DecodedImage, fit, layers
-from condvae.runtime import pixels
+from condvae.images.decode import DecodedImage, layers
+from condvae.runtime.fingerprints import FileId
 from condvae.runtime.pixels import PixelArray
 
 PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
@@ -29,13 +27,6 @@ _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF")
 _OPAQUE = 128
 
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # what it logs is said in an exception too
-
-
-class FileId(NamedTuple):
-    """A file, and what was in it."""
-
-    path: Path
-    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,21 +75,13 @@ def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
     raise ValueError(f"{name} is a {type(source).__name__}, expected a path, a PIL image or a NumPy array [H, W, C]")
 
 
-def read_files(paths: Sequence[Path], *, channels: int, size: int) -> Tensor:
-    """[B, channels, size, size] in [-1, 1]: image files, cropped and resized, on white where they are transparent."""
-    if not paths:
-        raise ValueError("no images were given: name at least one file")
-    arrays = [fit(read_picture(path).on_white(), channels=channels, size=size) for path in paths]
-    return pixels.from_uint8(torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2))
-
-
-def shown(path: str | os.PathLike[str]) -> str:
+def printable(path: str | os.PathLike[str]) -> str:
     """A path in a message: on one line, whatever its name holds."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
 def _from_file(path: Path) -> Picture:
-    name = shown(path)
+    name = printable(path)
     if path.is_dir():
         raise ValueError(f"{name} is a folder, expected an image file")
     if path.exists() and not path.is_file():
@@ -187,5 +170,5 @@ def _in_one_sentence(name: str) -> Iterator[None]:
             raise
         if isinstance(error, OSError) and error.errno is not None:
             raise ValueError(f"{name} cannot be read: {error.strerror}") from error
-        reason = shown(" ".join(str(error).split())[:120]) or type(error).__name__
+        reason = printable(" ".join(str(error).split())[:120]) or type(error).__name__
         raise ValueError(f"{name} is damaged, or no image that can be read: {reason}") from error

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from condvae.ood.fitting import Fit, fit_score, training_features
     from condvae.ood.gradient import TemperatureGradient, temperature_gradient
     from condvae.ood.inference import Inference
-    from condvae.ood.judging import Strangeness, strangeness
     from condvae.ood.measuring import known_share, measure, measure_observation
+    from condvae.ood.picture_scorer import Strangeness, strangeness
     from condvae.ood.scores import DEFAULT_SCORE, Score, score_of
     from condvae.ood.sets import Foreign, OODSet, open_foreign, own
 
@@ -25,7 +25,7 @@ _HOMES = {
     "Inference": "condvae.ood.inference",
     "OODSet": "condvae.ood.sets",
     "Score": "condvae.ood.scores",
-    "Strangeness": "condvae.ood.judging",
+    "Strangeness": "condvae.ood.picture_scorer",
     "TemperatureGradient": "condvae.ood.gradient",
     "fit_path": "condvae.ood.fit_file",
     "fit_score": "condvae.ood.fitting",
@@ -38,7 +38,7 @@ _HOMES = {
     "own": "condvae.ood.sets",
     "save_fits": "condvae.ood.fit_file",
     "score_of": "condvae.ood.scores",
-    "strangeness": "condvae.ood.judging",
+    "strangeness": "condvae.ood.picture_scorer",
     "temperature_gradient": "condvae.ood.gradient",
     "training_features": "condvae.ood.fitting",
 }

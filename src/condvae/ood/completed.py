@@ -10,13 +10,12 @@ from torch import Tensor
 from condvae.completers import BASELINES
 from condvae.completers.asking import complete_at, identity_of
 from condvae.completers.interface import Completer
-from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels
 from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.scores import Score, score_of
-from condvae.runtime.pixels import from_uint8, to_uint8
-from condvae.sampling.plain import sample_conditional, seeds_from
+from condvae.runtime.pixels import from_uint8
+from condvae.sampling.plain import seeds_from
 
 ITSELF = "ipa"
 """The model that is asked completes, too."""
@@ -55,7 +54,6 @@ class Completed:
         levels = self.complete(inference, observation, seeds)
         return self.inner.features(whole, whole.observe(from_uint8(levels)), seeds)
 
-    @torch.no_grad()
     def complete(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
         """[B, C, H, W] uint8: one completion of each."""
         known_pixels(observation)
@@ -63,11 +61,9 @@ class Completed:
             # Places are of 32 bits. Whoever is asked draws by them, if at all where nothing is known.
             places = [seed % 2**32 for seed in seeds]
             return complete_at(self.completer, observation, 1, seed=0, places=places)[:, 0]
-        assert isinstance(inference.model, ConditionalVAE)  # its kind says so
         # Seeds of their own: z of the completion must have nothing in common with the z that explains it.
-        noise = [seeds_from(seed, 1).seeds[0] for seed in seeds]
-        made = sample_conditional(inference.model, observation, noise=noise, pixels="mean")
-        return to_uint8(observation.paste(made.images))
+        own = torch.stack([seeds_from(seed, 1).on(torch.device("cpu")) for seed in seeds])
+        return inference.sampler.draw(observation, own, pixels="mean")[:, 0]
 
 
 def completed_of(text: str, completers: Mapping[str, Completer]) -> Completed:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
-from condvae.observe import KnownPixels, Observation, observe_pixels
+from condvae.observe import Observation, observe_pixels
 from condvae.observe.batch import Batch
 from condvae.runtime.checks import check_choice
 from condvae.runtime.fingerprints import digest_of
+from condvae.sampling.sampler import Sampler
 from condvae.vdvae import VDVAE
 from condvae.vdvae.encoder import Posterior
 
@@ -64,19 +65,16 @@ class Inference:
         config["process"] = model.process.to_dict() if model.process else None
         return f"partial-{digest_of(model, config)}"
 
-    @property
-    def completes(self) -> bool:
-        """Whether any pixels of an image may be shown, as for completion."""
-        if self.kind == "whole":
-            return False
-        channels, process = self._conditional.partial_config.channels, self._conditional.process
-        return isinstance(process, KnownPixels) or (process is None and channels == self.vae.config.channels + 1)
+    @functools.cached_property
+    def sampler(self) -> Sampler:
+        """Draws from p(x | y) in float32, as scores are computed; of a GPU it keeps the graphs."""
+        return Sampler(self._conditional, precision="fp32")
 
     def observe(self, images: Tensor, known: Tensor | None = None) -> Observation:
         """Images [B, C, H, W] in [-1, 1] where `known` ([B, 1, H, W] bool) is True; None: all of them is seen."""
         if known is None:
             known = torch.ones(len(images), 1, *images.shape[2:], dtype=torch.bool, device=images.device)
-        if self.kind == "partial" and not self.completes:
+        if self.kind == "partial" and not self._conditional.completes_holes:
             process = self._conditional.process
             observes = process.name if process else "something else"
             raise ValueError(f"this model observes {observes}, not pixels of an image: nothing can be hidden from it")

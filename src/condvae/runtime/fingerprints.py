@@ -1,11 +1,11 @@
-"""Short names for what a result depends on: plain values, networks."""
+"""Short names for what a result depends on: plain values, networks, files."""
 
 import hashlib
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 def fingerprint(of: Mapping[str, Any]) -> str:
@@ -33,6 +33,13 @@ def digest_of(module: Weighted, config: Mapping[str, Any] | None = None) -> str:
 def slug_of(name: str) -> str:
     """A name as a file's."""
     return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "method"
+
+
+class FileId(NamedTuple):
+    """A file, and what was in it."""
+
+    path: Path
+    sha256: str
 
 
 def file_sha256(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,93 +14,112 @@ from condvae.conditional import ConditionalVAE
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
-from condvae.images.reading import FileId, Picture
+from condvae.images.reading import Picture
 from condvae.observe import KnownPixels, Observation
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
+from condvae.runtime.fingerprints import FileId
 from condvae.runtime.pixels import PixelArray
 from condvae.vdvae import VDVAEConfig
 
 _LANCZOS_REACH = 3  # of Pillow's filter, in pixels of the smaller of the two images
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class View:
-    """What the model sees of a picture, and what belongs around it."""
+class Surroundings(NamedTuple):
+    """What a completion is pasted into."""
 
+    page: Image.Image
+    """The whole picture, L or RGB."""
+    hidden: Flags
+    """[side, side]: which pixels of its middle square are hidden."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelView:
+    """What the model sees of a picture."""
+
+    file: FileId | None
+    """Where the picture was read, if from a file."""
+    size: tuple[int, int]
+    """Width and height of the whole picture."""
+    hole: Hole
     levels: PixelArray
     """[size, size, C]: the original at the model's size."""
     known: Flags
     """[size, size]: nothing, where y is no part of the image, as with edges."""
     observation: Observation
     """Of a batch of one, on the CPU."""
-    page: Image.Image
-    """The whole picture, L or RGB."""
-    hidden: Flags
-    """[side, side]: which pixels of its middle square are hidden."""
     notes: tuple[str, ...]
     hole_file: FileId | None = None
     """Where it was read what is hidden."""
+    surroundings: Surroundings | None = None
+    """Kept only where completions are pasted back: photos are large."""
+
+    @property
+    def side(self) -> int:
+        """Of the middle square, in the picture's pixels."""
+        return min(self.size)
 
     @property
     def corner(self) -> tuple[int, int]:
         """x and y of the middle square."""
-        side = len(self.hidden)
-        return (self.page.width - side) // 2, (self.page.height - side) // 2
+        width, height = self.size
+        return (width - self.side) // 2, (height - self.side) // 2
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        seen = self.observation
+        tensors = [part for part in (seen.y, seen.known, seen.pixels) if part is not None]
+        total = self.levels.nbytes + self.known.nbytes + sum(part.nbytes for part in tensors)
+        if self.surroundings is not None:
+            page, hidden = self.surroundings
+            total += page.width * page.height * len(page.getbands()) + hidden.nbytes
+        return total
 
     def pasted(self, levels: PixelArray) -> Image.Image:
         """A completion [size, size, C] at the whole picture's size: only hidden pixels are not those of the picture."""
-        mode = "RGB" if levels.shape[2] == 3 else self.page.mode
-        whole = np.array(self.page.convert(mode))
-        side = len(self.hidden)
+        assert self.surroundings is not None  # as keep_size keeps them
+        page, hidden = self.surroundings
+        mode = "RGB" if levels.shape[2] == 3 else page.mode
+        whole = np.array(page.convert(mode))
         # Bicubic: Lanczos overshoots along the edges of a face, which enlarging makes visible.
-        square = to_pil(as_tensor(levels)).resize((side, side), Image.Resampling.BICUBIC).convert(mode)
+        square = to_pil(as_tensor(levels)).resize(hidden.shape, Image.Resampling.BICUBIC).convert(mode)
         x, y = self.corner
-        whole[y : y + side, x : x + side][self.hidden] = np.asarray(square)[self.hidden]
+        whole[y : y + self.side, x : x + self.side][hidden] = np.asarray(square)[hidden]
         return Image.fromarray(whole)
 
 
-def view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool) -> View:
+def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool) -> ModelView:
     """What a model sees of a picture; a ValueError if the hole does not suit the model or the picture."""
     config = model.artifact.config
-    completes = _completes(model)
-    if not completes and hole.ways:
+    if not model.completes_holes and hole.ways:
         observes = model.process.name if model.process else "something else"
         raise ValueError(f"this model observes {observes} and completes no holes: leave out {hole.ways[0]}")
-    transparency = completes and hole.way == "transparency"
+    transparency = model.completes_holes and hole.way == "transparency"
     page = picture.colours if transparency else picture.on_white()
     notes = _notes(picture, config.image_size, on_white=not transparency)
     levels = fit(page, channels=config.channels, size=config.image_size)
-    side = min(picture.size)
-    if not completes:
-        observation = _translated(model, levels, seed)
-        nothing = np.zeros(levels.shape[:2], dtype=bool)
-        hidden = np.ones((side, side), dtype=bool)
-        return View(levels=levels, known=nothing, observation=observation, page=page, hidden=hidden, notes=tuple(notes))
-    whole, more, hole_file = hole.hidden(picture)
-    notes += more
-    if whole is None:
-        known = known_half(hole.half, len(levels)) if hole.half else _drawn(model, levels, seed)
-        hidden = _enlarged(~known, side)
+    hole_file = None
+    if model.completes_holes:
+        hidden, more, hole_file = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
+        notes += more
+        known, levels = _without_hidden(page, hidden, levels)
+        observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
     else:
-        hidden, outside = _middle(whole, side)
-        if outside and keep_size:
-            notes.append(
-                f"{picture.name} has {outside:,} hidden pixels outside its middle square: they stay as they are"
-            )
-        if not hidden.any():
-            where = " in its middle square, which is all that the model sees" if outside else ""
-            notes.append(f"{picture.name} has nothing hidden{where}: nothing is left to complete")
-    known, levels = _without_hidden(page, hidden, levels)
-    observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
-    return View(
+        observation = _translated(model, levels, seed)
+        known = np.zeros(levels.shape[:2], dtype=bool)
+        hidden = np.ones((min(picture.size),) * 2, dtype=bool)
+    return ModelView(
+        file=picture.file,
+        size=picture.size,
+        hole=hole,
         levels=levels,
         known=known,
         observation=observation,
-        page=page,
-        hidden=hidden,
         notes=tuple(notes),
         hole_file=hole_file,
+        surroundings=Surroundings(page, hidden) if keep_size else None,
     )
 
 
@@ -119,10 +139,22 @@ def as_tensor(levels: PixelArray) -> Tensor:
     return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
 
 
-def _completes(model: ConditionalVAE) -> bool:
-    if model.process is not None:
-        return isinstance(model.process, KnownPixels)
-    return model.partial_config.channels == model.artifact.config.channels + 1
+def _hidden(
+    model: ConditionalVAE, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
+) -> tuple[Flags, tuple[str, ...], FileId | None]:
+    """[side, side]: which pixels of the middle square are hidden; what there is to say of it, and where it was read."""
+    side = min(picture.size)
+    whole, notes, file = hole.hidden(picture)
+    if whole is None:
+        known = known_half(hole.half, len(levels)) if hole.half else _drawn(model, levels, seed)
+        return _enlarged(~known, side), notes, file
+    hidden, outside = _middle(whole, side)
+    if outside and keep_size:
+        notes += (f"{picture.name} has {outside:,} hidden pixels outside its middle square: they stay as they are",)
+    if not hidden.any():
+        where = " in its middle square, which is all that the model sees" if outside else ""
+        notes += (f"{picture.name} has nothing hidden{where}: nothing is left to complete",)
+    return hidden, notes, file
 
 
 def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:

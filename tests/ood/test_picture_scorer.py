@@ -1,5 +1,6 @@
 """One picture, one answer: that of the parts it is made of."""
 
+import importlib
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,7 +21,7 @@ from condvae.images.reading import read_picture
 from condvae.observe import Edges
 from condvae.ood import Fit, Inference, fit_path, load_fits, measure, save_fits, score_of, strangeness
 from condvae.ood.inference import EncoderKind
-from condvae.ood.judging import PictureScorer
+from condvae.ood.picture_scorer import PictureScorer
 from condvae.weights import load
 
 
@@ -72,10 +73,10 @@ def test_what_is_hidden_has_no_say(model: Path) -> None:
 def test_pictures_are_judged_as_if_alone(model: Path) -> None:
     scorer = PictureScorer(model)
     pictures = [read_picture(levels(8, 8, seed=i)) for i in range(5)]
-    sights = [scorer.look(picture, Hole(half="top" if i % 2 else None)) for i, picture in enumerate(pictures)]
-    assert [sight.kind for sight in sights] == ["whole", "partial", "whole", "partial", "whole"]
-    together = scorer(sights)
-    assert together == [scorer([sight])[0] for sight in sights]
+    inputs = [scorer.view(picture, Hole(half="top" if i % 2 else None)) for i, picture in enumerate(pictures)]
+    assert [one.kind for one in inputs] == ["whole", "partial", "whole", "partial", "whole"]
+    together = scorer(inputs)
+    assert together == [scorer([one])[0] for one in inputs]
     assert len({found.score for found in together}) == 5
     assert scorer([]) == []
 
@@ -145,10 +146,8 @@ def test_without_a_fit_it_says_how_to_make_one(tmp_path: Path, model: Path) -> N
 
 
 def test_the_name_is_the_function_whatever_was_imported() -> None:
-    assert condvae.ood.strangeness is strangeness
-    script = (
-        "import sys, condvae.ood; assert 'torch' not in sys.modules\n"
-        "import condvae.ood.judging; from condvae.ood import strangeness\n"
-        "sys.exit(not callable(strangeness) or not callable(condvae.ood.strangeness))"
-    )
+    for name in ("completion_warnings", "picture_scorer", "score_files"):
+        importlib.import_module(f"condvae.ood.{name}")
+        assert callable(condvae.ood.strangeness)
+    script = "import sys, condvae.ood, condvae.completion.settings; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -5,14 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condvae import weights
-from condvae.completion.call import PictureCompleter, open_model
-from condvae.completion.many_files import Inspector
-from condvae.completion.record import ModelId
-from condvae.completion.result import Completion
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole
-from condvae.images.reading import FileId, Picture, PictureLike, read_picture, shown
-from condvae.images.view import as_batch, view, whole_levels
+from condvae.images.model_view import as_batch, make_view, whole_levels
+from condvae.images.reading import Picture, PictureLike, printable, read_picture
 from condvae.observe import Observation
 from condvae.ood.fit_file import fits_beside, load_fits
 from condvae.ood.fitting import STRANGE, Fit, joined
@@ -20,8 +16,9 @@ from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.measuring import known_share, measure_observation
 from condvae.ood.scores import score_of
 from condvae.runtime.checks import check_seed
-from condvae.runtime.messages import Say
+from condvae.runtime.fingerprints import FileId
 from condvae.vdvae import VDVAE
+from condvae.weights.opening import ModelId, open_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,7 @@ class Strangeness:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sight:
+class ScoringInput:
     """What is judged of a picture."""
 
     kind: EncoderKind
@@ -57,6 +54,12 @@ class Sight:
     file: FileId | None = None
     hole_file: FileId | None = None
     """Where it was read what is hidden."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        seen = self.observation
+        return sum(part.nbytes for part in (seen.y, seen.known, seen.pixels) if part is not None)
 
 
 def strangeness(
@@ -79,7 +82,7 @@ def strangeness(
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
     picture = read_picture(image)
     scorer = PictureScorer(model, fit=fit, seed=seed)
-    return scorer([scorer.look(picture, way)])[0]
+    return scorer([scorer.view(picture, way)])[0]
 
 
 class PictureScorer:
@@ -102,7 +105,7 @@ class PictureScorer:
         if not isinstance(model, VDVAE | ConditionalVAE):
             raise ValueError(f"the model is a {type(model).__name__}, expected a name, a path, or a model in memory")
         self.model: VDVAE | ConditionalVAE = model
-        self.name = "the model" if self.identity is None else shown(self.identity.name)
+        self.name = "the model" if self.identity is None else printable(self.identity.name)
         self.path = self._file() if fit is None else Path(fit)
         self.fits = load_fits(self.path, model)
         self.scores = {kind: score_of(fit.score) for kind, fit in self.fits.items()}
@@ -119,7 +122,7 @@ class PictureScorer:
             )
         return found
 
-    def look(self, picture: Picture, hole: Hole) -> Sight:
+    def view(self, picture: Picture, hole: Hole) -> ScoringInput:
         """What will be judged of a picture; a ValueError if it cannot be."""
         if isinstance(self.model, VDVAE) and hole.ways:
             raise ValueError(
@@ -129,12 +132,12 @@ class PictureScorer:
         if isinstance(self.model, VDVAE) or self._is_whole(self.model, picture, hole):
             return self._whole(picture)
         self.fit_for("partial")
-        seen = view(self.model, picture, hole, seed=self.seed, keep_size=False)
+        seen = make_view(self.model, picture, hole, seed=self.seed, keep_size=False)
         if seen.observation.known is not None and seen.known.all():
             return self._whole(picture)
         if seen.observation.known is not None and not seen.known.any():
             raise ValueError(f"nothing of {picture.name} is known, so nothing can be said of it: hide less")
-        return Sight(
+        return ScoringInput(
             kind="partial",
             observation=seen.observation,
             notes=seen.notes,
@@ -142,28 +145,28 @@ class PictureScorer:
             hole_file=seen.hole_file,
         )
 
-    def _whole(self, picture: Picture) -> Sight:
+    def _whole(self, picture: Picture) -> ScoringInput:
         self.fit_for("whole")
         inference = self.inferences["whole"]
         levels, notes = whole_levels(picture, inference.vae.config)
         observation = inference.observe(as_batch(levels).x)
-        return Sight(kind="whole", observation=observation, notes=notes, file=picture.file)
+        return ScoringInput(kind="whole", observation=observation, notes=notes, file=picture.file)
 
     def fit_for(self, kind: EncoderKind) -> Fit:
         """The fit of a kind; a ValueError if there is none."""
         if kind not in self.fits:
             what = "images of which some is hidden" if kind == "partial" else "whole images"
-            raise ValueError(f"{shown(self.path)} is not fitted to {what}: run condvae ood fit --model {self.name}")
+            raise ValueError(f"{printable(self.path)} is not fitted to {what}: run condvae ood fit --model {self.name}")
         return self.fits[kind]
 
-    def __call__(self, sights: Sequence[Sight]) -> list[Strangeness]:
+    def __call__(self, inputs: Sequence[ScoringInput]) -> list[Strangeness]:
         """Each as if it were alone: all share their random numbers."""
         found: dict[int, Strangeness] = {}
         for kind, fit in self.fits.items():
-            rows = [i for i, sight in enumerate(sights) if sight.kind == kind]
+            rows = [i for i, one in enumerate(inputs) if one.kind == kind]
             if not rows:
                 continue
-            observation = joined(sights[i].observation for i in rows)
+            observation = joined(inputs[i].observation for i in rows)
             features = measure_observation(
                 self.scores[kind], self.inferences[kind], observation, seed=self.seed, places=[0] * len(rows)
             )
@@ -176,53 +179,11 @@ class PictureScorer:
                     known_share=float(share),
                     kind=kind,
                     score_name=fit.score,
-                    notes=sights[i].notes,
+                    notes=inputs[i].notes,
                 )
-        return [found[i] for i in range(len(sights))]
+        return [found[i] for i in range(len(inputs))]
 
     @staticmethod
     def _is_whole(model: ConditionalVAE, picture: Picture, hole: Hole) -> bool:
         """Whether all of a picture is judged: a model that completes holes is told of none."""
-        return not hole.ways and Inference.of(model, "partial").completes and not picture.transparent.any()
-
-
-def warnings_of_completions(completer: PictureCompleter, say: Say) -> Inspector | None:
-    """What `condvae complete` says of pictures that are strange to its model: nothing where no fit lies beside it."""
-    beside = None if completer.identity is None else fits_beside(completer.identity.file.path)
-    if completer.identity is None or beside is None:
-        return None
-    name = shown(completer.identity.name)
-    try:
-        scorer = PictureScorer(completer.model, fit=beside, seed=completer.settings.seed)
-        scorer.fit_for("partial")
-    except (ValueError, RuntimeError) as error:  # completions do not need it
-        say(f"no warnings of strange images: {_one_line(error)}")
-        return None
-    failures = 0
-
-    def inspect(made: Completion) -> str | None:
-        nonlocal failures
-        if made.view.observation.known is not None and not made.known.any():
-            return None  # nothing of it is seen: there is nothing to be strange
-        picture = "the image" if made.file is None else shown(made.file.path)
-        try:
-            found = scorer([Sight(kind="partial", observation=made.view.observation)])[0]
-        except (ValueError, RuntimeError) as error:  # RuntimeError: memory, which completing may have enough of
-            failures += 1
-            if failures == 1:  # said here: it is no warning, and not to be counted among them
-                say(f"whether {picture} is strange to {name} cannot be said: {_one_line(error)}")
-            elif failures == 2:
-                say(f"nor of {picture}; of more that is not repeated")
-            return None
-        if not found.strange:
-            return None
-        return (
-            f"warning: {picture} is in the strangest {STRANGE:g} % for {name} (percentile {found.percentile:.1f} among "
-            "held-out training images): its completions may be poor"
-        )
-
-    return inspect
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).splitlines())
+        return not hole.ways and model.completes_holes and not picture.transparent.any()

@@ -1,5 +1,6 @@
-"""`condvae complete` warns of what is strange to its model, and lets nothing keep it from completing."""
+"""Completing warns of what is strange to the model, in Python as by the command, and nothing here can stop it."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from helpers.models import small_vae
 from helpers.pictures_to_complete import levels, photo
 from PIL import Image
 
-from condvae import save
+from condvae import complete, save
 from condvae.cli import main
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Edges
@@ -20,9 +21,17 @@ from condvae.weights import load
 WARNING = "is in the strangest 1 % for"
 
 
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fitted_model(tmp_path_factory.mktemp("fitted"), strange=True)
+
+
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return fitted_model(tmp_path, strange=True)
+def model(fitted: Path, tmp_path: Path) -> Path:
+    """A copy with its fit, for a test to change."""
+    for path in (fitted, fit_path(fitted)):
+        shutil.copy(path, tmp_path)
+    return tmp_path / fitted.name
 
 
 def completed(capsys: pytest.CaptureFixture[str], out: Path, *words: str | Path) -> tuple[list[str], dict[str, bytes]]:
@@ -146,7 +155,7 @@ def test_memory_that_judging_lacks_is_said_twice_at_most_and_is_no_warning(
     def fail(*given: object, **named: object) -> None:
         raise RuntimeError("CUDA out of memory\nTried to allocate")
 
-    monkeypatch.setattr("condvae.ood.judging.measure_observation", fail)
+    monkeypatch.setattr("condvae.ood.picture_scorer.measure_observation", fail)
     paths = [photo(tmp_path / f"{i}.png", 8, 8, seed=i) for i in range(7)]
     lines, files = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
     said = [line for line in lines if " of 7: " not in line]
@@ -160,3 +169,39 @@ def test_of_what_is_not_seen_there_is_none(tmp_path: Path, model: Path, capsys: 
     Image.new("L", (8, 8), 0).save(unknown)
     lines, _ = completed(capsys, tmp_path / "out", path, "--known", unknown, "-n", "1", "--model", model)
     assert not any(WARNING in line for line in lines)
+
+
+def test_the_result_in_python_carries_it_too(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = photo(tmp_path / "x.png", 8, 8)
+    lines, _ = completed(capsys, tmp_path / "out", path, "--half", "left", "-n", "1", "--model", model)
+    result = complete(path, half="left", n=1, model=model)
+    assert list(result.warnings) == lines[:1] and WARNING in lines[0]
+    assert result.strangeness == strangeness(path, half="left", model=model)
+    (of_an_array,) = complete(levels(8, 8), half="left", n=1, model=model).warnings
+    assert of_an_array.startswith("warning: the image is in the strangest 1 % for ")
+    nothing = complete(path, known=np.zeros((8, 8), dtype=bool), n=1, model=model)
+    in_memory = complete(path, half="left", n=1, model=load(model))  # type: ignore[arg-type]
+    put_fits(load(model), fit_path(model), strange=False)
+    ordinary = complete(path, half="left", n=1, model=model)
+    assert ordinary.strangeness is not None and not ordinary.strangeness.strange
+    assert nothing.strangeness is in_memory.strangeness is None
+    assert nothing.warnings == in_memory.warnings == ordinary.warnings == ()
+
+
+def test_judging_waits_until_it_is_asked_for_and_fails_in_words(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **named: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("condvae.ood.picture_scorer.measure_observation", fail)
+    result = complete(levels(8, 8), half="left", n=1, model=model)
+    assert result.images.any()
+    assert result.warnings == (f"whether the image is strange to {model} cannot be said: out of memory",)
+    fit_path(model).write_bytes(b"damaged")
+    (line,) = complete(levels(8, 8), half="left", n=1, model=model).warnings
+    assert line.startswith("no warnings of strange images: ")
+    fit_path(model).unlink()
+    assert complete(levels(8, 8), half="left", n=1, model=model).warnings == ()

@@ -9,8 +9,8 @@ from PIL import Image
 
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.images.holes import Hole
+from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import read_picture
-from condvae.images.view import View, view
 from condvae.observe import Boxes, Edges, Grey, Label
 from condvae.vdvae import preset
 
@@ -20,8 +20,8 @@ MODEL.process = Boxes()
 
 def seen(
     array: np.ndarray, hole: Hole, *, model: ConditionalVAE = MODEL, seed: int = 0, keep_size: bool = True
-) -> View:
-    return view(model, read_picture(array), hole, seed=seed, keep_size=keep_size)
+) -> ModelView:
+    return make_view(model, read_picture(array), hole, seed=seed, keep_size=keep_size)
 
 
 def test_the_middle_square_is_resized() -> None:

@@ -1,0 +1,123 @@
+"""`complete`: one picture, many answers."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from condvae import weights
+from condvae.completion.inspection import Inspection, Inspector, by_strangeness
+from condvae.completion.record import Provenance
+from condvae.completion.result import Completion
+from condvae.completion.settings import CompletionSettings
+from condvae.conditional import ConditionalVAE
+from condvae.images.holes import Box, Half, Hole
+from condvae.images.model_view import ModelView, make_view
+from condvae.images.reading import Picture, PictureLike, read_picture
+from condvae.images.sheets import visible
+from condvae.runtime.devices import resolve_device
+from condvae.runtime.pixels import to_uint8
+from condvae.sampling.plain import PixelChoice
+from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, Sampler
+from condvae.vdvae.model import VDVAE
+from condvae.vdvae.temperature import TemperatureLike
+from condvae.weights.opening import ModelId, open_conditional
+
+
+def complete(
+    image: PictureLike,
+    *,
+    known: PictureLike | None = None,
+    hole: PictureLike | None = None,
+    box: Box | None = None,
+    half: Half | None = None,
+    random: bool = False,
+    model: str | Path | ConditionalVAE = weights.DEFAULT_MODEL,
+    n: int = 8,
+    temperature: TemperatureLike = DEFAULT_TEMPERATURE,
+    seed: int = 0,
+    pixels: PixelChoice = DEFAULT_PIXELS,
+    share: int | None = None,
+    keep_size: bool = False,
+    chunk: int | None = None,
+    device: str | None = None,
+) -> Completion:
+    """n answers to what stands in the hidden part of an image: a path, a PIL image or an array [H, W, C].
+
+    What is hidden: `known` (white, or True in an array of bool, is known), `hole` (white, or True, is hidden), a box
+    (x, y, width, height in the image's pixels), a half, what the model was trained on (`random`), or else the image's
+    transparent pixels. device: auto, cpu, cuda or cuda:N; None: the CPU, or where a model in memory is.
+    docs/completing.md has the rest.
+    """
+    way = Hole(known=known, hole=hole, box=box, half=half, random=random)
+    settings = CompletionSettings(
+        n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size
+    )
+    picture = read_picture(image)
+    completer = PictureCompleter(model, settings, device=device, chunk=chunk)
+    return completer(completer.view(picture, way))
+
+
+class PictureCompleter:
+    """A model and what is to be drawn from it, for any number of pictures."""
+
+    def __init__(
+        self,
+        model: str | Path | ConditionalVAE,
+        settings: CompletionSettings,
+        *,
+        device: str | None = None,
+        chunk: int | None = None,
+        inspect: Inspection | None = by_strangeness,
+    ) -> None:
+        """A device moves the model there; a model in memory stays where it is unless one is named."""
+        self.identity: ModelId | None = None
+        if isinstance(model, VDVAE):
+            raise ValueError("the model is an unconditional VAE: condition it first, with condvae train")
+        if isinstance(model, ConditionalVAE):
+            model = model if device is None else model.to(resolve_device(device))
+        elif isinstance(model, str | Path):
+            self.identity, model = open_conditional(model, device or "cpu")
+        else:
+            raise ValueError(f"the model is a {type(model).__name__}, expected a name, a path or a ConditionalVAE")
+        self.model: ConditionalVAE = model
+        self.settings = settings.checked(model.artifact.config)
+        self.sampler = Sampler(model, chunk=chunk)
+        self.inspector: Callable[[], Inspector | None] = lambda: None
+        if self.identity is not None and inspect is not None:
+            # On first use: judging takes about as long as a few completions, and many callers do not ask.
+            self.inspector = functools.cache(functools.partial(inspect, model, self.identity, settings.seed))
+
+    def provenance(self, hole: Hole) -> Provenance:
+        """What stands in a record."""
+        return Provenance(
+            settings=self.settings,
+            hole=hole,
+            model=self.identity,
+            device=self.model.device.type,
+            precision=self.sampler.precision if self.settings.share is None else "fp32",
+        )
+
+    def view(self, picture: Picture, hole: Hole) -> ModelView:
+        """What the model sees of a picture; a ValueError if the two do not go together."""
+        return make_view(self.model, picture, hole, seed=self.settings.seed, keep_size=self.settings.keep_size)
+
+    def __call__(self, view: ModelView) -> Completion:
+        """Complete one picture."""
+        settings = self.settings
+        drawn = self.sampler(
+            view.observation,
+            settings.n,
+            seed=settings.seed,
+            temperature=settings.temperature,
+            pixels=settings.pixels,
+            share=settings.share,
+        )
+        images = drawn[0].permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        observed = to_uint8(visible(self.model.artifact, view.observation))[0].permute(1, 2, 0).cpu().numpy()
+        return Completion(
+            images=images,
+            observed=observed,
+            view=view,
+            provenance=self.provenance(view.hole),
+            inspector=self.inspector,
+        )
