@@ -124,7 +124,7 @@ def test_a_fit_replaces_nothing_but_a_fit(tmp_path: Path, model: Path, capsys: p
     own.write_bytes(model.read_bytes())
     (tmp_path / "folder.safetensors").mkdir()
     for out, said in ((own, "is there already, and not a fit"), (tmp_path / "folder.safetensors", "is a folder")):
-        asked = ("fit", "--data", tmp_path, "--model", own, "--images", "3", "--device", "cpu", "--out", out)
+        asked = ("fit", "--data", tmp_path, "--model", own, "--fit-images", "3", "--device", "cpu", "--out", out)
         assert said in refused(capsys, tmp_path, *asked)
         assert own.read_bytes() == model.read_bytes()
 
@@ -188,7 +188,7 @@ def test_fits_are_made_by_the_split_of_the_training(
     assert not strangeness(levels(8, 8), model="run").strange
     main([*words, "--held-out", "9", "--validation", "4", "--split-seed", "4", "--out", "other.safetensors"])
     assert " 4 validation " in capsys.readouterr().out
-    main([*words, "--images", "40", "--held-out", "9", "--validation", "0"])
+    main([*words, "--fit-images", "40", "--held-out", "9", "--validation", "0"])
     assert "training images that are not fitted stand in" in capsys.readouterr().out
     told = printed(capsys, photo(tmp_path / "x.png", 8, 8), "--model", "run")
     assert len(told) == 2 and told[0].startswith("these are training images that were not fitted: ")
