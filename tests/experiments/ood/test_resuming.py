@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from helpers.fixtures import HELPERS
 from helpers.ood_runs import SMALL, numbers, small_experiment, small_models
+from helpers.processes import kill_and_repeat, on_two_ranks
 from helpers.sittings import contents, times
-from helpers.training import kill_and_repeat, run
 
 from condvae.experiments.resumable_work import Shard
 
@@ -23,7 +23,7 @@ def test_killed_and_taken_up_again(tmp_path: Path, folder: Path, whole: dict[str
 
 
 def test_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
-    run(tmp_path / "out", script=SCRIPT, ranks=2)
+    on_two_ranks(SCRIPT, tmp_path / "out")
     assert numbers(json.loads((tmp_path / "out" / "results.json").read_text())) == numbers(whole)
 
 
