@@ -2,8 +2,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import tarfile
 import time
 from dataclasses import replace
@@ -11,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import processes
 from helpers.cifar10_batches import write_cifar10
 from helpers.packages import needs_npm, npm_package, part
+from helpers.processes import CONDVAE, PATIENCE
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -217,18 +217,18 @@ def test_a_kill_during_the_download_leaves_nothing(number: signal.Signals, tmp_p
     )
     npm.chmod(0o755)
     path = f"{npm.parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "TMPDIR": str(tmp_path / "tmp")}
     (tmp_path / "tmp").mkdir()
-    command = [sys.executable, "-m", "condvae", "fetch", "cifar10", "--out", str(tmp_path / "out")]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    words, environment = ("fetch", "cifar10", "--out", tmp_path / "out"), {"PATH": path, "TMPDIR": tmp_path / "tmp"}
+    with processes.started(CONDVAE, *words, said=tmp_path / "said", **environment) as process:
         while not started.exists():
-            assert process.poll() is None
+            assert process.is_alive()
             time.sleep(0.01)
-        process.send_signal(number)
-        process.wait()
+        assert process.pid is not None
+        os.kill(process.pid, number)
+        process.join(PATIENCE)
     if number == signal.SIGKILL:  # nobody was left to stop it
         os.kill(int(started.read_text()), signal.SIGKILL)
     else:
-        assert process.returncode == 128 + number
+        assert process.exitcode == 128 + number
         assert list((tmp_path / "tmp").iterdir()) == []
     assert not (tmp_path / "out").exists()

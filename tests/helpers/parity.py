@@ -140,7 +140,7 @@ def channels_last(images: Tensor) -> Tensor:
 def main() -> int:
     if len(sys.argv) not in (2, 3) or not Path(sys.argv[1], "config.json").is_file():
         print(
-            "usage: python tests/helpers/parity.py FOLDER [DEVICE]; FOLDER holds config.json and the other files of a case",
+            "usage: python tests/helpers/parity.py FOLDER [DEVICE]; FOLDER holds config.json and the rest of a case",
             file=sys.stderr,
         )
         return 2

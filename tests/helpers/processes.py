@@ -1,16 +1,20 @@
-"""Scripts as processes of their own that can be killed or be ranks, begun where torch has been imported once for all."""
+"""Scripts as processes that can be killed or be ranks, begun where torch has been imported once for all of them."""
 
 import multiprocessing
 import os
 import runpy
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from helpers.fixtures import ROOT
+
+CONDVAE = ROOT / "src" / "condvae" / "__main__.py"
 PATIENCE = 120
 """Seconds after which a process counts as stuck."""
 
@@ -32,7 +36,7 @@ def started(script: Path, *words: str | Path, said: Path, **environment: object)
 
 def _be(script: Path, words: list[str], said: Path, environment: dict[str, str]) -> None:
     os.environ.update(environment)
-    sys.stdout.flush()
+    tempfile.tempdir = None  # as the environment says, not as it was where we come from
     with open(said, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -40,9 +44,17 @@ def _be(script: Path, words: list[str], said: Path, environment: dict[str, str])
     runpy.run_path(str(script), run_name="__main__")
 
 
-def _to_the_end(process: BaseProcess, said: Path) -> None:
+def _to_the_end(process: BaseProcess, said: Path, expect: int = 0) -> str:
     process.join(PATIENCE)
-    assert process.exitcode == 0, f"exit code {process.exitcode}\n{said.read_text()}"
+    assert process.exitcode == expect, f"exit code {process.exitcode}\n{said.read_text()}"
+    return said.read_text()
+
+
+def say(script: Path, *words: str | Path, said: Path, expect: int = 0, **environment: object) -> str:
+    """What a script says until its end."""
+    said.unlink(missing_ok=True)
+    with started(script, *words, said=said, **environment) as process:
+        return _to_the_end(process, said, expect)
 
 
 def kill_and_repeat(script: Path, out: Path, *, parts: int) -> str:
@@ -54,11 +66,9 @@ def kill_and_repeat(script: Path, out: Path, *, parts: int) -> str:
             assert process.is_alive() and time.monotonic() < until, said.read_text()
             time.sleep(0.005)
     assert not (out / "results.json").exists()
-    said.unlink()
-    with started(script, out, said=said) as process:
-        _to_the_end(process, said)
-    assert "units of work are done already" in said.read_text()
-    return said.read_text()
+    found = say(script, out, said=said)
+    assert "units of work are done already" in found
+    return found
 
 
 def on_two_ranks(script: Path, out: Path) -> None:

@@ -113,9 +113,9 @@ def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, model: Conditi
     [
         {"partial.held_scores": torch.zeros(0, dtype=torch.float64)},
         {"partial.held_shares": torch.zeros(3, dtype=torch.float64)},
-        {"partial.mean": torch.zeros(2, dtype=torch.float64)},
+        {"partial.mean": torch.zeros(3, dtype=torch.float64)},
         {"partial.mean": torch.tensor(0.0, dtype=torch.float64)},
-        {"partial.covariance": torch.zeros(2, 2, dtype=torch.float64)},
+        {"partial.covariance": torch.zeros(3, 3, dtype=torch.float64)},
         {"partial.held_scores": torch.full((10,), torch.nan, dtype=torch.float64)},
         {"partial.held_scores": torch.zeros(10)},
     ],

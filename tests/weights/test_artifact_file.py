@@ -108,7 +108,7 @@ def test_a_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     program = (
         "import sys, itertools; from condvae import VDVAE, preset, save\n"
-        "vae = VDVAE(preset('small32'))\n"
+        "vae = VDVAE(preset('demo32'))\n"
         "for i in itertools.count(): save(vae, sys.argv[1], record={'i': i})"
     )
     writer = subprocess.Popen([sys.executable, "-c", program, str(path)])
