@@ -61,11 +61,11 @@ def test_what_cannot_be_written_is_said_before_anything_is_downloaded(
 ) -> None:
     (tmp_path / "file").write_text("")
     said = list[str]()
-    with pytest.raises(ValueError, match=r"cannot be written to \(Not a directory\): give another folder"):
+    with pytest.raises(ValueError, match=r"cannot be written to \(Not a directory\)"):
         fetch(tmp_path / "file" / "out", contents=contents, say=said.append)
     (tmp_path / "disk").mkdir()
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
-    with pytest.raises(ValueError, match=r"disk is where a disk is mounted.*: give a folder inside it"):
+    with pytest.raises(ValueError, match=r"disk is where a disk is mounted"):
         fetch(tmp_path / "disk", contents=contents, say=said.append)
     assert not said
 
@@ -77,7 +77,7 @@ def test_a_full_disk_leaves_what_was_there(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(ValueError, match=r"out cannot be written \(No space left on device\): make room"):
+    with pytest.raises(ValueError, match=r"out cannot be written \(No space left on device\)"):
         fetch(tmp_path / "out", source=batches, contents=contents)
     assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
 
@@ -190,7 +190,7 @@ def test_the_name_means_what_was_fetched(
     assert np.array_equal(open_data("cifar10").test.images, faces[::-1][400:480])
     (tmp_path / "cifar10").rename(tmp_path / "elsewhere")
     (cifar10.folder_of() / "train-2.npz").unlink()
-    with pytest.raises(ValueError, match=r"lacks train-2\.npz: run condvae fetch cifar10"):
+    with pytest.raises(ValueError, match=r"lacks train-2\.npz"):
         open_data("cifar10")
 
 

@@ -86,7 +86,7 @@ def test_own_validation_folder(tmp_path: Path, faces: FaceArray) -> None:
     files |= {f"test/{i}.png": png(faces[i]) for i in range(30, 34)} | {"extra/1.png": png(faces[40])}
     data = open_data(write(tmp_path / "b", files))
     assert sizes(data) == [20, 10, 4] and data.skipped == (f"{tmp_path / 'b'}: 1 images are in no split",)
-    with pytest.raises(ValueError, match=r"leaves no image to train on \(0 for validation, 4 for testing\): add"):
+    with pytest.raises(ValueError, match=r"leaves no image to train on \(0 for validation, 4 for testing\)"):
         open_data(write(tmp_path / "c", {f"test/{i}.png": png(faces[i]) for i in range(4)}))
 
 
@@ -110,7 +110,7 @@ def test_broken_files_are_skipped_and_named(tmp_path: Path, faces: FaceArray, fa
         assert used == [i for i in range(40) if i not in (3, 8, 9)]
         assert np.array_equal(content(data.train), faces[data.train.rows])
     for bad in (b"", whole[names[3]]):  # without a head, and with one
-        with pytest.raises(ValueError, match=r"holds 2 images and none can be read \(a\.jpg: .*\): copy or download"):
+        with pytest.raises(ValueError, match=r"holds 2 images and none can be read \(a\.jpg: .*\)"):
             open_data(write(tmp_path / f"bad{len(bad)}", {"a.jpg": bad, "b.jpg": bad}))
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_member_of_a_zip_is_skipped(tmp_path: Path, faces: FaceArray) 
     path.write_bytes(held)
     assert open_data(path).skipped == ("1.png: Bad CRC-32 for file '1.png'",)
     path.write_bytes(held[:-100])
-    with pytest.raises(ValueError, match=r"a\.zip is not a whole zip file .*: copy or download it again"):
+    with pytest.raises(ValueError, match=r"a\.zip is not a whole zip file"):
         open_data(path)
 
 
@@ -136,7 +136,7 @@ def test_mixed_sizes_want_a_size(tmp_path: Path, faces: FaceArray) -> None:
     )
     data = open_data(path, size=16)
     assert sizes(data) == [9, 0, 0] and data.train.size == 16
-    with pytest.raises(ValueError, match=r"images that are not square \(1 of 32 x 20\): give --size"):
+    with pytest.raises(ValueError, match=r"images that are not square \(1 of 32 x 20\)"):
         open_data(write(tmp_path / "wide", {"x.png": files["x.png"]}))
 
 
@@ -204,7 +204,7 @@ def test_packs_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
     with pytest.raises(ValueError, match=r"dataset.json lists c\.png and others, none of which is there"):
         opened('{"labels": [["c.png", 1]]}')
     for labels in ('["a.png", 1], ["b.png", null]', '["a.png", [1]], ["b.png", [1, 0]]', '["a.png", [7]]'):
-        with pytest.raises(ValueError, match="has labels of mixed kinds, expected a whole number each, or lists of"):
+        with pytest.raises(ValueError, match="has labels of mixed kinds"):
             opened(f'{{"labels": [{labels}]}}')
 
 
@@ -255,8 +255,8 @@ def test_chest_xray14_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> N
         ):
             open_data(tmp_path)
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Gout,7\n")
-    with pytest.raises(ValueError, match=r"has unknown findings \(Gout\), expected Atelectasis"):
+    with pytest.raises(ValueError, match=r"has unknown findings \(Gout\)"):
         open_data(tmp_path)
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Mass,7\n")
-    with pytest.raises(ValueError, match=r"holds none of the images that Data_Entry_2017.csv lists: unpack images"):
+    with pytest.raises(ValueError, match=r"holds none of the images that Data_Entry_2017.csv lists"):
         open_data(tmp_path)

@@ -181,9 +181,11 @@ def every_option() -> set[str]:
     return found.union(*(accepted(verb, inner) for verb in verbs() for inner in verbs(verb)))
 
 
-@pytest.mark.parametrize("name", [name for name in (*PAGES, *SCRIPTS) if name not in LATER])
-def test_whatever_a_page_names_is_there(name: str) -> None:
-    found = list(missing(name))
+@pytest.mark.parametrize(
+    "names", [[name] for name in PAGES if name not in LATER] + [SCRIPTS], ids=lambda names: names[0]
+)
+def test_whatever_a_page_names_is_there(names: list[str]) -> None:
+    found = [f"{name}: {each}" for name in names for each in missing(name)]
     assert not found, "\n".join(found)
 
 

@@ -38,9 +38,9 @@ def test_a_task_without_positives_or_negatives_says_so() -> None:
 
 def test_refusals() -> None:
     test, classifier = small_data().test, PatchClassifier()
-    with pytest.raises(ValueError, match=r"knows nothing of 'hernia', expected one of: "):
+    with pytest.raises(ValueError, match=r"knows nothing of 'hernia'"):
         tasks_of(["hernia"], classifier, test, FINDINGS)
-    with pytest.raises(ValueError, match="the data has no labels for edema, only for a, b, c, d: give other --tasks"):
+    with pytest.raises(ValueError, match="the data has no labels for edema, only for a, b, c, d"):
         tasks_of(["edema"], classifier, test, ("a", "b", "c", "d"))
     with pytest.raises(ValueError, match="the images have no labels"):
         tasks_of(["edema"], classifier, replace(test, labels=None), FINDINGS)
@@ -48,10 +48,10 @@ def test_refusals() -> None:
         tasks_of(["edema"], classifier, replace(test, labels=np.zeros(len(test.images), dtype=np.int64)), FINDINGS)
     with pytest.raises(ValueError, match="the task edema was given twice"):
         tasks_of(["edema", "Edema"], classifier, test, FINDINGS)
-    with pytest.raises(ValueError, match="no tasks were given, expected some of no finding, Edema"):
+    with pytest.raises(ValueError, match="no tasks were given"):
         tasks_of([], classifier, test, FINDINGS)
     classifier.outcomes = 3
-    with pytest.raises(ValueError, match="tells 3 outcomes apart, expected 2"):
+    with pytest.raises(ValueError, match="tells 3 outcomes apart"):
         tasks_of(["edema"], classifier, test, FINDINGS)
 
 
