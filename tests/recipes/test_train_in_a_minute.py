@@ -42,5 +42,5 @@ def test_bad_images_are_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
         assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
     done = run(RECIPE, "--batch", "0", "--out", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (2, "train_in_a_minute: --batch is 0, expected a whole number from 1\n")
+    assert done.returncode == 2 and "--batch is 0" in done.stderr
     assert not (tmp_path / "out").exists()

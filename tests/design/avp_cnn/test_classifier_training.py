@@ -108,7 +108,7 @@ def test_the_record_says_what_was_done_and_how_good_it_is(trained: tuple[Path, l
         assert report["whole"]["auroc of"]["Mass"] > 0.95
         assert report["whole"]["nll"] < report["0"]["nll"]
         assert 0 <= report["3"]["ece"] < 0.3
-    assert said[0].startswith("data: pack: 144 training, 16 validation and 40 test images")
+    assert "144 training" in said[0]
     assert any("nats on 16 held-out images" in line for line in said) and said[-1].startswith(f"wrote {out}")
 
 
@@ -241,8 +241,8 @@ def test_who_is_in_training_and_test_images_is_told_of(
     monkeypatch.setattr(training, "open_data", lambda *args, **options: mixed)
     said: list[str] = []
     train_classifier(options(pack, tmp_path / "g.safetensors", steps=1, draws=1), said.append)
-    assert "5 of those on test images are on training images too, which flatters what is said of tests" in said
-    assert "no images are held out: the classifier is chosen and calibrated by training images" in said
+    assert any(line.startswith("5 of those on test images") for line in said)
+    assert any("no images are held out" in line for line in said)
 
 
 def test_a_run_that_diverges_writes_nothing(pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,4 +272,4 @@ def test_the_verb_trains_and_speaks(pack: Path, tmp_path: Path, capsys: pytest.C
     with pytest.raises(SystemExit) as stopped:
         main(["design", "train", "--data", str(tmp_path / "none"), "--out", str(out), *words])
     assert stopped.value.code == 2
-    assert "none does not exist: check the path to the data" in capsys.readouterr().err
+    assert "none does not exist" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_no_finding_is_the_other_outcome() -> None:
 def test_a_task_without_positives_or_negatives_says_so() -> None:
     test = small_data(without=["Edema"]).test
     (edema,) = tasks_of(["edema"], PatchClassifier(), test, FINDINGS)
-    assert edema.trouble == "edema has no positives among the 24 images: it has no AUROC, and means leave it out"
+    assert edema.trouble is not None and "edema has no positives among the 24 images" in edema.trouble
     assert test.labels is not None
     everybody = replace(test, labels=np.ones_like(test.labels))
     assert "no negatives" in str(tasks_of(["edema"], PatchClassifier(), everybody, FINDINGS)[0].trouble)
