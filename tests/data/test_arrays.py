@@ -71,7 +71,7 @@ def test_npy_finds_its_twins(tmp_path: Path, faces: FaceArray) -> None:
     data = open_data(tmp_path / "imagenet64-train.npy")
     assert np.array_equal(content(data.validation), faces[300:]) and np.array_equal(content(data.test), faces[400:])
     np.save(tmp_path / "train_2.npy", faces)
-    with pytest.raises(ValueError, match=r"holds 4 \.npy files, 2 of them called train: give one of them"):
+    with pytest.raises(ValueError, match=r"holds 4 \.npy files, 2 of them called train"):
         open_data(tmp_path)
 
 
@@ -125,7 +125,7 @@ def test_npz_files_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None
     whole = path.read_bytes()
     for broken in (whole[:-500], whole[:500_000] + bytes(100) + whole[500_100:], b"PK nonsense", b"nonsense"):
         path.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"x\.npz is not a whole \.npz file .*: copy or write it again"):
+        with pytest.raises(ValueError, match=r"x\.npz is not a whole \.npz file"):
             open_data(path)
     np.save(tmp_path / "y.npy", faces)
     (tmp_path / "y.npy").rename(path)
@@ -136,7 +136,7 @@ def test_npz_files_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None
 def test_train_and_test_must_agree(tmp_path: Path, faces: FaceArray) -> None:
     np.save(tmp_path / "train.npy", faces)
     np.save(tmp_path / "test.npy", faces[:, :20, :20])
-    with pytest.raises(ValueError, match="of 32 x 32 x 3 and 20 x 20 x 3: give --size"):
+    with pytest.raises(ValueError, match="of 32 x 32 x 3 and 20 x 20 x 3"):
         open_data(tmp_path / "train.npy")
     assert open_data(tmp_path / "train.npy", size=20).test.size == 20
     np.savez(tmp_path / "train-0.npz", images=faces)

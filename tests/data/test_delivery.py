@@ -117,11 +117,11 @@ def test_free_memory_is_a_sensible_number() -> None:
 
 def test_refusals(faces: NDArray[np.uint8]) -> None:
     source = image_set(faces)
-    with pytest.raises(ValueError, match="residency is 'moon', expected 'auto' or 'device' or 'stream'"):
+    with pytest.raises(ValueError, match="residency is 'moon'"):
         deliver(source, [], device=CPU, residency="moon")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="workers is 0, expected a whole number from 1"):
+    with pytest.raises(ValueError, match="workers is 0"):
         deliver(source, [], device=CPU, workers=0)
     for residency in ("device", "stream"):
         for wrong in ([3, 200], [-1]):
-            with pytest.raises(ValueError, match="asked of a set of 200 images, expected 0 to 199"):
+            with pytest.raises(ValueError, match="asked of a set of 200 images"):
                 list(deliver(source, [np.array(wrong)], device=CPU, residency=residency))

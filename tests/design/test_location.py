@@ -94,15 +94,15 @@ def test_what_cannot_be_answered() -> None:
         next_location(whole, MODEL, G, GRID)
     with pytest.raises(ValueError, match="nothing is left to scan: every candidate shows only known pixels"):
         next_location(MODEL.observe(images(1), GRID.windows[:1]), MODEL, G, Candidates.at(8, [(0, 0)], side=2))
-    with pytest.raises(ValueError, match="2 observations were given, expected one"):
+    with pytest.raises(ValueError, match="2 observations were given"):
         next_location(MODEL.observe(images(2), some_known(2)), MODEL, G, GRID)
     with pytest.raises(ValueError, match="does not say which pixels are known"):
         next_location(Observation(y=torch.zeros(1, 1, 8, 8)), MODEL, G, GRID)
-    with pytest.raises(ValueError, match=r"the observed image is 8 x 8 pixels, expected \[batch, 3, 16, 16\]"):
+    with pytest.raises(ValueError, match=r"the observed image is 8 x 8 pixels"):
         next_location(SEEN, MODEL, G, Candidates.grid(16, side=4))
     assert SEEN.pixels is not None
     grey = Observation(y=SEEN.y[:, :2], known=KNOWN, pixels=SEEN.pixels[:, :1])
-    with pytest.raises(ValueError, match="the observed image has 1 channels, expected"):
+    with pytest.raises(ValueError, match="the observed image has 1 channels"):
         next_location(grey, MODEL, G, GRID)
     with pytest.raises(ValueError, match="holds NaN"):
         next_location(replace(SEEN, pixels=SEEN.pixels * torch.nan), MODEL, G, GRID)
@@ -122,12 +122,12 @@ def test_a_model_that_completes_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"observation": SEEN.y}, "a Tensor was given for the observation, expected what model.observe"),
-        ({"model": "xray"}, "a str was given for the model, expected a conditional model"),
+        ({"observation": SEEN.y}, "a Tensor was given for the observation"),
+        ({"model": "xray"}, "a str was given for the model"),
         ({"model": MODEL.artifact}, "a VDVAE was given for the model"),
-        ({"classifier": "xray"}, "a str was given for the classifier, expected one as load_classifier gives it"),
-        ({"candidates": GRID.windows}, "a Tensor was given for the candidates, expected Candidates"),
-        ({"seed": -1}, "the seed is -1, expected a whole number from 0"),
+        ({"classifier": "xray"}, "a str was given for the classifier"),
+        ({"candidates": GRID.windows}, "a Tensor was given for the candidates"),
+        ({"seed": -1}, "the seed is -1"),
         ({"seed": 0.5}, "the seed is 0.5"),
         ({"n": 0}, "the number of imagined images is 0"),
     ],

@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_refused() -> None:
     g = linear_classifier()
     with pytest.raises(ValueError, match="expected uint8 of"):
         look_ahead(g, from_uint8(LEVELS), KNOWN, GRID)
-    with pytest.raises(ValueError, match="windows of 4 x 4: give candidates of the images' size"):
+    with pytest.raises(ValueError, match="windows of 4 x 4"):
         look_ahead(g, LEVELS, KNOWN, Candidates.grid(4, side=2, points=2))
     with pytest.raises(ValueError, match="known has shape"):
         look_ahead(g, LEVELS, KNOWN[:1], GRID)
@@ -88,10 +88,10 @@ class Odd:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda said: said[:, 0], r"gave \[\d+, 3\], expected a tensor \[\d+, 2, 3\]"),
-        (lambda said: said[:-1], r"gave \[\d+, 2, 3\], expected a tensor"),
-        (lambda said: said[..., :2].log_softmax(dim=-1), r"gave \[\d+, 2, 2\], expected a tensor"),
-        (lambda said: said.numpy(), "gave a ndarray, expected a tensor"),
+        (lambda said: said[:, 0], r"gave \[\d+, 3\]"),
+        (lambda said: said[:-1], r"gave \[\d+, 2, 3\]"),
+        (lambda said: said[..., :2].log_softmax(dim=-1), r"gave \[\d+, 2, 2\]"),
+        (lambda said: said.numpy(), "gave a ndarray"),
         (lambda said: None, "gave a NoneType"),
         (lambda said: said.exp(), "no log-probabilities"),
         (lambda said: said * torch.nan, "no log-probabilities"),

@@ -17,7 +17,7 @@ def test_questions_are_put_by_name() -> None:
         assert (question.variable, question.answer(p)) == (2, "P(no finding) 0.750")
     with pytest.raises(ValueError, match="expected one of: Edema"):
         Question.of(findings, "oedema")
-    with pytest.raises(ValueError, match="'no finding', expected one of"):  # nothing to be the opposite of
+    with pytest.raises(ValueError, match="'no finding'"):  # nothing to be the opposite of
         Question.of(dataclasses.replace(findings, names=("Edema",)), "no finding")
 
 

@@ -273,7 +273,7 @@ def test_the_verb_says_where_it_looks(
     main([str(word) for word in (*words, "--steps", 1)])
     said = capsys.readouterr().out.splitlines()
     assert said[2].startswith("scan 1 at ")
-    assert said[-1] == f"wrote {tmp_path / 'out' / 'design.json'} and the pictures beside it"
+    assert str(tmp_path / "out" / "design.json") in said[-1]
     record = json.loads((tmp_path / "out" / "design.json").read_text())
     assert (record["estimator"], record["n"], record["steps"], record["points"]) == ("epe", 2, 1, 3)
     Image.new("L", (20, 20), 0).save(tmp_path / "black.png")
@@ -292,7 +292,7 @@ def test_scans_end_when_all_has_been_seen(made: dict[str, Path], tmp_path: Path)
     record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", steps=9, side=0.5, points=2)
     (entry,) = record["images"]
     assert len({tuple(scan["box"]) for scan in entry["scans"]}) == len(entry["scans"]) == 4
-    assert said[-2] == "nothing is left to scan after 4: every location has been seen"
+    assert "nothing is left to scan after 4" in said[-2]
     np.testing.assert_allclose(entry["scans"][-1]["after"], entry["whole_image"], atol=1e-6)
 
 
@@ -312,7 +312,7 @@ def test_known_pixels_that_leave_no_location_are_told_of_by_name(made: dict[str,
 
 def test_one_completion_tells_of_no_gain_and_that_is_said(made: dict[str, Path], tmp_path: Path) -> None:
     record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", n=1)
-    assert said[0].startswith("by one completion no location tells more than another")
+    assert "by one completion" in said[0]
     assert all(scan["expected_gain_nats"] == 0 for scan in record["images"][0]["scans"])
 
 

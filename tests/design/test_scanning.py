@@ -120,7 +120,7 @@ class Stubborn:
     [
         (torch.full((5,), -1), "stubborn chose another candidate than the 16 that there are"),
         (torch.full((5,), 16), "stubborn chose another candidate than the 16 that there are"),
-        (torch.zeros(4, dtype=torch.int64), r"chose torch.int64 of \[4\], expected a candidate for each image"),
+        (torch.zeros(4, dtype=torch.int64), r"chose torch.int64 of \[4\]"),
         (torch.zeros(5), r"chose torch.float32 of \[5\]"),
         ([0] * 5, "chose list"),
     ],

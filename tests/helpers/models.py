@@ -1,10 +1,18 @@
 """Small models for tests: random weights everywhere, so that nothing is hidden by parts that start at zero."""
 
+import dataclasses
+
 import torch
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE, PartialConfig
-from condvae.vdvae import VDVAE, VDVAEConfig, preset
+from condvae.vdvae import VDVAE, Stage, VDVAEConfig, preset
+
+SMALLEST = dataclasses.replace(
+    preset("tiny"),
+    stages=tuple(Stage(resolution=r, width=8, inner=4, encoder_blocks=1, decoder_blocks=1) for r in (8, 4)),
+)
+"""Two latent groups: for tests of what is done with a model, where every image that it sees takes time."""
 
 
 def randomise(model: torch.nn.Module, seed: int, scale: float = 0.15) -> None:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 import numpy as np
-from helpers.models import small_conditional
+from helpers.models import SMALLEST, small_conditional
 
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset, ImageSet
@@ -14,7 +14,7 @@ SIZE = 8
 
 def observing(form: Literal["direct", "relative"] = "direct", process: Process | None = None) -> ConditionalVAE:
     """A model of 8 x 8 RGB images with random weights, trained on freeform holes as far as it says."""
-    model = small_conditional(form=form)
+    model = small_conditional(SMALLEST, form=form)
     model.process = process or Freeform()
     return model.eval()
 

@@ -16,14 +16,14 @@ from condvae.data import Dataset
 from condvae.experiments.ood import OODSettings, experiment, figures
 from condvae.runtime.messages import silent
 
-TESTS, OTHERS = 4, 3
+TESTS, OTHERS = 3, 2
 SMALL = OODSettings(
     scores=("gradient", "parts-2", "likelihood-2"),
     baselines=("completed-ipa", "completed-nearest"),
     sets=("noise", "flip"),
     images=TESTS,
-    fit_images=8,
-    regret_images=3,
+    fit_images=6,
+    regret_images=2,
     resamples=40,
 )
 
@@ -49,7 +49,7 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
         "models": small_models(),
         "data": plain_data(),
         "foreign": {"digits": digits()},
-        "block": 5,
+        "block": 4,
         "say": silent,
         **options,
     }

@@ -1,4 +1,4 @@
-"""How closely condvae reproduces the paper authors' release: `python tests/parity.py FOLDER [DEVICE]`.
+"""How closely condvae reproduces the paper authors' release: `python tests/helpers/parity.py FOLDER [DEVICE]`.
 
 FOLDER holds one case: config.json, official_vdvae.th, official_ipa.th, inputs.safetensors, expected.safetensors.
 Prints the largest relative error of every quantity and exits 1 if one passes 1e-4. DEVICE: cpu (default) or cuda.
@@ -140,7 +140,7 @@ def channels_last(images: Tensor) -> Tensor:
 def main() -> int:
     if len(sys.argv) not in (2, 3) or not Path(sys.argv[1], "config.json").is_file():
         print(
-            "usage: python tests/parity.py FOLDER [DEVICE]; FOLDER holds config.json and the other files of a case",
+            "usage: python tests/helpers/parity.py FOLDER [DEVICE]; FOLDER holds config.json and the rest of a case",
             file=sys.stderr,
         )
         return 2

@@ -1,4 +1,4 @@
-"""Recipes called as scripts, in this process: starting another one would take longer than most of them do."""
+"""Recipes and benchmarks called as scripts, in this process: starting another one would take longer than most do."""
 
 import contextlib
 import io
@@ -18,16 +18,16 @@ class Call(NamedTuple):
     stderr: str
 
 
-def run(recipe: str, *arguments: object) -> Call:
-    """What `python recipes/RECIPE ARGUMENTS` would do and say."""
+def run(script: str, *arguments: object) -> Call:
+    """What `python recipes/SCRIPT ARGUMENTS` would do and say; other folders are named in front of the script."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
-        mock.patch.object(sys, "argv", [recipe, *map(str, arguments)]),
+        mock.patch.object(sys, "argv", [script, *map(str, arguments)]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
         try:
-            runpy.run_path(str(RECIPES / recipe), run_name="__main__")
+            runpy.run_path(str(ROOT / script if "/" in script else RECIPES / script), run_name="__main__")
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
     return Call(code, out.getvalue(), err.getvalue())

@@ -85,13 +85,13 @@ def test_resamples_without_a_class_have_no_number_and_are_left_out() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match=r"scores are \[2\] and labels \[3\], expected \[N\] of both"):
+    with pytest.raises(ValueError, match=r"scores are \[2\] and labels \[3\]"):
         auroc([1, 2], [1, 0, 1])
     with pytest.raises(ValueError, match="labels hold other values than 0 and 1"):
         auroc([1, 2], [1, 2])
     with pytest.raises(ValueError, match="scores hold NaN"):
         auroc([1, math.nan], [1, 0])
-    with pytest.raises(ValueError, match=r"resamples are \[3, 2\], expected \[n, 3\]"):
+    with pytest.raises(ValueError, match=r"resamples are \[3, 2\]"):
         resampled_auroc([1, 2, 3], [1, 0, 1], np.ones((3, 2), dtype=np.int32))
     with pytest.raises(ValueError, match="nobody to resample"):
         bootstrap([], 10)

@@ -124,7 +124,7 @@ def test_what_it_cannot_see_is_refused(network: Inception, weights: dict[str, Te
             network.features(bad)
     with pytest.raises(ValueError, match=r"not the weights of Inception: conv\.gamma missing or unknown"):
         Inception({**weights, "conv.gamma": weights["conv.beta"]})
-    with pytest.raises(ValueError, match="precision is 'half', expected 'exact' or 'fast'"):
+    with pytest.raises(ValueError, match="precision is 'half'"):
         Inception(weights, precision="half")  # type: ignore[arg-type]
 
 
@@ -143,10 +143,10 @@ def test_real_features_are_those_of_the_release() -> None:
 def test_half_precision_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a CPU it is not faster, but it is the same arithmetic.
     file = real_file(networks.INCEPTION)
-    exact = Inception.load(file).features(real_images(4))
+    exact = Inception.load(file).features(real_images(2))
     torch.testing.assert_close(Inception.load(file, precision="fast").features(real_images(1)), exact[:1])
     monkeypatch.setattr(inception, "_HALF_ON", {"cpu", "cuda"})
-    fast = Inception.load(file, precision="fast").features(real_images(4))
+    fast = Inception.load(file, precision="fast").features(real_images(2))
     assert fast.dtype == torch.float32
     error = (fast - exact).norm(dim=1) / exact.norm(dim=1)
     assert float(error.min()) > 1e-5 and float(error.max()) < 0.01

@@ -157,16 +157,16 @@ def test_plain_data_and_back(process: KnownPixels) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Patches(most=-1), "most is -1, expected a whole number"),
-        (lambda: Patches(side=0), "side is 0, expected a share"),
-        (lambda: Patches(side=1.5), r"side is 1.5, expected a number in \[0, 1\]"),
+        (lambda: Patches(most=-1), "most is -1"),
+        (lambda: Patches(side=0), "side is 0"),
+        (lambda: Patches(side=1.5), r"side is 1.5"),
         (lambda: Boxes(least=0.8), "sides from 0.8 to 0.75"),
         (lambda: Boxes(hidden=2), "hidden is 2"),
         (lambda: Pixels(least=0.6, most=0.5), "from 0.6 to 0.5"),
-        (lambda: Mixture(parts=((Halves(), 1),)), "1 parts, expected at least two"),
+        (lambda: Mixture(parts=((Halves(), 1),)), "1 parts"),
         (lambda: Mixture(parts=((Halves(), 1), (Boxes(), 0))), "the weight of boxes is 0"),
         (lambda: Mixture(parts=((Halves(), 1), (Boxes(), -1))), "the weight of boxes is -1"),
-        (lambda: Mixture(parts=((Halves(), 1), (Grey(), 1))), r"holds Grey\(\), expected"),  # type: ignore[arg-type]
+        (lambda: Mixture(parts=((Halves(), 1), (Grey(), 1))), r"holds Grey\(\)"),  # type: ignore[arg-type]
         (lambda: Mixture(parts=((Halves(), 1), (EVERY[-1], 1))), "holds Mixture"),
     ],
 )

@@ -49,7 +49,7 @@ def test_grey_is_the_luminance() -> None:
         assert value == pytest.approx(expected, abs=1e-6)
     one = images(2, channels=1)
     assert torch.equal(observe(Grey(), Batch(x=one)).y, 2 * one + 0.5)
-    with pytest.raises(ValueError, match="2 channels, expected 3"):
+    with pytest.raises(ValueError, match="2 channels"):
         observe(Grey(), Batch(x=images(1, channels=2)))
 
 
@@ -60,7 +60,7 @@ def test_low_resolution_shows_means_of_squares() -> None:
         square = (slice(None), slice(None), slice(i, i + 4), slice(j, j + 4))
         assert torch.allclose(y[square], x[square].mean(dim=(2, 3), keepdim=True).expand(2, 3, 4, 4), atol=1e-6)
     assert torch.equal(observe(LowResolution(factor=1), Batch(x=x)).y, 2 * x + 0.5)
-    with pytest.raises(ValueError, match="8 x 8 pixels, expected sides that the factor 3 divides"):
+    with pytest.raises(ValueError, match="8 x 8 pixels"):
         observe(LowResolution(factor=3), Batch(x=x))
 
 
@@ -76,10 +76,10 @@ def test_labels_are_planes_of_ones() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (None, "no labels, expected a data set with labels"),
-        (torch.tensor([0, 1, 4]), "run from 0 to 4, expected 0 to 3: give label,classes=N"),
+        (None, "no labels"),
+        (torch.tensor([0, 1, 4]), "run from 0 to 4"),
         (torch.tensor([-1, 1, 3]), "run from -1 to 3"),
-        (torch.zeros(3, 5, dtype=torch.uint8), r"shape \(3, 5\), expected \[B\] or \[B, 4\]"),
+        (torch.zeros(3, 5, dtype=torch.uint8), r"shape \(3, 5\)"),
         (torch.full((3, 4), 2, dtype=torch.uint8), "other values than 0 and 1"),
     ],
 )
@@ -91,9 +91,9 @@ def test_labels_that_do_not_fit_are_refused(labels: Any, message: str) -> None:
 def test_partners_are_seen_as_the_artifact_sees_images() -> None:
     x, partners = images(2), images(2, channels=1, seed=1)
     assert torch.equal(observe(Paired(channels_of_pair=1), Batch(x=x, paired=partners)).y, 2 * partners + 0.5)
-    with pytest.raises(ValueError, match="no partners, expected a data set of pairs"):
+    with pytest.raises(ValueError, match="no partners"):
         observe(Paired(), Batch(x=x))
-    with pytest.raises(ValueError, match=r"shape \(2, 1, 8, 8\), expected \(2, 3, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, 1, 8, 8\)"):
         observe(Paired(), Batch(x=x, paired=partners))
 
 

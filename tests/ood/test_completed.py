@@ -83,7 +83,7 @@ def test_names() -> None:
     assert score_of("completed").name == score_of("completed-ipa-gradient").name == "completed-ipa"
     identities = {score_of(name, completers=completers).identity for name in ("completed-ipa", "completed-grey")}  # type: ignore[attr-defined]
     assert len(identities) == 2
-    with pytest.raises(ValueError, match="completed-nearest needs a completer called 'nearest', there are ipa, grey: "):
+    with pytest.raises(ValueError, match="completed-nearest needs a completer called 'nearest', there are ipa, grey"):
         score_of("completed-nearest", completers=completers)
 
 

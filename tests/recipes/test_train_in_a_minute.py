@@ -1,7 +1,8 @@
+import runpy
 import zipfile
 from pathlib import Path
 
-from helpers.recipe_calls import run
+from helpers.recipe_calls import RECIPES, run
 from PIL import Image
 
 from condvae import ConditionalVAE, load
@@ -10,7 +11,13 @@ RECIPE = "train_in_a_minute.py"
 
 
 def test_it_writes_a_model_and_a_sheet(tmp_path: Path) -> None:
-    done = run(RECIPE, "--out", tmp_path, "--vae-steps", "2", "--partial-steps", "2", "--batch", "4")
+    default = runpy.run_path(str(RECIPES / RECIPE))["Options"]().images
+    with zipfile.ZipFile(default) as faces, zipfile.ZipFile(tmp_path / "few.zip", "w") as few:
+        for split in ("train/", "test/"):
+            for name in [name for name in faces.namelist() if name.startswith(split) and name.endswith(".jpg")][:12]:
+                few.writestr(name, faces.read(name))
+    words = ("--vae-steps", "2", "--partial-steps", "2", "--batch", "4", "--images", tmp_path / "few.zip")
+    done = run(RECIPE, "--out", tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert isinstance(load(tmp_path / "partial" / "model.safetensors"), ConditionalVAE)
     with Image.open(tmp_path / "completions.png") as sheet:
@@ -35,5 +42,5 @@ def test_bad_images_are_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
         assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
     done = run(RECIPE, "--batch", "0", "--out", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (2, "train_in_a_minute: --batch is 0, expected a whole number from 1\n")
+    assert done.returncode == 2 and "--batch is 0" in done.stderr
     assert not (tmp_path / "out").exists()

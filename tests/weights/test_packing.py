@@ -123,8 +123,8 @@ def changed(**tensors: Tensor | None) -> dict[str, Tensor]:
         ({"index": listing({"variance": [1]})}, "variance is there twice"),
         ({"index": row(zlib.compress(bytes(2**24 + 1)))}, "packed.index inflates to more than 16,777,216 bytes"),
         ({"high": row(b"\0" * 9)}, "packed.high cannot be inflated"),
-        ({"high": row(zlib.compress(b""))}, "packed.high has 0 bytes, expected "),
-        ({"high": row(zlib.compress(bytes(2**24)))}, "packed.high inflates to more than "),
+        ({"high": row(zlib.compress(b""))}, "packed.high has 0 bytes"),
+        ({"high": row(zlib.compress(bytes(2**24)))}, "packed.high inflates to more than"),
         ({"high": pack(some())[HIGH][:-1]}, "packed.high is cut short"),
         ({"high": torch.cat([pack(some())[HIGH], row(b"x")])}, "packed.high goes on after its end"),
         ({"low": pack(some())[LOW][1:]}, "not one for each number that packed.index lists"),
@@ -143,9 +143,9 @@ def test_no_numbers_in_a_shape_that_cannot_be_are_refused() -> None:
 
 
 def test_a_bomb_is_not_set_off() -> None:
-    """A megabyte that would inflate to a gigabyte gives what was expected and a byte more, and then an error."""
+    """What would inflate to a thousand times its size gives what was expected and a byte more, and then an error."""
     deflater = zlib.compressobj(9)
-    bomb = b"".join([*(deflater.compress(bytes(2**24)) for _ in range(64)), deflater.flush()])
+    bomb = b"".join([*(deflater.compress(bytes(2**24)) for _ in range(16)), deflater.flush()])
     tracemalloc.start()
     try:
         for tensors in ({"index": row(bomb)}, {"high": row(bomb)}):

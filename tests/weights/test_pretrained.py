@@ -1,16 +1,17 @@
 """Folders to share and the hub: a real client against a small hub on localhost, and no client where none is needed."""
 
 import logging
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from helpers.hub_server import Hub, commit_of, local_hub
 from helpers.models import images, small_conditional, small_vae, some_known
+from helpers.processes import CONDVAE, say
+from helpers.training import call
 
 import condvae
 from condvae import weights
@@ -170,29 +171,20 @@ def test_a_failed_upload_says_that_the_folder_is_there(tmp_path: Path, hub: Hub)
     assert isinstance(condvae.from_pretrained(tmp_path / "x"), VDVAE)
 
 
-def run(words: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "condvae", *words]
-    surroundings = {**os.environ, "NO_PROXY": "127.0.0.1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", **environment}
-    return subprocess.run(program, env=surroundings, capture_output=True, text=True, timeout=200, check=False)
-
-
 def test_verbs_take_models_of_the_hub(tmp_path: Path, hub: Hub) -> None:
     hub.repositories["owner/vae"] = {"main": {"model.safetensors": stored(tmp_path)}}
-    cache = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home")}
-    shown = run(["info", "owner/vae"], **cache)
-    assert shown.returncode == 0 and "owner/vae: unconditional VAE" in shown.stdout
-    offline = run(["info", "owner/other"], HF_HUB_OFFLINE="1", **cache)
-    assert offline.returncode == 2
-    assert len(offline.stderr.strip().splitlines()) == 1 and "owner/other is no file here" in offline.stderr
+    # The hub's client reads its settings when it is imported: other processes.
+    settings = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": tmp_path / "home", "HF_HUB_DISABLE_PROGRESS_BARS": 1}
+    given: dict[str, Any] = {"said": tmp_path / "said", "NO_PROXY": "127.0.0.1", **settings}
+    assert "owner/vae: unconditional VAE" in say(CONDVAE, "info", "owner/vae", **given)
+    offline = say(CONDVAE, "info", "owner/other", expect=2, HF_HUB_OFFLINE=1, **given)
+    assert len(offline.strip().splitlines()) == 1 and "owner/other is no file here" in offline
 
 
-def test_without_the_library_one_sentence_says_what_to_install(tmp_path: Path) -> None:
-    """A module of its name that cannot be imported stands in for its absence."""
-    (tmp_path / "huggingface_hub.py").write_text("raise ImportError('not here')")
+def test_without_the_library_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     condvae.save_pretrained(small_vae(), tmp_path / "vae")
-    surroundings = {"PYTHONPATH": str(tmp_path)}
-    assert run(["info", str(tmp_path / "vae")], **surroundings).returncode == 0
-    missing = run(["info", "owner/name"], **surroundings)
-    assert missing.returncode == 2
-    assert missing.stderr.strip().endswith("needs huggingface_hub: pip install 'condvae[hub]'")
-    assert len(missing.stderr.strip().splitlines()) == 1
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    call("info", tmp_path / "vae")
+    missing = call("info", "owner/name", expect=2)
+    assert "pip install 'condvae[hub]'" in missing
+    assert len(missing.strip().splitlines()) == 1

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from condvae.experiments.design import DesignSettings
@@ -26,20 +28,21 @@ def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
     "name", ["eig", "eig-", "uncond-", "uncond-0", "uncond-x", "uncond-01", "uncond-1000000", "greedy", "", "random-2"]
 )
 def test_unknown_policies_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"unknown policy .* expected some of eig-ipa"):
+    with pytest.raises(ValueError, match="unknown policy"):
         DesignSettings(policies=(name,))
 
 
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match="number of scans is 0"):
-        DesignSettings(steps=0)
-    with pytest.raises(ValueError, match="5 scans of 4 locations were asked for: give more --points"):
-        DesignSettings(points=2)
-    with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a share"):
-        DesignSettings(side=1.5)
-    with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
-        DesignSettings(resamples=10**6)
-    with pytest.raises(ValueError, match="no policies were given"):
-        DesignSettings(policies=())
-    with pytest.raises(ValueError, match="a policy was given twice"):
-        DesignSettings(policies=("random", "random"))
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": 0}, "scans is 0"),
+        ({"points": 2}, "5 scans of 4 locations"),
+        ({"side": 1.5}, "side of a window is 1.5"),
+        ({"resamples": 10**6}, "1,000,000 resamples"),
+        ({"policies": ()}, "no policies"),
+        ({"policies": ("random", "random")}, "policy was given twice"),
+    ],
+)
+def test_refusals(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        DesignSettings(**change)

@@ -6,7 +6,7 @@ import torch
 
 from condvae.experiments.design.plan import DesignSettings
 from condvae.experiments.design.scans import DesignJob, Scanned
-from condvae.experiments.design.summary import columns_of, sets_of, summarise
+from condvae.experiments.design.summary import sets_of, summarise
 from condvae.experiments.design.tasks import DesignTask
 from condvae.experiments.resumable_work import ResultStore
 from condvae.metrics.auroc import auroc, bootstrap, interval
@@ -42,11 +42,6 @@ TASKS = [task("edema", 0), task("no finding", 1, positive=0)]
 
 def summary(*results: tuple[DesignJob, Scanned]) -> dict[str, Any]:
     return summarise(results, TASKS, bootstrap(PATIENTS, 200, seed=3), steps=STEPS, locations=4)
-
-
-def test_columns() -> None:
-    assert columns_of(5) == ["0", "1", "2", "3", "4", "5", "2-5"]
-    assert columns_of(2) == ["0", "1", "2"]
 
 
 def test_intervals_are_those_of_resampled_patients() -> None:

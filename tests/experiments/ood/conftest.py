@@ -1,23 +1,22 @@
 """One small experiment in one sitting, which others are held to."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.ood_runs import small_experiment
-from helpers.sittings import in_one_sitting
-
-from condvae.experiments.ood import figures
+from helpers import ood_runs
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("experiment") / "whole"
+def folder(sitting: Callable[..., Any]) -> Path:
+    return Path(sitting(ood_runs).folder)
 
 
 @pytest.fixture(scope="session")
-def whole(folder: Path) -> dict[str, Any]:
-    return in_one_sitting(small_experiment, figures, folder)
+def whole(sitting: Callable[..., Any]) -> dict[str, Any]:
+    result: dict[str, Any] = sitting(ood_runs).result
+    return result
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """AUROCs, means and intervals, held to plain loops."""
 
+import functools
 import math
 from typing import Any
 
@@ -43,6 +44,7 @@ SCORED = {ONE: scores(0), OTHER: scores(1, whole=False), DEAR: scores(2, DEAR)}
 FOUND = summarise(SCORED, RESAMPLES, chosen)
 
 
+@functools.cache
 def by_hand(method: DetectionMethod, name: str, column: str, resample: int | None) -> float:
     """The AUROC of images repeated as often as a resample has them."""
     if column == MEAN:

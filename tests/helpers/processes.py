@@ -1,0 +1,83 @@
+"""Scripts as processes that can be killed or be ranks, begun where torch has been imported once for all of them."""
+
+import multiprocessing
+import os
+import runpy
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from helpers.fixtures import ROOT
+
+CONDVAE = ROOT / "src" / "condvae" / "__main__.py"
+PATIENCE = 120
+"""Seconds after which a process counts as stuck."""
+
+
+@contextmanager
+def started(script: Path, *words: str | Path, said: Path, **environment: object) -> Iterator[BaseProcess]:
+    """`python SCRIPT WORDS`, which writes what it says to a file; whatever is left of it at the end is killed."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["condvae.cli", "condvae.training.entry_points", "helpers.sittings"])
+    settings = {name: str(value) for name, value in environment.items()}
+    process = processes.Process(target=_be, args=(script, [str(word) for word in words], said, settings))
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def _be(script: Path, words: list[str], said: Path, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    tempfile.tempdir = None  # as the environment says, not as it was where we come from
+    with open(said, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = [str(script), *words]
+    runpy.run_path(str(script), run_name="__main__")
+
+
+def _to_the_end(process: BaseProcess, said: Path, expect: int = 0) -> str:
+    process.join(PATIENCE)
+    assert process.exitcode == expect, f"exit code {process.exitcode}\n{said.read_text()}"
+    return said.read_text()
+
+
+def say(script: Path, *words: str | Path, said: Path, expect: int = 0, **environment: object) -> str:
+    """What a script says until its end."""
+    said.unlink(missing_ok=True)
+    with started(script, *words, said=said, **environment) as process:
+        return _to_the_end(process, said, expect)
+
+
+def kill_and_repeat(script: Path, out: Path, *, parts: int) -> str:
+    """Kill a script that works into a folder once so many parts are there, call it again, and return what it says."""
+    said = out.with_suffix(".log")
+    with started(script, out, said=said) as process:
+        until = time.monotonic() + PATIENCE
+        while len(list(out.rglob("*.safetensors"))) < parts:
+            assert process.is_alive() and time.monotonic() < until, said.read_text()
+            time.sleep(0.005)
+    assert not (out / "results.json").exists()
+    found = say(script, out, said=said)
+    assert "units of work are done already" in found
+    return found
+
+
+def on_two_ranks(script: Path, out: Path) -> None:
+    """A script in two processes that know of each other, as torchrun would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1], "WORLD_SIZE": 2}
+    said = out.with_suffix(".log")
+    first, second = (started(script, out, said=said, RANK=rank, LOCAL_RANK=rank, **place) for rank in range(2))
+    with first as one, second as other:
+        for process in (one, other):
+            _to_the_end(process, said)
