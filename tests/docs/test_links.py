@@ -16,7 +16,6 @@ from helpers.fixtures import ROOT
 from helpers.recipe_calls import run
 from helpers.training import call
 
-"""Pages that are not yet up to date."""
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
 SCRIPTS = sorted(
     str(path.relative_to(ROOT)) for room in ("recipes", "benchmarks") for path in ROOT.glob(f"{room}/*.py")
