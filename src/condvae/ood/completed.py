@@ -50,9 +50,14 @@ class Completed:
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
         """The inner score's, [B, F]."""
+        return self.inner.features(*self.whole(inference, observation, seeds), seeds)
+
+    def whole(
+        self, inference: Inference, observation: Observation, seeds: Sequence[int]
+    ) -> tuple[Inference, Observation]:
+        """What the inner score is asked about: full images, and how their latents are inferred."""
         whole = Inference.of(inference.vae, "whole")
-        levels = self.complete(inference, observation, seeds)
-        return self.inner.features(whole, whole.observe(from_uint8(levels)), seeds)
+        return whole, whole.observe(from_uint8(self.complete(inference, observation, seeds)))
 
     def complete(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
         """[B, C, H, W] uint8: one completion of each."""

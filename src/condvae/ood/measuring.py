@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.observe import Observation
+from condvae.ood.completed import Completed
 from condvae.ood.inference import Inference
 from condvae.ood.scores import Score
 from condvae.runtime.pixels import from_uint8
@@ -55,6 +56,10 @@ def measure_observation(
     if len(places) != count:
         raise ValueError(f"{len(places)} places were given for {count} images, expected one for each")
     seeds = seeds_from(seed, 1, observations=map(int, places)).seeds
+    if inference.device.type == "cpu" and isinstance(score, Completed) and score.completer is None:
+        # All at once: on a CPU the sampler draws in fours, of which one image would waste three.
+        inference, observation = score.whole(inference, observation, seeds)
+        score = score.inner
 
     def features(rows: slice) -> Features:
         some = observation[rows].to(inference.device)
