@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from condvae.completion.settings import CompletionSettings as CompletionSettings
+from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
 from condvae.images.reading import printable
 from condvae.runtime.checks import strict

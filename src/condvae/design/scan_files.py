@@ -17,7 +17,7 @@ from condvae.design.panel import animation, frames, in_nats, panel
 from condvae.design.patient import Scan, advised, follow
 from condvae.design.policies import Greedy
 from condvae.design.question import Question
-from condvae.design.scan_settings import ScanSettings as ScanSettings
+from condvae.design.scan_settings import ScanSettings
 from condvae.design.scanning import full_image
 from condvae.design.sources import Completions, check_completes, check_pair
 from condvae.images.atomic_folder import AtomicFolder, stem_of
