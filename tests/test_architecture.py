@@ -147,5 +147,5 @@ def test_every_file_is_in_the_architecture_page() -> None:
             assert f"`{path.relative_to(SOURCE)}`" in page
 
 
-def test_files_can_be_read_in_one_sitting() -> None:
+def test_files_can_be_read_uninterrupted() -> None:
     assert all(len(path.read_text().splitlines()) <= 350 for path in SOURCE.rglob("*.py"))

@@ -6,20 +6,20 @@ from condvae.experiments.design.plan import PolicySpec
 
 def test_policies_by_name() -> None:
     settings = DesignSettings(n=7)
-    assert settings.way("eig-ipa") == PolicySpec("eig-ipa", "completions", "eig", "ipa", 7)
-    assert settings.way("epe-my-gan") == PolicySpec("epe-my-gan", "completions", "epe", "my-gan", 7)
-    assert settings.way("uncond").n == 7 and settings.way("uncond-1000").n == 1000
-    assert settings.way("non-greedy").kind == "non-greedy"
-    assert [name for name in settings.policies if not settings.way(name).asks] == ["random", "full"]
+    assert settings.spec("eig-ipa") == PolicySpec("eig-ipa", "completions", "eig", "ipa", 7)
+    assert settings.spec("epe-my-gan") == PolicySpec("epe-my-gan", "completions", "epe", "my-gan", 7)
+    assert settings.spec("uncond").n == 7 and settings.spec("uncond-1000").n == 1000
+    assert settings.spec("non-greedy").kind == "non-greedy"
+    assert [name for name in settings.policies if not settings.spec(name).asks] == ["random", "full"]
 
 
 def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
     settings = DesignSettings(repeats=4)
-    tries = {name: settings.tries(settings.way(name)) for name in settings.policies}
+    tries = {name: settings.tries(settings.spec(name)) for name in settings.policies}
     assert tries == dict.fromkeys(settings.policies, 1) | {"random": 4, "uncond": 4, "non-greedy": 4}
-    assert [settings.tries(settings.way(name)) for name in ("uncond-10", "uncond-99", "uncond-100")] == [4, 4, 1]
+    assert [settings.tries(settings.spec(name)) for name in ("uncond-10", "uncond-99", "uncond-100")] == [4, 4, 1]
     many = DesignSettings(repeats=4, n=100)
-    assert many.tries(many.way("uncond")) == 1 and many.tries(many.way("non-greedy")) == 4
+    assert many.tries(many.spec("uncond")) == 1 and many.tries(many.spec("non-greedy")) == 4
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.experiment_runs import FINDINGS, numbers, small_data, small_experiment
+from helpers.design_runs import FINDINGS, numbers, small_data, small_experiment
 from PIL import Image
 
 from condvae.experiments.design import figures, redraw, tables

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.experiment_runs import numbers, small_experiment
+from helpers.design_runs import numbers, small_experiment
 from helpers.fixtures import HELPERS
-from helpers.sittings import contents, times
+from helpers.resumed_runs import contents, times
 from helpers.training import kill_and_repeat, run
 
 from condvae.experiments.resumable_work import Shard
 
-SCRIPT = HELPERS / "experiment_runs.py"
+SCRIPT = HELPERS / "design_runs.py"
 
 
 def test_killed_and_taken_up_again(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:

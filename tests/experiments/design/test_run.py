@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.experiment_runs import FINDINGS, SMALL, PatchClassifier, numbers, small_data, small_experiment
+from helpers.design_runs import FINDINGS, SMALL, PatchClassifier, numbers, small_data, small_experiment
 from helpers.models import small_conditional
 from safetensors.torch import load_file
 from sklearn.metrics import log_loss, roc_auc_score

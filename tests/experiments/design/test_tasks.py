@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers.experiment_runs import FINDINGS, PatchClassifier, small_data
+from helpers.design_runs import FINDINGS, PatchClassifier, small_data
 
 from condvae.experiments.design.tasks import tasks_of
 

@@ -22,7 +22,7 @@ from condvae.experiments.evaluation import (
     FeatureNetworks,
     Method,
     baselines,
-    evaluate,
+    experiment,
     methods_of,
     subject_of,
 )
@@ -53,9 +53,9 @@ def data() -> Dataset:
 
 
 def measured(data: Dataset, out: Path, methods: list[Method], metrics: tuple[Family, ...] = ALL) -> dict[str, Any]:
-    settings = EvaluationSettings(images=4, deep_images=2, k=2, metrics=metrics)
+    settings = EvaluationSettings(images=4, deep_images=2, n=2, metrics=metrics)
     networks = small_networks()
-    found = evaluate(methods, data, out, settings=settings, networks=networks, say=lambda text: None)
+    found = experiment(methods, data, out, settings=settings, networks=networks, say=lambda text: None)
     return dict(numbers(found)["methods"])
 
 
@@ -74,8 +74,8 @@ def test_methods_of_an_older_model_of_the_same_name_are_left_out(tmp_path: Path,
 
     def listed(methods: list[Method]) -> list[str]:
         said.clear()
-        settings = EvaluationSettings(images=4, deep_images=2, k=2, metrics=("pixels",))
-        found = evaluate(methods, data, tmp_path, settings=settings, networks=FeatureNetworks(), say=said.append)
+        settings = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
+        found = experiment(methods, data, tmp_path, settings=settings, networks=FeatureNetworks(), say=said.append)
         return sorted(numbers(found)["methods"])
 
     def ours(temperature: str) -> list[Method]:

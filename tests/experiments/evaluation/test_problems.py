@@ -6,15 +6,16 @@ import torch
 from helpers.evaluation_runs import FACES
 
 from condvae.data import Dataset, ImageSet, open_data
-from condvae.experiments.evaluation import Blocks, EvaluationSettings, Problems, problems
-from condvae.experiments.evaluation.plan import MeasurementKind, units
+from condvae.experiments.evaluation import EvaluationSettings, Problems, UnitSizes, problems
+from condvae.experiments.evaluation.jobs import units_of
+from condvae.experiments.evaluation.plan import MeasurementKind
 from condvae.experiments.resumable_work import Shard
 from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
 
 
 def test_images_are_spread_and_references_are_others() -> None:
     data = open_data(FACES)
-    asked = Problems.choose(data, EvaluationSettings(images=20, deep_images=10, k=2))
+    asked = Problems.choose(data, EvaluationSettings(images=20, deep_images=10, n=2))
     assert len(asked) == 20
     assert np.array_equal(asked.rows, np.arange(20) * len(data.test) // 20)
     assert set(asked.deep) < set(range(20))
@@ -56,7 +57,7 @@ def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch
         return known_in_bin(hole, n, size, seed=seed)
 
     monkeypatch.setattr(problems, "known_in_bin", slow)
-    asked = Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, k=2))
+    asked = Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2))
     first = asked.identity
     assert not drawn
     asked.holes(1, said.append)
@@ -68,7 +69,7 @@ def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch
     assert drawn == ["0.2-0.4", "0.6-0.8"]
     assert said == ["drawing 8 holes of 0.6-0.8 ..."]
     monkeypatch.setattr(problems, "HOLES_REVISION", 2)
-    assert Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, k=2)).identity != first
+    assert Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2)).identity != first
 
 
 def test_too_few_test_images_are_refused() -> None:
@@ -104,7 +105,7 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, object], mes
 def test_units_cover_everything_once() -> None:
     for kind, holes in (("deep", 5), ("wide", 5), ("bounds", 5), ("truth", 1), ("elbo", 1)):
         named: MeasurementKind = kind  # type: ignore[assignment]
-        found = list(units(named, 23, Blocks(wide=10, deep=4)))
+        found = units_of(named, 23, UnitSizes(wide=10, deep=4))
         covered = [(unit.hole, i) for unit in found for i in range(unit.first, unit.stop)]
         assert len(covered) == len(set(covered)) == holes * 23
         assert len({str(unit) for unit in found}) == len(found)

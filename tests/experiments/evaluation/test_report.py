@@ -12,9 +12,8 @@ from helpers.evaluation_runs import FACES, small_networks, small_subject
 from PIL import Image
 
 from condvae.data import open_data
-from condvae.experiments.evaluation import EvaluationSettings, baselines, evaluate, figures, tables
-from condvae.experiments.evaluation.figures import redraw
-from condvae.experiments.evaluation.plan import COLUMNS
+from condvae.experiments.evaluation import EvaluationSettings, baselines, experiment, figures, redraw, tables
+from condvae.experiments.evaluation.summary import COLUMNS
 from condvae.experiments.reporting import DPI, INCHES
 from condvae.runtime.formats import json_text
 
@@ -24,9 +23,11 @@ pytestmark = pytest.mark.usefixtures("drawn")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out, data, subject = tmp_path_factory.mktemp("report"), open_data(FACES), small_subject()
-    settings = EvaluationSettings(images=6, deep_images=3, k=3)
+    settings = EvaluationSettings(images=6, deep_images=3, n=3)
     methods = baselines(["mean", "random"], data)
-    evaluate(methods, data, out, settings=settings, networks=small_networks(), models=[subject], say=lambda text: None)
+    experiment(
+        methods, data, out, settings=settings, networks=small_networks(), models=[subject], say=lambda text: None
+    )
     return out
 
 
@@ -114,7 +115,7 @@ def test_figures_have_their_size_and_can_be_drawn_again(folder: Path) -> None:
 def test_figures_show_what_was_measured(result: dict[str, Any]) -> None:
     figure = figures.metrics_figure(result)
     assert figure is not None
-    assert [axis.get_title() for axis in figure.axes] == [panel.label for panel in figures.PANELS]
+    assert [axis.get_title() for axis in figure.axes] == [panel.title for panel in figures.PANELS.values()]
     line = figure.axes[2].containers[1].lines[0]  # type: ignore[attr-defined]
     expected = [result["methods"]["random training image"]["metrics"]["lpips_gt"][hole]["mean"] for hole in COLUMNS[:5]]
     assert list(line.get_ydata()) == expected

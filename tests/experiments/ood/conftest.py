@@ -1,11 +1,11 @@
-"""One small experiment in one sitting, which others are held to."""
+"""One small experiment in one call, which others are compared with."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.ood_runs import small_experiment
-from helpers.sittings import in_one_sitting
+from helpers.resumed_runs import uninterrupted
 
 from condvae.experiments.ood import figures
 
@@ -17,7 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def whole(folder: Path) -> dict[str, Any]:
-    return in_one_sitting(small_experiment, figures, folder)
+    return uninterrupted(small_experiment, figures, folder)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from helpers.fixtures import HELPERS
 from helpers.ood_runs import SMALL, numbers, small_experiment, small_models
-from helpers.sittings import contents, times
+from helpers.resumed_runs import contents, times
 from helpers.training import kill_and_repeat, run
 
 from condvae.experiments.resumable_work import Shard

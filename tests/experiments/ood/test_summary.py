@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from condvae.data.order import spread
-from condvae.experiments.ood.jobs import TEST
+from condvae.experiments.ood.measure import TEST
 from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod
 from condvae.experiments.ood.readings import BINS
 from condvae.experiments.ood.summary import ALL, COLUMNS, PAPERS, Resamples, means_of, summarise

@@ -1,4 +1,4 @@
-"""Experiments in several sittings and processes, for tests of whichever experiment it is."""
+"""Experiments in several calls and processes, for tests of whichever experiment it is."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -16,16 +16,17 @@ Run = Callable[..., dict[str, Any] | None]
 """A small experiment into a folder, with options of its own."""
 
 
-def without_clock(result: dict[str, Any] | None, section: str) -> dict[str, Any]:
-    """All that was measured, without what a clock put into the entries of a section."""
+def without_clock(result: dict[str, Any] | None, *sections: str) -> dict[str, Any]:
+    """All that was measured, without what a clock put into the entries of some sections."""
     assert result is not None
     found = copy.deepcopy(result)
-    for entry in found[section].values():
-        del entry["seconds"]
+    for section in sections:
+        for entry in found[section].values():
+            del entry["seconds"]
     return found
 
 
-def in_one_sitting(run: Run, figures: ModuleType, folder: Path) -> dict[str, Any]:
+def uninterrupted(run: Run, figures: ModuleType, folder: Path) -> dict[str, Any]:
     """The report of the whole, without figures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "draw", lambda result, out: [])
