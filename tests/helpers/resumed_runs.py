@@ -1,15 +1,21 @@
 """Experiments in several calls and processes, for tests of whichever experiment it is."""
 
+import contextlib
 import copy
-from collections.abc import Callable, Sequence
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from helpers.training import command, environment
+from helpers.training import run as call_script
 
-from condvae.experiments.resumable_work import Shard
+from condvae.experiments.resumable_work import Shard, WorkUnit
 from condvae.runtime.ranks import join
 
 Run = Callable[..., dict[str, Any] | None]
@@ -42,6 +48,35 @@ def one_process(run: Run, figures: Any, arguments: Sequence[str]) -> None:
     figures.draw = lambda result, folder: []
     with join("cpu") as world:
         run(out, world=world, shard=shard, say=lambda line: print(line, flush=True))
+
+
+def kill_and_repeat(script: Path, out: Path, *, parts: int, ranks: int = 1) -> None:
+    """Kill a script that works into a folder once so many parts are there, and call it again, in so many ranks."""
+    process = subprocess.Popen(
+        command(out, script=script), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+    until = time.monotonic() + 120
+    while len(list(out.rglob("*.safetensors"))) < parts:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "results.json").exists()
+    assert "units of work are done already" in call_script(out, script=script, ranks=ranks)
+
+
+@contextlib.contextmanager
+def planned(experiment: str) -> Iterator[list[str]]:
+    """Calls of `experiment`, a module, plan their work and do none of it: the folders that its results would be in."""
+    asked: list[str] = []
+
+    def note(units: Sequence[WorkUnit], *rest: object) -> bool:
+        asked.extend(unit.store.folder.name for unit in units)
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{experiment}.work_together", note)
+        yield asked
 
 
 def contents(folder: Path) -> dict[str, bytes]:

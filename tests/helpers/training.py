@@ -4,10 +4,8 @@ import contextlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +32,6 @@ def command(*words: str | Path, ranks: int = 1, restarts: int = 0, script: Path 
 def environment(**more: str) -> dict[str, str]:
     """One thread per process: results then do not depend on how many cores are free, nor does the time."""
     return {**os.environ, "OMP_NUM_THREADS": "1", **more}
-
-
-def kill_and_repeat(script: Path, out: Path, *, parts: int) -> str:
-    """Kill a script that works into a folder once so many parts are there, call it again, and return what it says."""
-    words = command(out, script=script)
-    process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
-    until = time.monotonic() + 120
-    while len(list(out.rglob("*.safetensors"))) < parts:
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (out / "results.json").exists()
-    said = run(out, script=script)
-    assert "units of work are done already" in said
-    return said
 
 
 def run(*words: str | Path, expect: int = 0, **options: Any) -> str:

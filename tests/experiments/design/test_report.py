@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.design_runs import FINDINGS, numbers, small_data, small_experiment
+from helpers.design_runs import FINDINGS, small_data, small_experiment
 from PIL import Image
 
 from condvae.experiments.design import figures, redraw, tables
 from condvae.experiments.design.report import REPORT
-from condvae.experiments.reporting import TABLES
 
 
 def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
@@ -75,20 +74,6 @@ def test_figures_of_a_poor_report(tmp_path: Path) -> None:
     assert "| full | - | - | - | - | - |" in tables.as_markdown(result)
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    for name, words in (("notes.txt", "holds notes.txt, which is not from"), ("results.json", "is not from an exper")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).write_text("{}")
-        with pytest.raises(ValueError, match=words):
-            small_experiment(tmp_path / name)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "results.csv").write_text("a,b\n")
-    with pytest.raises(ValueError, match="holds results of something else"):
-        small_experiment(tmp_path / "other")
-    with pytest.raises(ValueError, match=r"holds no results.json of an experiment"):
-        redraw(tmp_path / "other")
-
-
 @pytest.mark.usefixtures("drawn")
 def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
     short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
@@ -100,11 +85,3 @@ def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: d
             ValueError, match=r"has been altered .*: call condvae design experiment with the options of"
         ):
             redraw(tmp_path)
-
-
-def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path) -> None:
-    change: dict[str, Any] = {"policies": ("random",), "tasks": ("edema",)}
-    first = small_experiment(tmp_path, change=change)
-    (tmp_path / "results.json").unlink()  # it is written after the other tables
-    assert numbers(small_experiment(tmp_path, change=change)) == numbers(first)
-    assert set(TABLES) <= {path.name for path in tmp_path.iterdir()}

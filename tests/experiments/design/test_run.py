@@ -9,6 +9,7 @@ import pytest
 import torch
 from helpers.design_runs import FINDINGS, SMALL, PatchClassifier, numbers, small_data, small_experiment
 from helpers.models import small_conditional
+from helpers.resumed_runs import planned
 from safetensors.torch import load_file
 from sklearn.metrics import log_loss, roc_auc_score
 from torch import Tensor
@@ -269,12 +270,15 @@ def test_a_classifier_that_cannot_be_told_from_others_is_refused(tmp_path: Path)
 def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     policies = ("eig-ipa", "random")
     base: dict[str, Any] = {"policies": policies, "tasks": ("edema",), "repeats": 1}
+    seen: set[str] = set()
 
     def folders(**options: Any) -> set[str]:
-        before = {path.name for path in tmp_path.glob("runs/*")}
         change = {**base, **options.pop("change", {})}
-        small_experiment(tmp_path, change=change, **options)
-        return {path.name.rpartition("-")[0] for path in tmp_path.glob("runs/*") if path.name not in before}
+        with planned("condvae.experiments.design.run") as asked:
+            small_experiment(tmp_path, change=change, **options)
+        new = {name.rpartition("-")[0] for name in asked if name not in seen}
+        seen.update(asked)
+        return new
 
     both = {"eig-ipa-edema", "random"}
     assert folders() == both
@@ -294,7 +298,9 @@ def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     assert folders(change={"resamples": 10}) == set()
     assert folders(change={"tasks": ("edema", "effusion")}) == {"eig-ipa-effusion"}
     assert folders(data=small_data(without=["Atelectasis"])) == both
-    assert numbers(small_experiment(tmp_path, change=base)) == numbers(small_experiment(tmp_path / "new", change=base))
+    first = small_experiment(tmp_path, change=base)
+    assert small_experiment(tmp_path, change={**base, "seed": 3}) is not None
+    assert numbers(small_experiment(tmp_path, change=base)) == numbers(first)
 
 
 def test_settings_of_the_paper_are_the_defaults() -> None:

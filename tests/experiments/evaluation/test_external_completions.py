@@ -1,5 +1,6 @@
 """Completions from files are measured as those of a method, and files that are not what they should be are refused."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from condvae.images.contact_sheet import to_pil
 from condvae.metrics import HOLE_BINS
 from condvae.observe.observation import observe_levels
 
-SETTINGS = EvaluationSettings(images=8, deep_images=4, n=3, metrics=("inception", "lpips", "pixels", "coverage"))
+SETTINGS = EvaluationSettings(images=5, deep_images=3, n=3, metrics=("inception", "lpips", "pixels", "coverage"))
 QUICK = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
 
 
@@ -55,14 +56,15 @@ def fill(
                 to_pil(made[0]).save(folder / str(hole) / f"{name}.webp", lossless=True, exact=True)
 
 
-@pytest.mark.parametrize("arrays", [False, True])
-def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: Dataset, arrays: bool) -> None:
+def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: Dataset) -> None:
     problems = Problems.choose(data, SETTINGS)
     ours = small_methods(small_subject(), data, k=3)
-    copies = []
-    for i in (0, 2):  # one that varies, and one that does not
-        fill(tmp_path / f"copy {i}", ours[i], problems, SETTINGS, arrays=arrays)
-        copies.append(ExternalCompletions.open(f"copy {i}", tmp_path / f"copy {i}", problems, k=3))
+    copies, originals = [], {}
+    for i, arrays in itertools.product((0, 2), (False, True)):  # one that varies, and one that does not
+        name = f"copy {i}, {'arrays' if arrays else 'pictures'}"
+        fill(tmp_path / name, ours[i], problems, SETTINGS, arrays=arrays)
+        copies.append(ExternalCompletions.open(name, tmp_path / name, problems, k=3))
+        originals[name] = ours[i].name
     result = experiment(
         [ours[0], ours[2], *copies],
         data,
@@ -73,8 +75,8 @@ def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: 
         say=lambda text: None,
     )
     methods = numbers(result)["methods"]
-    for i in (0, 2):
-        mine, theirs = methods[f"copy {i}"], methods[ours[i].name]
+    for name, original in originals.items():
+        mine, theirs = methods[name], methods[original]
         assert (mine["varies"], mine["k"], mine["known_pixels_put_back"]) == (theirs["varies"], theirs["k"], 0)
         assert mine["coverage"] == theirs["coverage"]
         for metric, columns in theirs["metrics"].items():

@@ -9,7 +9,6 @@ from condvae.data import Dataset, ImageSet, open_data
 from condvae.experiments.evaluation import EvaluationSettings, Problems, UnitSizes, problems
 from condvae.experiments.evaluation.jobs import units_of
 from condvae.experiments.evaluation.plan import MeasurementKind
-from condvae.experiments.resumable_work import Shard
 from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
 
 
@@ -34,11 +33,11 @@ def test_identities_follow_what_they_are_of() -> None:
     data = open_data(FACES)
 
     def identities(**change: int) -> tuple[str, str, str]:
-        options: dict[str, int] = {"images": 8, "deep_images": 4, "k": 2, **change}
+        options: dict[str, int] = {"images": 8, "deep_images": 4, "n": 2, **change}
         asked = Problems.choose(data, EvaluationSettings(**options))  # type: ignore[arg-type]
         return asked.identity, asked.deep_identity, asked.bits_identity
 
-    assert identities() == identities(k=5)
+    assert identities() == identities(n=5)
     for change, value, changed in (("images", 9, 0), ("deep_images", 3, 1), ("seed", 9, 0), ("bits_images", 9, 2)):
         before, after = identities(), identities(**{change: value})
         assert before[changed] != after[changed]
@@ -84,10 +83,10 @@ def test_too_few_test_images_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 0}, "the number of completions of an image is 0"),
+        ({"n": 0}, "the number of completions of an image is 0"),
         ({"images": 1}, "the number of images is 1"),
         ({"images": 10, "deep_images": 11}, "at most as many --deep-images as --images"),
-        ({"deep_images": 0}, "completed k times is 0"),
+        ({"deep_images": 0}, "completed n times is 0"),
         ({"seed": -1}, "the seed is -1"),
         ({"metrics": ("fid",)}, "unknown metrics 'fid'"),
         ({"metrics": ()}, "no metrics were asked for"),
@@ -109,10 +108,3 @@ def test_units_cover_everything_once() -> None:
         covered = [(unit.hole, i) for unit in found for i in range(unit.first, unit.stop)]
         assert len(covered) == len(set(covered)) == holes * 23
         assert len({str(unit) for unit in found}) == len(found)
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "-1/3", "1/0"])
-def test_a_shard_is_one_of_some(text: str) -> None:
-    assert Shard.parse("2/8") == (2, 8)
-    with pytest.raises(ValueError, match="expected I/N"):
-        Shard.parse(text)

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.ood_runs import numbers, small_experiment
 from PIL import Image
 
 from condvae.experiments.ood import figures, redraw
 from condvae.experiments.ood.report import REPORT
-from condvae.experiments.reporting import TABLES
 
 QUICK: dict[str, Any] = {"scores": ("likelihood",), "baselines": (), "sets": ("noise",)}
 
@@ -63,16 +61,6 @@ def test_figures_show_every_method_and_set(tmp_path: Path, whole: dict[str, Any]
         assert min(image.size) > 200
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    for name, words in (("notes.txt", "holds notes.txt, which is not from"), ("results.json", "is not from an exper")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).write_text("{}")
-        with pytest.raises(ValueError, match=words):
-            small_experiment(tmp_path / name, change=QUICK)
-    with pytest.raises(ValueError, match=r"holds no results.json of an experiment"):
-        redraw(tmp_path / "notes.txt")
-
-
 @pytest.mark.usefixtures("drawn")
 def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
     short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
@@ -82,10 +70,3 @@ def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: d
         (tmp_path / "results.json").write_text(json.dumps(altered))
         with pytest.raises(ValueError, match=r"has been altered .*: call condvae ood experiment with the options of"):
             redraw(tmp_path)
-
-
-def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path) -> None:
-    first = small_experiment(tmp_path, change=QUICK)
-    (tmp_path / "results.json").unlink()  # it is written after the other tables
-    assert numbers(small_experiment(tmp_path, change=QUICK)) == numbers(first)
-    assert set(TABLES) <= {path.name for path in tmp_path.iterdir()}

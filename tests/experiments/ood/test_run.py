@@ -9,6 +9,7 @@ import pytest
 import torch
 from helpers.ood_models import observing, plain_data
 from helpers.ood_runs import OTHERS, SMALL, TESTS, digits, numbers, small_experiment, small_models
+from helpers.resumed_runs import planned
 from safetensors.torch import load_file
 from scipy.stats import multivariate_normal
 from sklearn.metrics import roc_auc_score
@@ -201,27 +202,32 @@ def test_any_completer_may_come_first(tmp_path: Path) -> None:
 
 def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     base: dict[str, Any] = {"scores": ("gradient",), "baselines": (), "sets": ("noise",)}
+    ours, other = small_models().values()
+    seen: set[str] = set()
 
     def folders(**options: Any) -> set[str]:
-        before = {path.name for path in tmp_path.glob("runs/*")}
-        given = {"models": {"ipa": small_models()["ipa"]}, "foreign": {}, **options}
-        small_experiment(tmp_path, **{**given, "change": {**base, **options.get("change", {})}})
-        return {path.name.rpartition("-")[0] for path in tmp_path.glob("runs/*") if path.name not in before}
+        given = {"models": {"ipa": ours}, "foreign": {}, **options}
+        with planned("condvae.experiments.ood.run") as asked:
+            small_experiment(tmp_path, **{**given, "change": {**base, **options.get("change", {})}})
+        new = {name.rpartition("-")[0] for name in asked if name not in seen}
+        seen.update(asked)
+        return new
 
     everything = {"walk-test-images", "walk-noise", "walk-training-images"}
     assert folders() == everything
     assert folders() == set()
     assert folders(change={"resamples": 7}) == set()
-    assert folders(models={"renamed": small_models()["ipa"]}) == set()
-    assert folders(models={"ipa": small_models()["other"]}) == everything
+    assert folders(models={"renamed": ours}) == set()
+    assert folders(models={"ipa": other}) == everything
     assert folders(change={"fit_images": 9}) == {"walk-training-images"}
     assert folders(change={"seed": 1}) == everything
     assert folders(change={"images": 5}) == {"walk-test-images", "walk-noise"}
     assert folders(change={"sets": ("noise", "flip")}) == {"walk-flip"}
     assert folders(foreign={"digits": digits()}) == {"walk-digits"}
     assert folders(data=plain_data(seed=3)) == everything - {"walk-noise"}  # noise is made of nothing
-    again = small_experiment(tmp_path, change=base)
-    assert numbers(again) == numbers(small_experiment(tmp_path / "new", change=base))
+    first = small_experiment(tmp_path, change=base)
+    assert small_experiment(tmp_path, change={**base, "seed": 1}) is not None
+    assert numbers(small_experiment(tmp_path, change=base)) == numbers(first)
 
 
 def translator() -> ConditionalVAE:
