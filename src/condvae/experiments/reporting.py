@@ -68,8 +68,8 @@ class Report:
             folder, folders=(self.parts,), report=names, what=self.what, ours=lambda path: self._read(path) is not None
         )
         # A kill may have left a report without its results.json, but not without the parts.
-        told = any((folder / name).exists() for name in ("results.json", self.parts))
-        if not told and any((folder / name).exists() for name in names):
+        begun = any((folder / name).exists() for name in ("results.json", self.parts))
+        if not begun and any((folder / name).exists() for name in names):
             raise ValueError(f"{folder} holds results of something else: give another --out")
         make_folder(folder)
 
