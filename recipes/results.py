@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import tyro
 
-from condvae.experiments.evaluation.figures import redraw
+from condvae.experiments.evaluation import redraw
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, short

@@ -21,9 +21,8 @@ from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.experiments.evaluation.methods import Method, Subject, methods_of, subject_of
-from condvae.experiments.evaluation.plan import MIXTURE
-from condvae.experiments.evaluation.run import evaluate
-from condvae.experiments.evaluation.settings import EvaluationSettings
+from condvae.experiments.evaluation.plan import MIXTURE, EvaluationSettings
+from condvae.experiments.evaluation.run import experiment
 from condvae.metrics import LPIPS
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.ranks import join
@@ -71,12 +70,12 @@ def main(options: Options) -> None:
         subjects.append(subject_of(model.to(world.device), "finished", record=record))
         minutes["finished"] = max(*minutes.values(), float(record["minutes"]))  # a record rounds to hundredths
         methods: list[Method] = [m for subject in subjects for m in methods_of(subject, ["1"], ["mean"], k=options.n)]
-        result = evaluate(
+        result = experiment(
             methods,
             open_data(options.data),
             options.out / "evaluation",
             settings=EvaluationSettings(
-                images=options.images, deep_images=options.images, k=options.n, seed=options.seed, metrics=("lpips",)
+                images=options.images, deep_images=options.images, n=options.n, seed=options.seed, metrics=("lpips",)
             ),
             networks=FeatureNetworks(lpips=LPIPS.load(options.lpips).to(world.device)),
             data_name=options.data.name,

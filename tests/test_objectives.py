@@ -192,7 +192,7 @@ def test_misuse_is_explained() -> None:
         objectives.reverse(model, Observation(y=torch.zeros(2, 4, 8, 8)), noise=generator())
     with pytest.raises(ValueError, match="3 images were given with 2 observations"):
         objectives.forward(model, images(3), observation, noise=generator())
-    with pytest.raises(ValueError, match="expected 'unknown' or 'whole'"):
+    with pytest.raises(ValueError, match="expected 'hidden' or 'whole'"):
         objectives.forward(model, x, observation, noise=generator(), target="all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected 'analytic' or 'sampled'"):
         objectives.elbo(model.artifact, x, noise=generator(), kl="exact")  # type: ignore[arg-type]

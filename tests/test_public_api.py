@@ -25,7 +25,7 @@ import sys, condvae
 assert "torch" not in sys.modules
 for name in {ROOMS}:
     assert getattr(condvae, name).__name__ == f"condvae.{{name}}"
-assert condvae.experiments.evaluation.EvaluationSettings().k == 100
+assert condvae.experiments.evaluation.EvaluationSettings().n == 100
 assert not hasattr(condvae, "nonsense")
 """
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -74,7 +74,7 @@ def test_evaluate_takes_a_model_in_memory_and_settings_by_name(tmp_path: Path) -
         assert report is not None and (tmp_path / out / "results.json").is_file()
         return report
 
-    settings = condvae.experiments.evaluation.EvaluationSettings(images=4, deep_images=2, k=2, metrics=("pixels",))
+    settings = condvae.experiments.evaluation.EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
     by_name = measured("names", images=4, deep_images=2, n=2, metrics=("pixels",), temperature=(1, 0.5))
     assert list(by_name["methods"]) == ["model, t 1", "model, t 0.5", "training mean"]
     assert measured("object", settings=settings)["settings"] == by_name["settings"]

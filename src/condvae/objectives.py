@@ -2,7 +2,7 @@
 
     bound      z from     KL per group     pixels          lower-bounds            equation
     elbo       q(z|x)     q to p           all             log p(x)                eq:eelbo
-    forward    q(z|x)     q to c           unknown (x~)    log p_cond(x~|y)        eq:forward-elbo
+    forward    q(z|x)     q to c           hidden (x~)     log p_cond(x~|y)        eq:forward-elbo
     reverse    c(z|y)     c to p           known (y)       log p(y)                eq:reverse-obj
 
 KLs are analytic per group given z_<l (the paper's appendix on KL estimates), or estimated from the sampled z.
@@ -26,7 +26,7 @@ from condvae.vdvae.encoder import Posterior, Source
 from condvae.vdvae.model import VDVAE, Descent, Step, StepScore
 
 KLEstimate: TypeAlias = Literal["analytic", "sampled"]
-Target: TypeAlias = Literal["unknown", "whole"]
+Target: TypeAlias = Literal["hidden", "whole"]
 PixelScore: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """log p of each pixel, [B, H, W], from a descent's state and images; of several likelihoods at once, [M, B, H, W]."""
 
@@ -124,7 +124,7 @@ def forward(
     observation: Observation,
     *,
     noise: NoiseSource,
-    target: Target = "unknown",
+    target: Target = "hidden",
     kl: KLEstimate = "analytic",
     likelihood: bool = True,
     pixel_score: PixelScore | None = None,
@@ -132,7 +132,7 @@ def forward(
 ) -> Bound:
     """O_for: E_q [log p(x~ | z)] - KL(q(z | x) || c(z | y)), the mass-covering objective (eq:forward-elbo).
 
-    target: x~ is the unknown pixels, or the whole image; where `observation.known` is None all pixels are unknown.
+    target: x~ is the hidden pixels, or the whole image; where `observation.known` is None all pixels are hidden.
     likelihood: with a frozen artifact that term is a constant in psi, and a training step can leave it out.
     pixel_score: in place of the model's own log p(x | z).
     """
@@ -211,7 +211,7 @@ def importance_weighted(
     *,
     samples: int,
     noise: NoiseSource,
-    target: Target = "unknown",
+    target: Target = "hidden",
     pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> ImportanceWeighted:
@@ -257,21 +257,21 @@ def importance_weighted(
 
 
 def for_both_targets(observation: Observation, pixel_score: PixelScore) -> PixelScore:
-    """A pixel score with an axis in front: the unknown pixels alone, then the whole image. With target="whole" it makes
+    """A pixel score with an axis in front: the hidden pixels alone, then the whole image. With target="whole" it makes
     one walk give the bounds for both targets, which share z and the KL.
     """
-    unknown = _scored(observation, "unknown")
+    hidden = _scored(observation, "hidden")
 
     def both(state: Tensor, x: Tensor) -> Tensor:
         log_probs = pixel_score(state, x)
-        return torch.stack((torch.where(unknown, log_probs, 0.0), log_probs))
+        return torch.stack((torch.where(hidden, log_probs, 0.0), log_probs))
 
     return both
 
 
-def unknown_dims(vae: VDVAE, observation: Observation) -> Tensor:
-    """[B]: how many of an image's C * H * W dimensions are unknown."""
-    return _scored_dims(vae, _scored(observation, "unknown"))
+def hidden_dims(vae: VDVAE, observation: Observation) -> Tensor:
+    """[B]: how many of an image's C * H * W dimensions are hidden."""
+    return _scored_dims(vae, _scored(observation, "hidden"))
 
 
 def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> StepScore:
@@ -311,7 +311,7 @@ def _total(values: Tensor) -> Tensor:
 
 def _scored(observation: Observation, target: Target) -> Tensor:
     """[B, H, W] bool: the pixels of x~."""
-    check_choice(target, "the target", ("unknown", "whole"))
+    check_choice(target, "the target", ("hidden", "whole"))
     if target == "whole" or observation.known is None:
         return _everywhere(observation.y)
     return ~observation.known[:, 0]

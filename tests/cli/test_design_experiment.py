@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.experiment_runs import FINDINGS, small_data
+from helpers.design_runs import FINDINGS, small_data
 from helpers.models import small_conditional
 from helpers.training import call
 from PIL import Image

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers.experiment_runs import PatchClassifier, small_data
+from helpers.design_runs import PatchClassifier, small_data
 from helpers.factor_worlds import LinearClassifier, linear_classifier
 from helpers.models import images, some_known
 from torch import Tensor

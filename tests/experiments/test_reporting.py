@@ -1,16 +1,24 @@
 import json
+import os
 import resource
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from PIL import Image
 
 from condvae.experiments.reporting import (
     DPI,
+    TABLES,
     DrawingError,
+    Report,
     cell_text,
     curve,
     label,
@@ -22,6 +30,73 @@ from condvae.experiments.reporting import (
     section,
 )
 from condvae.runtime.formats import csv_text, json_text, markdown_table
+from condvae.runtime.messages import silent
+
+RESULT = {"format": "test", "heights": [1.0, 2.0]}
+
+
+def report() -> Report:
+    """Of an experiment whose one figure shows two heights."""
+
+    def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
+        def curve() -> Figure:
+            figure, (axis,) = panels(1, 1)
+            axis.plot([0, 1], result["heights"])
+            return figure
+
+        return save_figures({"heights.png": curve}, folder)
+
+    tables = SimpleNamespace(as_csv=lambda result: "a,b\n", as_markdown=lambda result: "| a |\n")
+    figures = SimpleNamespace(draw=draw)
+    return Report(
+        format="test", what="a test", command="make test", pictures=("heights.png",), tables=tables, figures=figures
+    )
+
+
+def test_a_report_is_drawn_again_from_its_numbers_unless_they_were_altered(tmp_path: Path) -> None:
+    said: list[str] = []
+    report().write(RESULT, tmp_path, said.append)
+    assert {path.name for path in tmp_path.iterdir()} == {*TABLES, "heights.png"}
+    assert said[-1] == f"wrote {tmp_path / 'heights.png'}"
+    (tmp_path / "heights.png").unlink()
+    assert report().redraw(tmp_path) == [tmp_path / "heights.png"]
+    (tmp_path / "results.json").write_text('{"format": "test", "heights": [1]}')
+    with pytest.raises(ValueError, match=r"results.json has been altered \(ValueError: .*: call make test with"):
+        report().redraw(tmp_path)
+    (tmp_path / "results.json").write_text('{"format": "another"}')
+    with pytest.raises(ValueError, match=r"holds no results.json of a test: give the --out of make test"):
+        report().redraw(tmp_path)
+
+
+def test_a_folder_is_claimed_unless_it_holds_something_else(tmp_path: Path) -> None:
+    for name, words in (
+        ("notes.txt", "holds notes.txt, which is not from a test"),
+        ("results.json", "results.json is not from a test"),
+        ("results.csv", "holds results of something else"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("{}")
+        with pytest.raises(ValueError, match=words):
+            report().claim(tmp_path / name)
+    ours = tmp_path / "ours"
+    report().claim(ours)
+    report().write(RESULT, ours, silent)
+    report().claim(ours)
+    (ours / "runs").mkdir()
+    (ours / "results.json").unlink()  # a kill while the report was written: the other tables come first
+    report().claim(ours)
+
+
+def test_what_kills_have_left_goes_and_what_others_write_now_stays(tmp_path: Path) -> None:
+    places = (tmp_path, tmp_path / "runs" / "a job")
+    places[1].mkdir(parents=True)
+    for folder in places:
+        for name in (".a.part", ".b.part"):
+            (folder / name).write_text("half of a fi")
+        os.utime(folder / ".a.part", 2 * (time.time() - 7200,))
+    report().write(RESULT, tmp_path, silent)
+    for folder in places:
+        assert not (folder / ".a.part").exists() and (folder / ".b.part").exists()
 
 
 def test_lists_of_numbers_take_one_line_and_stay_what_they_are() -> None:
@@ -72,8 +147,11 @@ def test_ten_lines_differ_in_colour_and_in_marker() -> None:
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ValueError, match=r"pip install 'condvae\[plots\]'"):
-        save_figures({}, tmp_path)
+    said: list[str] = []
+    report().write(RESULT, tmp_path, said.append)
+    assert "pip install 'condvae[plots]'" in said[0] and {path.name for path in tmp_path.iterdir()} == set(TABLES)
+    with pytest.raises(DrawingError, match=r"pip install 'condvae\[plots\]'"):
+        report().redraw(tmp_path)
 
 
 def test_a_full_disk_is_one_sentence_and_the_older_figure_stays(tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ def work_units(folder: Path, done: list[int]) -> list[WorkUnit]:
         done.append(number)
         return {"number": torch.full((2,), number)}
 
-    shelves = [ResultStore(folder / name, kind="test part") for name in "ab"]
+    stores = [ResultStore(folder / name, kind="test part") for name in "ab"]
     return [
-        WorkUnit(what="ab"[i // 6], shelf=shelves[i // 6], unit=f"{i:02}", images=2, measure=partial(measure, i))
+        WorkUnit(what="ab"[i // 6], store=stores[i // 6], unit=f"{i:02}", images=2, measure=partial(measure, i))
         for i in range(12)
     ]
 
@@ -61,7 +61,7 @@ def test_every_unit_is_done_by_one_of_the_shards_and_never_again(tmp_path: Path)
     said: list[str] = []
     work(work_units(tmp_path, done), Shard(1, 1), said.append, shows=False)
     assert len(done) == 12 and said == ["12 of 12 units of work are done already"]
-    numbers, seconds = work_units(tmp_path, [])[6].shelf.get([f"{i:02}" for i in (7, 6)])
+    numbers, seconds = work_units(tmp_path, [])[6].store.get([f"{i:02}" for i in (7, 6)])
     assert numbers["number"].tolist() == [7, 7, 6, 6] and seconds >= 0
 
 
@@ -97,9 +97,9 @@ def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Pat
         order.append("measured")
         return {"x": torch.zeros(1)}
 
-    shelf = ResultStore(tmp_path / "a", kind="test part")
+    store = ResultStore(tmp_path / "a", kind="test part")
     one = WorkUnit(
-        what="a", shelf=shelf, unit="1", images=1, measure=measure, prepare=lambda say: order.append("prepared")
+        what="a", store=store, unit="1", images=1, measure=measure, prepare=lambda say: order.append("prepared")
     )
     for _ in range(2):
         work([one], Shard(1, 1), silent, shows=False)
@@ -107,19 +107,19 @@ def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Pat
 
 
 def test_a_part_that_is_missing_damaged_or_another_ones_is_noticed(tmp_path: Path) -> None:
-    shelf = ResultStore(tmp_path / "a", kind="test part")
-    shelf.put("1", {"x": torch.ones(2)}, seconds=1.0)
+    store = ResultStore(tmp_path / "a", kind="test part")
+    store.put("1", {"x": torch.ones(2)}, seconds=1.0)
     with pytest.raises(ValueError, match="lacks 1 of 2 parts, the first is 2: all processes must write to a folder"):
-        shelf.check_whole(["1", "2"])
+        store.check_whole(["1", "2"])
     shutil.copy(tmp_path / "a" / "1.safetensors", tmp_path / "a" / "2.safetensors")
     with pytest.raises(ValueError, match="holds what was measured as a/1: remove it and run once more"):
-        shelf.get(["2"])
+        store.get(["2"])
     with pytest.raises(ValueError, match="expected a other file: remove it"):
         ResultStore(tmp_path / "a", kind="other").get(["1"])
     part = tmp_path / "a" / "1.safetensors"
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(ValueError, match="remove it and run once more"):
-        shelf.get(["1"])
+        store.get(["1"])
 
 
 def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:

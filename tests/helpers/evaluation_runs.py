@@ -2,8 +2,8 @@
 `python evaluation_runs.py OUT [I/N]` is one process of such an evaluation, alone or under torchrun.
 """
 
+import functools
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +11,28 @@ import torch
 from helpers.fixtures import FIXTURES
 from helpers.lpips_networks import random_lpips
 from helpers.models import randomise
+from helpers.resumed_runs import one_process, without_clock
 from torch import Tensor, nn
 
 from condvae import VDVAE, ConditionalVAE, PartialConfig, preset
 from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation import (
-    Blocks,
     EvaluationSettings,
     FeatureNetworks,
     Method,
     Subject,
+    UnitSizes,
     baselines,
-    evaluate,
+    experiment,
     figures,
     methods_of,
     subject_of,
 )
-from condvae.experiments.resumable_work import Shard
 from condvae.runtime.messages import silent
-from condvae.runtime.ranks import join
 
 FACES = FIXTURES / "faces32.zip"
-SMALL = EvaluationSettings(images=8, deep_images=4, k=4, bits_images=6)
-BLOCKS = Blocks(wide=4, deep=2)
+SMALL = EvaluationSettings(images=8, deep_images=4, n=4, bits_images=6)
+UNIT_SIZES = UnitSizes(wide=4, deep=2)
 
 
 class SmallInception(nn.Module):
@@ -53,6 +52,7 @@ class SmallInception(nn.Module):
         return nn.functional.conv2d(x, self.weight, stride=4).relu().mean(dim=(2, 3))
 
 
+@functools.cache
 def small_networks() -> FeatureNetworks:
     return FeatureNetworks(lpips=random_lpips(), inception=SmallInception())
 
@@ -69,33 +69,35 @@ def small_subject() -> Subject:
     return subject_of(small_model(), "small", record=record)
 
 
-def small_methods(subject: Subject, data: Dataset, *, k: int = SMALL.k) -> list[Method]:
+def small_methods(subject: Subject, data: Dataset, *, k: int = SMALL.n) -> list[Method]:
     ours = methods_of(subject, ["1", "8:0.5"], ["mean"], k=k)
     return [*ours, *baselines(["mean", "random", "nearest", "harmonic"], data)]
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All that was measured, without what a clock put into it."""
-    assert result is not None
-    kept = {group: {} for group in ("methods", "models")}  # type: ignore[var-annotated]
-    for group, found in kept.items():
-        for name, about in result[group].items():
-            found[name] = {key: value for key, value in about.items() if key != "seconds"}
-    return kept
+    """All that was measured."""
+    return without_clock(result, "methods", "models")
 
 
 def small_evaluation(data: Dataset, subject: Subject, out: Path, **options: Any) -> dict[str, Any] | None:
-    """Every method in every way."""
-    given: dict[str, Any] = {"settings": SMALL, "networks": small_networks(), "blocks": BLOCKS, "models": [subject]}
-    return evaluate(small_methods(subject, data), data, out, **given, **options)
+    """Every method, or those of the options, and the model's bounds."""
+    given: dict[str, Any] = {
+        "settings": SMALL,
+        "networks": small_networks(),
+        "unit_sizes": UNIT_SIZES,
+        "models": [subject],
+        "methods": small_methods(subject, data),
+        **options,
+    }
+    return experiment(data=data, out=out, **given)
 
 
 def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None:
     """The quickest of evaluations, that of the fillers."""
-    settings = EvaluationSettings(images=8, deep_images=4, k=4, metrics=("lpips", "coverage"))
-    given: dict[str, Any] = {"settings": settings, "networks": small_networks(), "blocks": BLOCKS, **options}
+    settings = EvaluationSettings(images=8, deep_images=4, n=4, metrics=("lpips", "coverage"))
+    given: dict[str, Any] = {"settings": settings, "networks": small_networks(), "unit_sizes": UNIT_SIZES, **options}
     methods = given.pop("methods", None) or baselines(["mean", "random", "nearest"], data)
-    return evaluate(methods, data, out, say=silent, **given)
+    return experiment(methods, data, out, say=silent, **given)
 
 
 def units_in(out: Path) -> list[Path]:
@@ -103,14 +105,7 @@ def units_in(out: Path) -> list[Path]:
     return [path for path in (out / "parts").rglob("*.safetensors") if path.stem != "final"]
 
 
-def main(arguments: Sequence[str]) -> None:
-    """One process of the whole."""
-    out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None
-    torch.set_num_threads(1)
-    figures.draw = lambda result, folder: []  # they take longer than the rest
-    with join("cpu") as world:
-        small_evaluation(open_data(FACES), small_subject(), out, world=world, shard=shard)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    faces, small = open_data(FACES), small_subject()
+    few = small_methods(small, faces)[1:4]  # who varies and who does not
+    one_process(functools.partial(small_evaluation, faces, small, methods=few), figures, sys.argv[1:])

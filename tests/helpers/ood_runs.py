@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from helpers.ood_models import observing, plain_data
-from helpers.sittings import one_process, without_clock
+from helpers.resumed_runs import one_process, without_clock
 
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset

@@ -6,7 +6,6 @@ import runpy
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
@@ -23,7 +22,7 @@ PATIENCE = 120
 def started(script: Path, *words: str | Path, said: Path, **environment: object) -> Iterator[BaseProcess]:
     """`python SCRIPT WORDS`, which writes what it says to a file; whatever is left of it at the end is killed."""
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["condvae.cli", "condvae.training.entry_points", "helpers.sittings"])
+    processes.set_forkserver_preload(["condvae.cli", "condvae.training.entry_points", "helpers.resumed_runs"])
     settings = {name: str(value) for name, value in environment.items()}
     process = processes.Process(target=_be, args=(script, [str(word) for word in words], said, settings))
     process.start()
@@ -57,22 +56,8 @@ def say(script: Path, *words: str | Path, said: Path, expect: int = 0, **environ
         return _to_the_end(process, said, expect)
 
 
-def kill_and_repeat(script: Path, out: Path, *, parts: int) -> str:
-    """Kill a script that works into a folder once so many parts are there, call it again, and return what it says."""
-    said = out.with_suffix(".log")
-    with started(script, out, said=said) as process:
-        until = time.monotonic() + PATIENCE
-        while len(list(out.rglob("*.safetensors"))) < parts:
-            assert process.is_alive() and time.monotonic() < until, said.read_text()
-            time.sleep(0.005)
-    assert not (out / "results.json").exists()
-    found = say(script, out, said=said)
-    assert "units of work are done already" in found
-    return found
-
-
-def on_two_ranks(script: Path, out: Path) -> None:
-    """A script in two processes that know of each other, as torchrun would start them."""
+def on_two_ranks(script: Path, out: Path) -> str:
+    """What a script says in two processes that know of each other, as torchrun would start them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1], "WORLD_SIZE": 2}
@@ -81,3 +66,4 @@ def on_two_ranks(script: Path, out: Path) -> None:
     with first as one, second as other:
         for process in (one, other):
             _to_the_end(process, said)
+    return said.read_text()

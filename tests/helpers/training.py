@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from helpers.fixtures import FIXTURES
-from helpers.processes import kill_and_repeat as kill_and_repeat
 from safetensors.torch import load_file
 
 from condvae import cli

@@ -134,7 +134,7 @@ def test_one_walk_gives_both_targets(likelihood: GaussianPixels | LogisticMixtur
     observation = model.observe(x, known)
     found = conditional_nats(model, x, observation, noise=SEEDS, samples=samples)
     targets: tuple[tuple[objectives.Target, ByLikelihood, torch.Tensor], ...] = (
-        ("unknown", found.hidden, found.hidden_dims),
+        ("hidden", found.hidden, found.hidden_dims),
         ("whole", found.whole, found.whole_dims),
     )
     for target, nats, dims in targets:

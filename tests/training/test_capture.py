@@ -10,7 +10,7 @@ from condvae.data import LevelBatch
 from condvae.observe import Edges, Freeform, Halves
 from condvae.runtime.ranks import World
 from condvae.training.capture import Capture, why_not_fused
-from condvae.training.evaluation import evaluate
+from condvae.training.evaluation import evaluate_held_out
 from condvae.training.optimiser import Rule
 from condvae.training.step import MicroBatch, TrainingPrecision, TrainingStep
 from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
@@ -187,8 +187,8 @@ def test_evaluation_uses_the_weights_that_are_there() -> None:
     plain = make("elbo", device, precision="bf16")
     array = levels(20).images.permute(0, 2, 3, 1).contiguous().numpy()
     held_out = ImageSet(images=array, rows=torch.arange(20).numpy())
-    first = evaluate(step, held_out, seed=0).nats_per_dim
-    assert first == pytest.approx(evaluate(plain, held_out, seed=0).nats_per_dim, rel=0.02)
+    first = evaluate_held_out(step, held_out, seed=0).nats_per_dim
+    assert first == pytest.approx(evaluate_held_out(plain, held_out, seed=0).nats_per_dim, rel=0.02)
     with step.flat.replaced_by(torch.zeros_like(step.flat.values)):
-        assert evaluate(step, held_out, seed=0).nats_per_dim != first
-    assert evaluate(step, held_out, seed=0).nats_per_dim == first
+        assert evaluate_held_out(step, held_out, seed=0).nats_per_dim != first
+    assert evaluate_held_out(step, held_out, seed=0).nats_per_dim == first

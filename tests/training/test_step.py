@@ -146,15 +146,15 @@ def test_the_step_never_waits_for_the_device(conditional: bool) -> None:
 
 
 def test_evaluation_is_the_mean_over_images_and_repeats_exactly() -> None:
-    from condvae.training.evaluation import CHUNK, by_resolution, evaluate
+    from condvae.training.evaluation import CHUNK, by_resolution, evaluate_held_out
 
     step = make_step()
     rows = np.arange(CHUNK + 7)
     images = ImageSet(images=levels(len(rows)).images.permute(0, 2, 3, 1).numpy().copy(), rows=rows)
-    first, second = evaluate(step, images, seed=1), evaluate(step, images, seed=1)
+    first, second = evaluate_held_out(step, images, seed=1), evaluate_held_out(step, images, seed=1)
     assert first == second
     assert first.images == CHUNK + 7
-    assert evaluate(step, images, seed=2).nats_per_dim != first.nats_per_dim
+    assert evaluate_held_out(step, images, seed=2).nats_per_dim != first.nats_per_dim
     dims = 3 * 8 * 8
     assert first.nats_per_dim == pytest.approx((sum(first.kl_nats) - first.log_likelihood_nats) / dims)
     assert sum(by_resolution(step.task.vae.config, first.kl_nats).values()) == pytest.approx(sum(first.kl_nats))
@@ -172,10 +172,12 @@ def conditional_step(process: Process, **options: Any) -> TrainingStep:
 
 def test_runs_with_different_targets_report_the_same_numbers() -> None:
     """IPA lowers the cost of hidden pixels, from scratch that of the whole image: with equal weights logs agree."""
-    from condvae.training.evaluation import CHUNK, evaluate
+    from condvae.training.evaluation import CHUNK, evaluate_held_out
 
     images = held_out(CHUNK + 7)
-    ipa, scratch = (evaluate(conditional_step(Freeform(), target=t), images, seed=1) for t in ("unknown", "whole"))
+    ipa, scratch = (
+        evaluate_held_out(conditional_step(Freeform(), target=t), images, seed=1) for t in ("hidden", "whole")
+    )
     assert ipa.by_pixels == scratch.by_pixels
     assert ipa.kl_nats == scratch.kl_nats
     dims = 3 * 8 * 8
@@ -187,7 +189,7 @@ def test_runs_with_different_targets_report_the_same_numbers() -> None:
     assert error * math.log(2) * dims == pytest.approx(scratch.by_pixels["whole_nats_standard_error"], rel=1e-12)
 
 
-@pytest.mark.parametrize("target", ["unknown", "whole"])
+@pytest.mark.parametrize("target", ["hidden", "whole"])
 def test_reports_of_one_walk_are_those_of_a_walk_for_each_target(target: objectives.Target) -> None:
     """Bit for bit, so that reporting two of them leaves the choice of the best checkpoint as it was."""
     step, batch = conditional_step(Freeform(), target=target), levels(20).batch()
@@ -203,14 +205,14 @@ def test_reports_of_one_walk_are_those_of_a_walk_for_each_target(target: objecti
 
 
 def test_reports_where_one_target_is_the_other_or_none() -> None:
-    from condvae.training.evaluation import evaluate
+    from condvae.training.evaluation import evaluate_held_out
 
     images = held_out(8)
-    nothing_known = evaluate(conditional_step(parse("nothing")), images, seed=1).by_pixels
+    nothing_known = evaluate_held_out(conditional_step(parse("nothing")), images, seed=1).by_pixels
     for name in ("bits_per_dim", "nats", "bits_per_dim_standard_error", "nats_standard_error"):
         assert nothing_known[f"hidden_{name}"] == nothing_known[f"whole_{name}"]
-    reverse = evaluate(conditional_step(Halves(), objective="reverse"), images, seed=1)
+    reverse = evaluate_held_out(conditional_step(Halves(), objective="reverse"), images, seed=1)
     assert {name.partition("_")[0] for name in reverse.by_pixels} == {"known"}
     assert reverse.by_pixels["known_bits_per_dim"] == pytest.approx(2 * reverse.bits_per_dim)  # over half of the dims
-    alone = evaluate(make_step(), images, seed=1)
+    alone = evaluate_held_out(make_step(), images, seed=1)
     assert alone.in_words == f"whole {alone.bits_per_dim:.4f} bits/dim, {alone.nats_per_dim * 192:,.1f} nats"

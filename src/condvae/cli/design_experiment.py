@@ -57,7 +57,7 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
         with join(self.device) as world:
             shard = Shard.of_text(self.shard, ranks=world.size)
             classifier = load_classifier(self.classifier, precision=self.precision).to(world.device)
-            wanted = self.model != "none" and any(settings.way(name).completer == IPA for name in settings.policies)
+            wanted = self.model != "none" and any(settings.spec(name).completer == IPA for name in settings.policies)
             model = weights.load_conditional(weights.locate(self.model)) if wanted else None
             takes = classifier.config.size, classifier.config.channels
             if model is not None:

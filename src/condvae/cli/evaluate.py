@@ -8,7 +8,7 @@ import tyro
 
 from condvae.cli import shared
 from condvae.cli.shared import MODEL_HELP
-from condvae.experiments.evaluation.settings import FAMILIES, EvaluationSettings, Family
+from condvae.experiments.evaluation.plan import FAMILIES, EvaluationSettings, Family
 from condvae.weights.embedded import DEFAULT_MODEL
 
 
@@ -37,7 +37,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
     """Training mean, random training image, nearest training images, smooth fill. Give no value to skip all."""
     completions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDER")] = ()
     """Completions that other programs have made; see --inputs-to."""
-    k: Annotated[int, tyro.conf.arg(name="n", aliases=["-n"], metavar="N")] = EvaluationSettings.k
+    n: shared.N = EvaluationSettings.n
     metrics: tuple[Literal["all"] | Family, ...] = ("all",)  # type: ignore[assignment]
     lpips: Literal["alex", "vgg"] = "alex"
     """The network of LPIPS."""
@@ -54,7 +54,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
 
     def run(self) -> None:
         if self.redraw is not None:
-            from condvae.experiments.evaluation.figures import redraw
+            from condvae.experiments.evaluation import redraw
 
             print(f"wrote {', '.join(map(str, redraw(self.redraw)))}")
             return
@@ -91,7 +91,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
 
         settings = shared.settings_of(EvaluationSettings, self)
         check_apart(data, folder)
-        write_inputs(Problems.choose(open_data(data, size=self.size), settings), folder, k=settings.k)
+        write_inputs(Problems.choose(open_data(data, size=self.size), settings), folder, k=settings.n)
         print(f"wrote {folder}, where README.txt says what to do")
 
     def _completions(self) -> dict[str, Path]:

@@ -47,7 +47,7 @@ class Figures(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What an experiment writes to its folder, beside the results of its parts in runs/."""
+    """What an experiment writes to its folder, beside the results of its units of work."""
 
     format: str
     """What results.json calls itself."""
@@ -55,33 +55,54 @@ class Report:
     """The experiment, as in "this is not from ..."."""
     command: str
     pictures: Sequence[str]
-    """Names of all files that are neither tables nor in runs/."""
+    """Names of all files that are neither tables nor results of units."""
     tables: Tables
     figures: Figures
+    parts: str = "runs"
+    """The folder that holds a folder of results for each job."""
 
     def claim(self, folder: Path) -> None:
         """Make the folder, or raise a ValueError if it holds what is not from such an experiment."""
         names = (*TABLES, *self.pictures)
         check_folder(
-            folder, folders=("runs",), report=names, what=self.what, ours=lambda path: self._read(path) is not None
+            folder, folders=(self.parts,), report=names, what=self.what, ours=lambda path: self._read(path) is not None
         )
         # A kill may have left a report without its results.json, but not without the parts.
-        told, kept = (folder / "results.json").exists(), (folder / "runs").exists()
-        if not told and not kept and any((folder / name).exists() for name in names):
+        begun = any((folder / name).exists() for name in ("results.json", self.parts))
+        if not begun and any((folder / name).exists() for name in names):
             raise ValueError(f"{folder} holds results of something else: give another --out")
         make_folder(folder)
 
     def write(self, result: dict[str, Any], out: Path, say: Say) -> None:
         """Write tables and figures, and remove what killed processes have left."""
-        for folder in (out, *out.glob("runs/*")):
+        for folder in (out, *out.glob(f"{self.parts}/*")):
             clear_away(folder)
-        csv, markdown = self.tables.as_csv(result), self.tables.as_markdown(result)
-        write_report(result, out, csv=csv, markdown=markdown, draw=self.figures.draw, say=say)
+        write_text(out / "results.csv", self.tables.as_csv(result))
+        write_text(out / "results.md", self.tables.as_markdown(result))
+        write_text(out / "results.json", json_text(result))  # the last of the tables: others take it for the report
+        try:
+            written = self.figures.draw(result, out)
+        except DrawingError as error:
+            written = []
+            say(str(error))
+        say(f"wrote {', '.join(str(out / name) for name in TABLES)}")
+        if written:
+            say(f"wrote {', '.join(map(str, written))}")
 
     def redraw(self, folder: Path) -> list[Path]:
-        """Draw the figures again from the numbers in a folder."""
-        result = self._read(folder / "results.json")
-        return draw_again(result, folder, self.figures.draw, what=self.what, command=self.command)
+        """Draw the figures again from the numbers in a folder; a ValueError if there are none or they were altered."""
+        path = folder / "results.json"
+        if (result := self._read(path)) is None:
+            raise ValueError(f"{folder} holds no results.json of {self.what}: give the --out of {self.command}")
+        try:
+            return self.figures.draw(result, folder)
+        except DrawingError:
+            raise
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} has been altered ({type(error).__name__}: {error}): call {self.command} with the options of "
+                "before, which writes it again from what was measured"
+            ) from error
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         return read_json(path, format=self.format)
@@ -125,51 +146,6 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
     return written
 
 
-def write_report(
-    result: dict[str, Any],
-    out: Path,
-    *,
-    csv: str,
-    markdown: str,
-    draw: Callable[[dict[str, Any], Path], list[Path]],
-    say: Say,
-) -> None:
-    """The report's files; results.json last of the tables, as it is what others are told by."""
-    write_text(out / "results.csv", csv)
-    write_text(out / "results.md", markdown)
-    write_text(out / "results.json", json_text(result))
-    try:
-        written = draw(result, out)
-    except DrawingError as error:
-        written = []
-        say(str(error))
-    say(f"wrote {', '.join(str(out / name) for name in TABLES)}")
-    if written:
-        say(f"wrote {', '.join(map(str, written))}")
-
-
-def draw_again(
-    result: Mapping[str, Any] | None,
-    folder: Path,
-    draw: Callable[[Mapping[str, Any], Path], list[Path]],
-    *,
-    what: str,
-    command: str,
-) -> list[Path]:
-    """Draw the figures of a report anew; a ValueError says if there is none, or if its numbers have been altered."""
-    if result is None:
-        raise ValueError(f"{folder} holds no results.json of {what}: give the --out of {command}")
-    try:
-        return draw(result, folder)
-    except DrawingError:
-        raise
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{folder / 'results.json'} has been altered ({type(error).__name__}: {error}): call {command} with the "
-            "options of before, which writes it again from what was measured"
-        ) from error
-
-
 def panels(rows: int, columns: int, *, inches: tuple[float, float] = INCHES) -> "tuple[Figure, list[Axes]]":
     """A figure of rows x columns of axes, row by row."""
     from matplotlib.figure import Figure
@@ -181,7 +157,7 @@ def panels(rows: int, columns: int, *, inches: tuple[float, float] = INCHES) -> 
     return figure, axes
 
 
-def panel_for_each(names: Sequence[str], draw: "Callable[[Axes, str], None]", *, ylabel: str) -> "Figure":
+def panel_for_each(names: Sequence[str], draw: "Callable[[Axes, str], None]", *, ylabel: str = "") -> "Figure":
     """A figure with a panel for each name, at most four in a row, and one legend."""
     columns = min(len(names), _MOST_COLUMNS)
     figure, axes = panels(-(-len(names) // columns), columns)

@@ -28,6 +28,11 @@ _LONGEST = 50
 """Letters of a job's name in the name of its folder."""
 
 
+def joined(pieces: Sequence[ResultTensors]) -> dict[str, Tensor]:
+    """The same numbers of several lots of images, one after the other."""
+    return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
 class Shard(NamedTuple):
     """Number i, from 1, of n processes that share the work; they need not know of each other."""
 
@@ -102,7 +107,7 @@ class ResultStore:
             description, tensors = self._read(unit)
             pieces.append(tensors)
             seconds += float(description["seconds"])
-        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}, seconds
+        return joined(pieces), seconds
 
     def check_whole(self, units: Sequence[object]) -> None:
         """Raise a ValueError unless all of these are there."""
@@ -145,7 +150,7 @@ class WorkUnit:
 
     what: str
     """What it is part of, in words: one line is logged for all units in a row that are part of the same."""
-    shelf: ResultStore
+    store: ResultStore
     unit: object
     images: int
     measure: Callable[[], ResultTensors]
@@ -154,7 +159,7 @@ class WorkUnit:
 
     @property
     def done(self) -> bool:
-        return self.shelf.has(self.unit)
+        return self.store.has(self.unit)
 
 
 def work(units: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> None:
@@ -170,17 +175,17 @@ def work(units: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> N
             bar.set_description(one.what)
             if not one.done:  # another process may have been told the same
                 if one.prepare is not None:
-                    with _aside(bar):
+                    with _bar_hidden(bar):
                         one.prepare(say)
                 begin = time.perf_counter()
                 numbers = {name: tensor.cpu() for name, tensor in one.measure().items()}  # waits for the device
                 seconds = time.perf_counter() - begin
-                one.shelf.put(one.unit, numbers, seconds=seconds)
+                one.store.put(one.unit, numbers, seconds=seconds)
                 spent, images = spent + seconds, images + one.images
             bar.update()
             last = i + 1 == len(mine) or mine[i + 1].what != one.what
             if last and images:
-                with _aside(bar):
+                with _bar_hidden(bar):
                     say(f"{one.what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
                 spent, images = 0.0, 0
 
@@ -195,8 +200,8 @@ def work_together(units: Sequence[WorkUnit], world: World, shard: Shard | None, 
 
 
 @contextlib.contextmanager
-def _aside(bar: "tqdm[Any]") -> Iterator[None]:
-    """A line may be printed while the bar steps aside."""
+def _bar_hidden(bar: "tqdm[Any]") -> Iterator[None]:
+    """Lines may be printed meanwhile."""
     if not bar.disable:
         bar.clear()
     yield

@@ -82,7 +82,7 @@ def conditional_nats(
     return ConditionalNats(
         hidden=_by_likelihood(vae, hidden),
         whole=_by_likelihood(vae, whole),
-        hidden_dims=objectives.unknown_dims(vae, observation),
+        hidden_dims=objectives.hidden_dims(vae, observation),
         whole_dims=bound.scored_dims,
         kl=kl,
     )

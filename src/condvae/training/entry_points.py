@@ -113,7 +113,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
             )
         model.process = process
         # From scratch, the whole image is the target (section 4 of the paper); psi alone does not see the difference.
-        target: Target = "whole" if model.trains_artifact else "unknown"
+        target: Target = "whole" if model.trains_artifact else "hidden"
         task = ConditionalTraining(
             model.train(), process, objective=options.objective, target=target, anneal=options.anneal
         )

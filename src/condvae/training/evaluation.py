@@ -53,7 +53,7 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
+def evaluate_held_out(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
     """The task's bounds on these images with the weights as they are."""
     if not len(images):
         raise ValueError("there are no images to evaluate on")

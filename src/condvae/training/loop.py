@@ -14,7 +14,7 @@ from condvae.data import ImageSet, Order, deliver
 from condvae.data.order import spread
 from condvae.runtime.seeds import Seeds
 from condvae.training.checkpoint import Checkpoints, Position
-from condvae.training.evaluation import CHUNK, Evaluation, by_resolution, evaluate
+from condvae.training.evaluation import CHUNK, Evaluation, by_resolution, evaluate_held_out
 from condvae.training.logs import RunLog, duration
 from condvae.training.memory import peak_gigabytes
 from condvae.training.options import TrainingOptions
@@ -96,7 +96,9 @@ class Loop:
             self.log.keep_until(-1)
             self.log.record("start", 0, weights=len(self.step.flat), ranks=self.world.size)
             if self.step.fused:  # compiles kernels, which the end will find
-                evaluate(self.step, self.held_out.subset(spread(len(self.held_out), CHUNK)), seed=self.options.seed)
+                evaluate_held_out(
+                    self.step, self.held_out.subset(spread(len(self.held_out), CHUNK)), seed=self.options.seed
+                )
             # The end will do each of these again, the evaluation twice; so now is known how long that takes.
             closing = 2 * self._timed(self._evaluate)
             if self.evaluation and not math.isfinite(self.evaluation.nats_per_dim):
@@ -150,7 +152,7 @@ class Loop:
     def _finish(self) -> None:
         if self.step.tally[0].item():
             self._report(self.step.report())
-        raw = evaluate(self.step, self.held_out, seed=self.options.seed)
+        raw = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
         self._evaluate(raw)
         self._refuse_wreckage()
         if self.world.leads:
@@ -237,7 +239,7 @@ class Loop:
         """The averaged weights on held-out images; the best are kept. raw: what the weights themselves reach."""
         done, recovery = self.position.step, self.recovery
         with self.step.flat.replaced_by(self.step.optimiser.average):
-            result = self.evaluation = evaluate(self.step, self.held_out, seed=self.options.seed)
+            result = self.evaluation = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
             best = self.position.best_loss
             better = math.isfinite(result.nats_per_dim) and (
                 best is None or result.nats_per_dim < best or done == self.position.best_step

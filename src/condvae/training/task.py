@@ -69,7 +69,7 @@ class ConditionalTraining(TrainingTask):
         process: Process,
         *,
         objective: Objective = "forward",
-        target: Target = "unknown",
+        target: Target = "hidden",
         anneal: int = 0,
     ) -> None:
         check_choice(objective, "the objective", ("forward", "reverse"))
@@ -104,7 +104,7 @@ class ConditionalTraining(TrainingTask):
         both = self._forward(batch, observation, generator, target="whole", pixel_score=score)
         assert both.log_likelihood_nats is not None
         hidden, whole = both.log_likelihood_nats
-        dims = objectives.unknown_dims(self.vae, observation)
+        dims = objectives.hidden_dims(self.vae, observation)
         return {
             "hidden": replace(both, log_likelihood_nats=hidden, scored_dims=dims),
             "whole": replace(both, log_likelihood_nats=whole),

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.experiment_runs import SMALL, PatchClassifier, small_data
+from helpers.design_runs import SMALL, PatchClassifier, small_data
 
 from condvae.design.avp_cnn.calibration import expected_calibration_error
+from condvae.experiments.design.jobs import DesignJob, ScanResult
 from condvae.experiments.design.plan import DesignSettings
-from condvae.experiments.design.scans import DesignJob, Scanned
 from condvae.experiments.design.summary import summarise
 from condvae.experiments.design.tasks import DesignTask
 from condvae.experiments.resumable_work import ResultStore
@@ -47,9 +47,9 @@ def test_calibration_is_of_all_tries_together() -> None:
     n, tries, dice = 50, 3, torch.Generator().manual_seed(0)
     task = DesignTask(name="edema", variable=0, positive=1, labels=np.arange(n) % 3 == 0)
     log_p = torch.randn(n, tries, 2, 1, 2, generator=dice).log_softmax(dim=-1)
-    way = DesignSettings().way("random")
-    job = DesignJob(way=way, variable=None, what="", ranges=(), shelf=ResultStore(None, kind=""))  # type: ignore[arg-type]
-    scanned = Scanned(log_p=log_p, chosen=torch.zeros(n, tries, 1, dtype=torch.int64), seconds=0.0)
+    spec = DesignSettings().spec("random")
+    job = DesignJob(name="", spec=spec, variable=None, units=(), store=ResultStore(None, kind=""))  # type: ignore[arg-type]
+    scanned = ScanResult(log_p=log_p, chosen=torch.zeros(n, tries, 1, dtype=torch.int64), seconds=0.0)
     found = summarise([(job, scanned)], [task], bootstrap(np.arange(n), 2), steps=1, locations=1)
     p, labels = log_p[:, :, 1, 0, 1].exp(), torch.from_numpy(task.labels)
     together = expected_calibration_error(

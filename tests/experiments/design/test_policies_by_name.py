@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.experiment_runs import small_data, small_experiment
+from helpers.design_runs import small_data, small_experiment
 from helpers.models import small_conditional
 
 from condvae.completers import NearestTrainingImages, TrainingMean

@@ -1,12 +1,22 @@
-"""Shared out, cut otherwise: the same numbers."""
+"""Killed and taken up again, shared out, cut otherwise: the same numbers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from helpers.experiment_runs import numbers, small_experiment
-from helpers.sittings import contents, times
+from helpers.design_runs import numbers, small_experiment
+from helpers.fixtures import HELPERS
+from helpers.resumed_runs import contents, kill_and_repeat, times
 
 from condvae.experiments.resumable_work import Shard
+
+SCRIPT = HELPERS / "design_runs.py"
+
+
+def test_killed_and_taken_up_again_by_two_ranks(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+    kill_and_repeat(SCRIPT, tmp_path / "out", parts=10, ranks=2)
+    assert numbers(json.loads((tmp_path / "out" / "results.json").read_text())) == numbers(whole)
+    assert contents(tmp_path / "out") == contents(folder)
 
 
 def test_shards_that_know_nothing_of_each_other(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.experiment_runs import FINDINGS, PatchClassifier, numbers, small_data, small_experiment
+from helpers.design_runs import FINDINGS, SMALL, PatchClassifier, numbers, small_data, small_experiment
 from helpers.models import small_conditional
+from helpers.resumed_runs import planned
 from safetensors.torch import load_file
 from sklearn.metrics import log_loss, roc_auc_score
 from torch import Tensor
@@ -134,7 +135,8 @@ def test_patients_in_both_splits_are_told_of(tmp_path: Path) -> None:
     data = replace(data, train=replace(data.train, groups=data.train.groups - 12))
     result = small_experiment(tmp_path, change=QUICK, data=data, say=said.append)
     assert result is not None and result["patients_also_in_training"] == 12
-    assert any("12 of the 12 patients" in line for line in said[:2])
+    told = "12 of the 12 patients are in training images too, which flatters every number"
+    assert told in said[:2] and "12 of the patients are in training images too" in (tmp_path / "results.md").read_text()
     few = small_experiment(tmp_path, change={**QUICK, "images": 5}, data=data)
     assert few is not None and few["patients"] == few["patients_also_in_training"] == 5  # of those who are scanned
 
@@ -144,7 +146,9 @@ def test_images_of_nobody_knows_whom_are_resampled_one_by_one(tmp_path: Path) ->
     unknown = replace(data, test=replace(data.test, groups=None))
     result = small_experiment(tmp_path, change=QUICK, data=unknown, say=said.append)
     assert result is not None and (result["patients"], result["patients_also_in_training"]) == (None, None)
-    assert any("whose images" in line for line in said)
+    assert any(line.startswith("the data does not say whose images they are") for line in said)
+    text = (tmp_path / "results.md").read_text()
+    assert "24 test images of patches;" in text and "60 resamples of the images, each by itself" in text
 
 
 def test_an_image_scanned_by_itself_ranks_with_its_like(tmp_path: Path) -> None:
@@ -164,7 +168,7 @@ def test_an_image_scanned_by_itself_ranks_with_its_like(tmp_path: Path) -> None:
 def test_one_image_imagined_is_no_information_and_that_is_said(tmp_path: Path) -> None:
     said = list[str]()
     small_experiment(tmp_path, change={**QUICK, "n": 1}, say=said.append)
-    assert any("eig choose at random" in line for line in said)
+    assert any("policies by eig choose at random: give -n 2 or more" in line for line in said)
 
 
 def test_a_finding_that_nobody_has_is_a_stated_result(tmp_path: Path) -> None:
@@ -220,11 +224,11 @@ def without_test(data: Dataset) -> Dataset:
         ({"change": {"policies": ("eig-gan",)}}, "eig-gan needs a completer called gan, there are ipa, nearest"),
         ({"completers": {"ipa": Mine()}}, "a completer is called 'ipa', which has a meaning already"),
         ({"data": without_test(small_data())}, "there are no test images to scan"),
-        ({"data": replace(small_data(), label_names=None)}, "4 labels of each image have no names"),
+        ({"data": replace(small_data(), label_names=None)}, "4 labels of each image have no names, expected named fin"),
         ({"data": replace(small_data(), label_names=("a", "b"))}, "4 labels of each image have 2 names"),
         ({"block": 0}, "the number of images that are scanned together is 0"),
         ({"block": -3}, "the number of images that are scanned together is -3"),
-        ({"change": {"side": 0.5, "steps": 5}}, "but 4 of 4 x 4 pixels can show all"),
+        ({"change": {"side": 0.5, "steps": 5}}, "but 4 of 4 x 4 pixels can show all .*: give at most 4 --steps"),
         ({"model": translator()}, "the model was not trained to complete images"),
         ({"change": {"tasks": ("hernia",)}}, "knows nothing of 'hernia'"),
         ({"classifier": PatchClassifier(FINDINGS)}, "knows nothing of 'no finding'"),
@@ -266,12 +270,15 @@ def test_a_classifier_that_cannot_be_told_from_others_is_refused(tmp_path: Path)
 def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     policies = ("eig-ipa", "random")
     base: dict[str, Any] = {"policies": policies, "tasks": ("edema",), "repeats": 1}
+    seen: set[str] = set()
 
     def folders(**options: Any) -> set[str]:
-        before = {path.name for path in tmp_path.glob("runs/*")}
         change = {**base, **options.pop("change", {})}
-        small_experiment(tmp_path, change=change, **options)
-        return {path.name.rpartition("-")[0] for path in tmp_path.glob("runs/*") if path.name not in before}
+        with planned("condvae.experiments.design.run") as asked:
+            small_experiment(tmp_path, change=change, **options)
+        new = {name.rpartition("-")[0] for name in asked if name not in seen}
+        seen.update(asked)
+        return new
 
     both = {"eig-ipa-edema", "random"}
     assert folders() == both
@@ -291,7 +298,15 @@ def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     assert folders(change={"resamples": 10}) == set()
     assert folders(change={"tasks": ("edema", "effusion")}) == {"eig-ipa-effusion"}
     assert folders(data=small_data(without=["Atelectasis"])) == both
-    assert numbers(small_experiment(tmp_path, change=base)) == numbers(small_experiment(tmp_path / "new", change=base))
+    first = small_experiment(tmp_path, change=base)
+    assert small_experiment(tmp_path, change={**base, "seed": 3}) is not None
+    assert numbers(small_experiment(tmp_path, change=base)) == numbers(first)
+
+
+def test_settings_of_the_paper_are_the_defaults() -> None:
+    defaults = type(SMALL)()
+    assert (defaults.steps, defaults.n, defaults.points, defaults.side) == (5, 10, 17, 0.25)
+    assert len(defaults.tasks) == 6
 
 
 def test_a_completer_that_changes_what_is_known_is_refused(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from condvae.experiments.design.jobs import DesignJob, ScanResult
 from condvae.experiments.design.plan import DesignSettings
-from condvae.experiments.design.scans import DesignJob, Scanned
-from condvae.experiments.design.summary import sets_of, summarise
+from condvae.experiments.design.summary import columns_of, sets_of, summarise
 from condvae.experiments.design.tasks import DesignTask
 from condvae.experiments.resumable_work import ResultStore
 from condvae.metrics.auroc import auroc, bootstrap, interval
@@ -21,11 +21,11 @@ def task(name: str, variable: int, *, positive: int = 1, rate: float = 0.3) -> D
 
 
 def job(policy: str, variable: int | None) -> DesignJob:
-    way = DesignSettings(policies=(policy,)).way(policy)
-    return DesignJob(way=way, variable=variable, what=policy, ranges=(), shelf=ResultStore(None, kind=""))  # type: ignore[arg-type]
+    spec = DesignSettings(policies=(policy,)).spec(policy)
+    return DesignJob(name=policy, spec=spec, variable=variable, units=(), store=ResultStore(None, kind=""))  # type: ignore[arg-type]
 
 
-def scanned(tasks: list[DesignTask], *, tries: int = 1, skill: float = 1.0, seed: int = 0) -> Scanned:
+def scanned(tasks: list[DesignTask], *, tries: int = 1, skill: float = 1.0, seed: int = 0) -> ScanResult:
     """The later, the better told; 0 scans tell nothing."""
     dice = torch.Generator().manual_seed(seed)
     logits = torch.zeros(N, tries, STEPS + 1, len(tasks))
@@ -34,14 +34,19 @@ def scanned(tasks: list[DesignTask], *, tries: int = 1, skill: float = 1.0, seed
         noise = torch.randn(N, tries, STEPS + 1, generator=dice)
         logits[..., one.variable] = (skill * sign + noise) * torch.arange(STEPS + 1) * (1 if one.positive else -1)
     log_p = torch.stack((-logits, logits), dim=-1).log_softmax(dim=-1)
-    return Scanned(log_p=log_p, chosen=torch.zeros(N, tries, STEPS, dtype=torch.int64), seconds=1.0)
+    return ScanResult(log_p=log_p, chosen=torch.zeros(N, tries, STEPS, dtype=torch.int64), seconds=1.0)
 
 
 TASKS = [task("edema", 0), task("no finding", 1, positive=0)]
 
 
-def summary(*results: tuple[DesignJob, Scanned]) -> dict[str, Any]:
+def summary(*results: tuple[DesignJob, ScanResult]) -> dict[str, Any]:
     return summarise(results, TASKS, bootstrap(PATIENTS, 200, seed=3), steps=STEPS, locations=4)
+
+
+def test_columns() -> None:
+    assert columns_of(5) == ["0", "1", "2", "3", "4", "5", "2-5"]
+    assert columns_of(2) == ["0", "1", "2"]
 
 
 def test_intervals_are_those_of_resampled_patients() -> None:
@@ -50,7 +55,7 @@ def test_intervals_are_those_of_resampled_patients() -> None:
     found = summary(*ours, theirs)
     counts = bootstrap(PATIENTS, 200, seed=3)
 
-    def by_hand(which: Scanned, one: DesignTask, resample: np.ndarray | None) -> float:
+    def by_hand(which: ScanResult, one: DesignTask, resample: np.ndarray | None) -> float:
         rows = np.arange(N) if resample is None else np.repeat(np.arange(N), resample)
         p = one.log_probabilities(which.log_p)[..., 1].exp().numpy()
         return float(np.mean([auroc(p[rows, r, 2], one.labels[rows]) for r in range(p.shape[1])]))
@@ -76,7 +81,7 @@ def test_the_last_column_is_the_mean_from_two_scans_on() -> None:
 
 def test_the_whole_image_is_the_same_after_any_number_of_scans() -> None:
     oracle = scanned(TASKS, skill=3.0)
-    oracle = Scanned(log_p=oracle.log_p[:, :, 2:3], chosen=None, seconds=0.0)
+    oracle = ScanResult(log_p=oracle.log_p[:, :, 2:3], chosen=None, seconds=0.0)
     found = summary((job("full", None), oracle))["policies"]["full"]
     assert len(found["auroc"]["edema"]) == 5 and len({str(cell) for cell in found["auroc"]["edema"]}) == 1
     assert len(found["ece"]["edema"]) == 1 and not found["where"]

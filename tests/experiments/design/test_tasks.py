@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers.experiment_runs import FINDINGS, PatchClassifier, small_data
+from helpers.design_runs import FINDINGS, PatchClassifier, small_data
 
 from condvae.experiments.design.tasks import tasks_of
 
@@ -30,7 +30,7 @@ def test_no_finding_is_the_other_outcome() -> None:
 def test_a_task_without_positives_or_negatives_says_so() -> None:
     test = small_data(without=["Edema"]).test
     (edema,) = tasks_of(["edema"], PatchClassifier(), test, FINDINGS)
-    assert edema.trouble is not None and "edema has no positives among the 24 images" in edema.trouble
+    assert edema.trouble == "edema has no positives among the 24 images: it has no AUROC, and means leave it out"
     assert test.labels is not None
     everybody = replace(test, labels=np.ones_like(test.labels))
     assert "no negatives" in str(tasks_of(["edema"], PatchClassifier(), everybody, FINDINGS)[0].trouble)
@@ -38,9 +38,9 @@ def test_a_task_without_positives_or_negatives_says_so() -> None:
 
 def test_refusals() -> None:
     test, classifier = small_data().test, PatchClassifier()
-    with pytest.raises(ValueError, match=r"knows nothing of 'hernia'"):
+    with pytest.raises(ValueError, match=r"knows nothing of 'hernia', expected one of: "):
         tasks_of(["hernia"], classifier, test, FINDINGS)
-    with pytest.raises(ValueError, match="the data has no labels for edema, only for a, b, c, d"):
+    with pytest.raises(ValueError, match="the data has no labels for edema, only for a, b, c, d: give other --tasks"):
         tasks_of(["edema"], classifier, test, ("a", "b", "c", "d"))
     with pytest.raises(ValueError, match="the images have no labels"):
         tasks_of(["edema"], classifier, replace(test, labels=None), FINDINGS)
@@ -48,10 +48,10 @@ def test_refusals() -> None:
         tasks_of(["edema"], classifier, replace(test, labels=np.zeros(len(test.images), dtype=np.int64)), FINDINGS)
     with pytest.raises(ValueError, match="the task edema was given twice"):
         tasks_of(["edema", "Edema"], classifier, test, FINDINGS)
-    with pytest.raises(ValueError, match="no tasks were given"):
+    with pytest.raises(ValueError, match="no tasks were given, expected some of no finding, Edema"):
         tasks_of([], classifier, test, FINDINGS)
     classifier.outcomes = 3
-    with pytest.raises(ValueError, match="tells 3 outcomes apart"):
+    with pytest.raises(ValueError, match="tells 3 outcomes apart, expected 2"):
         tasks_of(["edema"], classifier, test, FINDINGS)
 
 

@@ -1,4 +1,4 @@
-"""One small evaluation in one sitting, which others are held to."""
+"""One small evaluation in one call, which others are compared with."""
 
 from pathlib import Path
 from typing import Any

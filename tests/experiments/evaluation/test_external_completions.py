@@ -1,5 +1,6 @@
 """Completions from files are measured as those of a method, and files that are not what they should be are refused."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.evaluation_runs import BLOCKS, FACES, numbers, small_methods, small_networks, small_subject
+from helpers.evaluation_runs import FACES, UNIT_SIZES, numbers, small_methods, small_networks, small_subject
 from PIL import Image
 
 from condvae.data import Dataset, open_data
@@ -16,7 +17,7 @@ from condvae.experiments.evaluation import (
     ExternalCompletions,
     Method,
     Problems,
-    evaluate,
+    experiment,
     methods_of,
     write_inputs,
 )
@@ -24,8 +25,8 @@ from condvae.images.contact_sheet import to_pil
 from condvae.metrics import HOLE_BINS
 from condvae.observe.observation import observe_levels
 
-SETTINGS = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("inception", "lpips", "pixels", "coverage"))
-QUICK = EvaluationSettings(images=4, deep_images=2, k=2, metrics=("pixels",))
+SETTINGS = EvaluationSettings(images=5, deep_images=3, n=3, metrics=("inception", "lpips", "pixels", "coverage"))
+QUICK = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def fill(
             here = np.array([place])
             seen = observe_levels(problems.truth(here, cpu), problems.known(number, here, cpu))
             many = place in deep and method.varies
-            made = method.complete(seen, settings.k if many else 1, seed=settings.seed, hole=number, places=here)[0]
+            made = method.complete(seen, settings.n if many else 1, seed=settings.seed, hole=number, places=here)[0]
             (folder / str(hole)).mkdir(parents=True, exist_ok=True)
             if arrays:
                 np.save(folder / str(hole) / f"{name}.npy", made.permute(0, 2, 3, 1).numpy())
@@ -55,26 +56,27 @@ def fill(
                 to_pil(made[0]).save(folder / str(hole) / f"{name}.webp", lossless=True, exact=True)
 
 
-@pytest.mark.parametrize("arrays", [False, True])
-def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: Dataset, arrays: bool) -> None:
+def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: Dataset) -> None:
     problems = Problems.choose(data, SETTINGS)
     ours = small_methods(small_subject(), data, k=3)
-    copies = []
-    for i in (0, 2):  # one that varies, and one that does not
-        fill(tmp_path / f"copy {i}", ours[i], problems, SETTINGS, arrays=arrays)
-        copies.append(ExternalCompletions.open(f"copy {i}", tmp_path / f"copy {i}", problems, k=3))
-    result = evaluate(
+    copies, originals = [], {}
+    for i, arrays in itertools.product((0, 2), (False, True)):  # one that varies, and one that does not
+        name = f"copy {i}, {'arrays' if arrays else 'pictures'}"
+        fill(tmp_path / name, ours[i], problems, SETTINGS, arrays=arrays)
+        copies.append(ExternalCompletions.open(name, tmp_path / name, problems, k=3))
+        originals[name] = ours[i].name
+    result = experiment(
         [ours[0], ours[2], *copies],
         data,
         tmp_path / "out",
         settings=SETTINGS,
         networks=small_networks(),
-        blocks=BLOCKS,
+        unit_sizes=UNIT_SIZES,
         say=lambda text: None,
     )
     methods = numbers(result)["methods"]
-    for i in (0, 2):
-        mine, theirs = methods[f"copy {i}"], methods[ours[i].name]
+    for name, original in originals.items():
+        mine, theirs = methods[name], methods[original]
         assert (mine["varies"], mine["k"], mine["known_pixels_put_back"]) == (theirs["varies"], theirs["k"], 0)
         assert mine["coverage"] == theirs["coverage"]
         for metric, columns in theirs["metrics"].items():
@@ -176,7 +178,7 @@ def test_inputs_that_come_back_with_their_holes_are_no_completions(
     write_inputs(problems, tmp_path / "inputs", k=2)
     method = ExternalCompletions.open("untouched", tmp_path / "inputs" / "images", problems, k=2)
     with pytest.raises(ValueError, match="is transparent in places: a completion has no holes"):
-        evaluate([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
+        experiment([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
 
 
 def shifted(path: Path, by: int) -> None:
@@ -194,7 +196,7 @@ def test_known_pixels_a_little_off_are_put_back_and_counted(
 
     def measured(name: str) -> dict[str, Any]:
         method = ExternalCompletions.open("ready", folder, problems, k=2)
-        found = evaluate([method], data, tmp_path / name, settings=QUICK, networks=small_networks(), say=said.append)
+        found = experiment([method], data, tmp_path / name, settings=QUICK, networks=small_networks(), say=said.append)
         return dict(numbers(found)["methods"]["ready"])
 
     said: list[str] = []
@@ -217,7 +219,7 @@ def test_the_completion_of_another_image_is_an_error(
     (folder / "aside").rename(other)
     method = ExternalCompletions.open("ready", folder, problems, k=2)
     with pytest.raises(ValueError, match="of another image or another hole"):
-        evaluate([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
+        experiment([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
 
 
 def test_inputs_tell_all_that_a_program_needs_and_nothing_of_the_answer(tmp_path: Path, data: Dataset) -> None:

@@ -10,7 +10,7 @@ from helpers.evaluation_runs import FACES
 from torch import Tensor
 
 from condvae.data import open_data
-from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, evaluate
+from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, experiment
 from condvae.observe import Observation
 
 
@@ -51,9 +51,9 @@ def forgets(observation: Observation, k: int) -> Tensor:
 def test_an_answer_that_is_none_is_refused(
     tmp_path: Path, answer: Callable[[Observation, int], Any], message: str
 ) -> None:
-    settings = EvaluationSettings(images=4, deep_images=2, k=2, metrics=("pixels",))
+    settings = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
     with pytest.raises(ValueError, match=message):
-        evaluate(
+        experiment(
             [Method.of(Answers(answer))],
             open_data(FACES),
             tmp_path,

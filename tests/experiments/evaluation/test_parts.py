@@ -1,19 +1,11 @@
 """What an evaluation has on disk survives kills, edits and company, and never mixes two subjects."""
 
-import contextlib
-import json
-import os
-import shutil
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from helpers.evaluation_runs import FACES, deep_only, numbers, small_model, small_networks, units_in
-from helpers.fixtures import HELPERS
-from helpers.training import command, environment
+from helpers.evaluation_runs import FACES, numbers, small_model, small_networks, units_in
 from torch import Tensor
 
 from condvae.data import Dataset, open_data
@@ -22,12 +14,13 @@ from condvae.experiments.evaluation import (
     FeatureNetworks,
     Method,
     baselines,
-    evaluate,
+    experiment,
     methods_of,
     subject_of,
+    summary,
 )
 from condvae.experiments.evaluation.plan import Family
-from condvae.experiments.resumable_work import Shard
+from condvae.experiments.resumable_work import ResultStore
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
 
@@ -53,9 +46,9 @@ def data() -> Dataset:
 
 
 def measured(data: Dataset, out: Path, methods: list[Method], metrics: tuple[Family, ...] = ALL) -> dict[str, Any]:
-    settings = EvaluationSettings(images=4, deep_images=2, k=2, metrics=metrics)
+    settings = EvaluationSettings(images=4, deep_images=2, n=2, metrics=metrics)
     networks = small_networks()
-    found = evaluate(methods, data, out, settings=settings, networks=networks, say=lambda text: None)
+    found = experiment(methods, data, out, settings=settings, networks=networks, say=lambda text: None)
     return dict(numbers(found)["methods"])
 
 
@@ -74,8 +67,8 @@ def test_methods_of_an_older_model_of_the_same_name_are_left_out(tmp_path: Path,
 
     def listed(methods: list[Method]) -> list[str]:
         said.clear()
-        settings = EvaluationSettings(images=4, deep_images=2, k=2, metrics=("pixels",))
-        found = evaluate(methods, data, tmp_path, settings=settings, networks=FeatureNetworks(), say=said.append)
+        settings = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
+        found = experiment(methods, data, tmp_path, settings=settings, networks=FeatureNetworks(), say=said.append)
         return sorted(numbers(found)["methods"])
 
     def ours(temperature: str) -> list[Method]:
@@ -96,16 +89,6 @@ def test_methods_of_an_older_model_of_the_same_name_are_left_out(tmp_path: Path,
     assert listed(old) == ["small, t 1", "training mean"]  # they are not lost
     fewer = open_data(FACES, validation=30)
     assert listed(baselines(["harmonic"], fewer)) == ["harmonic fill", "small, t 0.5"]
-
-
-def test_a_part_that_is_another_ones_is_noticed(tmp_path: Path, data: Dataset) -> None:
-    deep_only(data, tmp_path, shard=Shard(1, 1))
-    one, other, *_ = sorted((tmp_path / "parts").rglob("*.safetensors"))
-    shutil.copy(other, one)
-    with pytest.raises(ValueError, match=f"{one.name} holds what was measured as .*/{other.stem}: remove it and run"):
-        deep_only(data, tmp_path)
-    one.unlink()
-    assert numbers(deep_only(data, tmp_path)) == numbers(deep_only(data, tmp_path / "fresh"))
 
 
 def test_names_that_differ_in_signs_alone_do_not_meet(tmp_path: Path, data: Dataset) -> None:
@@ -135,36 +118,23 @@ def test_a_folder_of_an_older_version_is_refused(tmp_path: Path, data: Dataset) 
         measured(data, tmp_path, baselines(["mean"], data))
 
 
-def test_a_kill_while_the_report_is_written_is_made_good(tmp_path: Path, data: Dataset) -> None:
-    fillers = baselines(["mean"], data)
-    whole = measured(data, tmp_path, fillers)
-    (tmp_path / "results.json").unlink()  # it is written after the other tables
-    assert measured(data, tmp_path, fillers) == whole
-    assert (tmp_path / "results.json").is_file()
+@pytest.mark.parametrize("at", [(ResultStore, "put"), (summary, "of_features")], ids=["work", "final numbers"])
+def test_two_processes_that_were_told_the_same(
+    tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch, at: tuple[Any, str]
+) -> None:
+    """The other does everything while this one is at its first unit, or at its first final numbers; parts then go."""
+    fillers, out, other = baselines(["mean", "random"], data), tmp_path / "out", list[Any]()
+    own = getattr(*at)
 
+    def meanwhile(*given: Any, **options: Any) -> Any:
+        if not other:
+            other.append(None)
+            other[0] = measured(data, out, fillers)
+        return own(*given, **options)
 
-def test_what_kills_have_left_goes_and_what_others_write_now_stays(tmp_path: Path, data: Dataset) -> None:
-    measured(data, tmp_path, baselines(["mean"], data))
-    places = (tmp_path, *(tmp_path / "parts").iterdir())
-    for folder in places:
-        for name in (".a.part", ".b.part"):
-            (folder / name).write_text("half of a fi")
-        os.utime(folder / ".a.part", 2 * (time.time() - 7200,))
-    measured(data, tmp_path, baselines(["mean"], data))
-    for folder in places:
-        assert not (folder / ".a.part").exists() and (folder / ".b.part").exists()
-
-
-def test_two_processes_that_were_told_the_same(tmp_path: Path) -> None:
-    script = HELPERS / "evaluation_runs.py"
-    out = tmp_path / "out"
-    given: dict[str, Any] = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with contextlib.ExitStack() as stack:
-        both = [stack.enter_context(subprocess.Popen(command(out, script=script), **given)) for _ in range(2)]
-        printed = [process.communicate(timeout=300)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], "\n".join(printed)
+    monkeypatch.setattr(*at, meanwhile)
+    assert measured(data, out, fillers) == other[0] == measured(data, tmp_path / "fresh", fillers)
     assert {path.parent.name.split("-truth-")[0] for path in units_in(out)} == {"test-images"}
-    assert len(json.loads((out / "results.json").read_text())["methods"]) == 6
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

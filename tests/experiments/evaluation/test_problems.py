@@ -6,15 +6,15 @@ import torch
 from helpers.evaluation_runs import FACES
 
 from condvae.data import Dataset, ImageSet, open_data
-from condvae.experiments.evaluation import Blocks, EvaluationSettings, Problems, problems
-from condvae.experiments.evaluation.plan import MeasurementKind, units
-from condvae.experiments.resumable_work import Shard
+from condvae.experiments.evaluation import EvaluationSettings, Problems, UnitSizes, problems
+from condvae.experiments.evaluation.jobs import units_of
+from condvae.experiments.evaluation.plan import MeasurementKind
 from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
 
 
 def test_images_are_spread_and_references_are_others() -> None:
     data = open_data(FACES)
-    asked = Problems.choose(data, EvaluationSettings(images=20, deep_images=10, k=2))
+    asked = Problems.choose(data, EvaluationSettings(images=20, deep_images=10, n=2))
     assert len(asked) == 20
     assert np.array_equal(asked.rows, np.arange(20) * len(data.test) // 20)
     assert set(asked.deep) < set(range(20))
@@ -33,11 +33,11 @@ def test_identities_follow_what_they_are_of() -> None:
     data = open_data(FACES)
 
     def identities(**change: int) -> tuple[str, str, str]:
-        options: dict[str, int] = {"images": 8, "deep_images": 4, "k": 2, **change}
+        options: dict[str, int] = {"images": 8, "deep_images": 4, "n": 2, **change}
         asked = Problems.choose(data, EvaluationSettings(**options))  # type: ignore[arg-type]
         return asked.identity, asked.deep_identity, asked.bits_identity
 
-    assert identities() == identities(k=5)
+    assert identities() == identities(n=5)
     for change, value, changed in (("images", 9, 0), ("deep_images", 3, 1), ("seed", 9, 0), ("bits_images", 9, 2)):
         before, after = identities(), identities(**{change: value})
         assert before[changed] != after[changed]
@@ -56,7 +56,7 @@ def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch
         return known_in_bin(hole, n, size, seed=seed)
 
     monkeypatch.setattr(problems, "known_in_bin", slow)
-    asked = Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, k=2))
+    asked = Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2))
     first = asked.identity
     assert not drawn
     asked.holes(1, said.append)
@@ -68,7 +68,7 @@ def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch
     assert drawn == ["0.2-0.4", "0.6-0.8"]
     assert said == ["drawing 8 holes of 0.6-0.8 ..."]
     monkeypatch.setattr(problems, "HOLES_REVISION", 2)
-    assert Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, k=2)).identity != first
+    assert Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2)).identity != first
 
 
 def test_too_few_test_images_are_refused() -> None:
@@ -83,10 +83,10 @@ def test_too_few_test_images_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 0}, "the number of completions of an image is 0"),
+        ({"n": 0}, "the number of completions of an image is 0"),
         ({"images": 1}, "the number of images is 1"),
         ({"images": 10, "deep_images": 11}, "at most as many --deep-images as --images"),
-        ({"deep_images": 0}, "completed k times is 0"),
+        ({"deep_images": 0}, "completed n times is 0"),
         ({"seed": -1}, "the seed is -1"),
         ({"metrics": ("fid",)}, "unknown metrics 'fid'"),
         ({"metrics": ()}, "no metrics were asked for"),
@@ -104,14 +104,7 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, object], mes
 def test_units_cover_everything_once() -> None:
     for kind, holes in (("deep", 5), ("wide", 5), ("bounds", 5), ("truth", 1), ("elbo", 1)):
         named: MeasurementKind = kind  # type: ignore[assignment]
-        found = list(units(named, 23, Blocks(wide=10, deep=4)))
+        found = units_of(named, 23, UnitSizes(wide=10, deep=4))
         covered = [(unit.hole, i) for unit in found for i in range(unit.first, unit.stop)]
         assert len(covered) == len(set(covered)) == holes * 23
         assert len({str(unit) for unit in found}) == len(found)
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "-1/3", "1/0"])
-def test_a_shard_is_one_of_some(text: str) -> None:
-    assert Shard.parse("2/8") == (2, 8)
-    with pytest.raises(ValueError, match="expected I/N"):
-        Shard.parse(text)

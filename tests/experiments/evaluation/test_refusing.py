@@ -8,7 +8,7 @@ from helpers.evaluation_runs import FACES, SMALL, small_networks
 from torch import Tensor
 
 from condvae.data import Dataset, open_data
-from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, Subject, baselines, evaluate
+from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, Subject, baselines, experiment
 from condvae.observe import Observation
 from condvae.runtime.messages import silent
 
@@ -23,9 +23,9 @@ class _Forgetful:
 
 
 def test_a_method_that_changes_known_pixels_is_refused(tmp_path: Path, data: Dataset) -> None:
-    settings = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("pixels",))
+    settings = EvaluationSettings(images=8, deep_images=4, n=3, metrics=("pixels",))
     with pytest.raises(ValueError, match="forgetful has changed known pixels of image 0"):
-        evaluate([Method.of(_Forgetful())], data, tmp_path, settings=settings, networks=FeatureNetworks(), say=silent)
+        experiment([Method.of(_Forgetful())], data, tmp_path, settings=settings, networks=FeatureNetworks(), say=silent)
     assert not (tmp_path / "results.json").exists()
 
 
@@ -46,11 +46,11 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(tmp_path: Path, d
         ([], "new", networks, "nothing to measure"),
     ):
         with pytest.raises(ValueError, match=message):
-            evaluate(methods, data, tmp_path / out, settings=SMALL, networks=given, say=silent)
+            experiment(methods, data, tmp_path / out, settings=SMALL, networks=given, say=silent)
     small = open_data(FACES, size=16)
     with pytest.raises(ValueError, match="16 x 16 x 3, small makes 32 x 32 x 3: give data of its kind, or --size 32"):
-        evaluate([], small, tmp_path / "new", settings=SMALL, networks=networks, models=[subject], say=silent)
+        experiment([], small, tmp_path / "new", settings=SMALL, networks=networks, models=[subject], say=silent)
     with pytest.raises(ValueError, match="LPIPS needs 31"):
-        evaluate(baselines(["mean"], small), small, tmp_path / "new", settings=SMALL, networks=networks, say=silent)
+        experiment(baselines(["mean"], small), small, tmp_path / "new", settings=SMALL, networks=networks, say=silent)
     assert not (tmp_path / "new").exists()
     assert (tmp_path / "other" / "thesis.tex").read_text() == "mine"

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from helpers.evaluation_runs import SMALL, deep_only, numbers, small_networks, units_in
 from helpers.fixtures import HELPERS
-from helpers.training import kill_and_repeat, run
+from helpers.resumed_runs import kill_and_repeat
 
 from condvae.data import Dataset
 from condvae.experiments.evaluation import (
-    Blocks,
     EvaluationSettings,
     FeatureNetworks,
     Subject,
+    UnitSizes,
     baselines,
-    evaluate,
+    experiment,
     methods_of,
     problems,
 )
@@ -26,18 +26,14 @@ from condvae.runtime.messages import silent
 SCRIPT = HELPERS / "evaluation_runs.py"
 
 
-def test_killed_and_taken_up_again(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_killed_and_taken_up_again_by_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
     out = tmp_path / "killed"
-    kill_and_repeat(SCRIPT, out, parts=20)
-    assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
+    kill_and_repeat(SCRIPT, out, parts=20, ranks=2)
+    found = numbers(json.loads((out / "results.json").read_text()))
+    assert found["models"] == numbers(whole)["models"]
+    assert found["methods"] == {name: numbers(whole)["methods"][name] for name in found["methods"]}
     assert all("-truth-" in path.parent.name for path in units_in(out))
     assert not list(out.rglob(".*.part"))  # what the kill has left half-written is gone too
-
-
-def test_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
-    out = tmp_path / "ranks"
-    run(out, script=SCRIPT, ranks=2)
-    assert numbers(json.loads((out / "results.json").read_text())) == numbers(whole)
 
 
 def test_shards_that_know_nothing_of_each_other(tmp_path: Path, data: Dataset) -> None:
@@ -52,10 +48,16 @@ def test_shards_that_know_nothing_of_each_other(tmp_path: Path, data: Dataset) -
 
 
 def test_other_blocks(tmp_path: Path, data: Dataset, subject: Subject, whole: dict[str, Any]) -> None:
-    ours = methods_of(subject, ["1"], ["mean"], k=SMALL.k)
+    ours = methods_of(subject, ["1"], ["mean"], k=SMALL.n)
     methods = [*ours, *baselines(["random"], data)]
-    again = evaluate(
-        methods, data, tmp_path, settings=SMALL, networks=small_networks(), blocks=Blocks(wide=8, deep=3), say=silent
+    again = experiment(
+        methods,
+        data,
+        tmp_path,
+        settings=SMALL,
+        networks=small_networks(),
+        unit_sizes=UnitSizes(wide=8, deep=3),
+        say=silent,
     )
     for method in methods:
         mine, theirs = numbers(again)["methods"][method.name], numbers(whole)["methods"][method.name]
@@ -76,10 +78,10 @@ def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Data
     assert found["random training image"] == numbers(first)["methods"]["random training image"]
 
 
-@pytest.mark.parametrize("change", [{"k": 3}, {"seed": 1}, {"deep_images": 3}, {"images": 9}])
+@pytest.mark.parametrize("change", [{"n": 3}, {"seed": 1}, {"deep_images": 3}, {"images": 9}])
 def test_a_changed_option_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset, change: dict[str, int]) -> None:
     before = deep_only(data, tmp_path, methods=baselines(["random", "mean"], data), keep_parts=True)
-    options: dict[str, Any] = {"images": 8, "deep_images": 4, "k": 4, "metrics": ("lpips", "coverage"), **change}
+    options: dict[str, Any] = {"images": 8, "deep_images": 4, "n": 4, "metrics": ("lpips", "coverage"), **change}
     settings = EvaluationSettings(**options)
     after = deep_only(data, tmp_path, methods=baselines(["random"], data), settings=settings)
     assert list(numbers(after)["methods"]) == ["random training image"]  # the mean was measured otherwise

@@ -12,8 +12,8 @@ from helpers.evaluation_runs import numbers, small_networks, units_in
 from torch import Tensor
 
 from condvae.data import Dataset
-from condvae.experiments.evaluation import Blocks, EvaluationSettings, FeatureNetworks, Method, Problems, evaluate
-from condvae.experiments.evaluation.plan import COLUMNS
+from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, Problems, UnitSizes, experiment
+from condvae.experiments.evaluation.summary import COLUMNS
 from condvae.observe import Observation
 from condvae.runtime.messages import silent
 
@@ -85,9 +85,9 @@ def test_a_folder_holds_the_report_and_no_bulk(folder: Path, whole: dict[str, An
 
 
 def test_the_truth_is_the_best_there_is(tmp_path: Path, data: Dataset) -> None:
-    settings = EvaluationSettings(images=8, deep_images=4, k=2, metrics=("inception", "lpips", "pixels"))
+    settings = EvaluationSettings(images=8, deep_images=4, n=2, metrics=("inception", "lpips", "pixels"))
     cheat = Method.of(Truth(Problems.choose(data, settings)))
-    result = evaluate([cheat], data, tmp_path, settings=settings, networks=small_networks(), say=silent)
+    result = experiment([cheat], data, tmp_path, settings=settings, networks=small_networks(), say=silent)
     metrics = numbers(result)["methods"]["truth"]["metrics"]
     for column in COLUMNS:
         assert metrics["lpips_gt"][column] == {"mean": 0.0, "standard_error": 0.0}
@@ -116,9 +116,9 @@ def test_every_method_is_given_the_same_holes_and_the_set_of_the_mixture_has_eac
             levels = ((observation.pixels + 1) * 127.5).round().to(torch.uint8)
             return torch.where(observation.known, levels, grey)[:, None]
 
-    settings = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("inception", "pixels"))
+    settings = EvaluationSettings(images=8, deep_images=4, n=3, metrics=("inception", "pixels"))
     methods = [Method.of(Grey("one")), Method.of(Grey("other"))]
-    result = evaluate(methods, data, tmp_path, settings=settings, networks=small_networks(), say=silent)
+    result = experiment(methods, data, tmp_path, settings=settings, networks=small_networks(), say=silent)
     assert numbers(result)["methods"]["one"] == numbers(result)["methods"]["other"]
     for (places, k, known), (other_places, other_k, other_known) in zip(seen["one"], seen["other"], strict=True):
         assert (places, k) == (other_places, other_k)
@@ -144,21 +144,21 @@ def test_a_completer_that_knows_nothing_of_places_is_measured(tmp_path: Path, da
             noise = torch.randint(256, (len(observation), k, *levels.shape[2:]), generator=dice)
             return torch.where(observation.known[:, None], levels, noise).to(torch.uint8)
 
-    settings = EvaluationSettings(images=8, deep_images=4, k=3, metrics=("pixels",))
+    settings = EvaluationSettings(images=8, deep_images=4, n=3, metrics=("pixels",))
 
-    def measured(name: str, blocks: Blocks) -> dict[str, Any]:
-        found = evaluate(
+    def measured(name: str, blocks: UnitSizes) -> dict[str, Any]:
+        found = experiment(
             [Method.of(Simple())],
             data,
             tmp_path / name,
             settings=settings,
             networks=FeatureNetworks(),
-            blocks=blocks,
+            unit_sizes=blocks,
             say=silent,
         )
         return numbers(found)
 
-    one = measured("one", Blocks(deep=4))
+    one = measured("one", UnitSizes(deep=4))
     mse = one["methods"]["simple"]["metrics"]["best_mse"]
     assert mse["0-0.2"]["mean"] < mse["0.8-1"]["mean"]
-    assert one == measured("other", Blocks(deep=3))  # what is drawn for an image does not hang on its company
+    assert one == measured("other", UnitSizes(deep=3))  # what is drawn for an image does not hang on its company

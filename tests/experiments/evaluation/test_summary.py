@@ -1,5 +1,6 @@
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ from helpers.evaluation_runs import numbers
 
 from condvae import objectives
 from condvae.data import Dataset
-from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Problems, Subject, evaluate
+from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Problems, Subject, experiment
 from condvae.experiments.evaluation.summary import by_column, of_bounds, of_features
 from condvae.metrics import HOLE_BINS
 from condvae.metrics.discrimination import ids
@@ -41,16 +42,16 @@ def test_the_mixture_has_each_image_once_in_the_bin_of_its_turn() -> None:
 def test_bits_of_a_set_are_a_ratio_of_sums(tmp_path: Path, data: Dataset, subject: Subject) -> None:
     """One-pixel holes count as one pixel: what a bin reports is the code length of all its pixels over their number."""
     settings = EvaluationSettings(images=4, metrics=("bounds",))
-    found = evaluate([], data, tmp_path, settings=settings, networks=FeatureNetworks(), models=[subject], say=silent)
+    found = experiment([], data, tmp_path, settings=settings, networks=FeatureNetworks(), models=[subject], say=silent)
     metrics = numbers(found)["models"]["small"]["metrics"]
     problems, model = Problems.choose(data, settings), subject.model
     places, noise = problems.deep, [Seeds(0, "bounds")(i) for i in range(4)]
     x = from_uint8(problems.truth(places, torch.device("cpu")))
     for number, hole in enumerate(HOLE_BINS):
         observation = model.observe(x, problems.known(number, places, torch.device("cpu")))
-        for target, whole in (("hidden", "unknown"), ("whole", "whole")):
+        for target in get_args(objectives.Target):
             with torch.no_grad():
-                bound = objectives.forward(model, x, observation, noise=noise, target=whole)  # type: ignore[arg-type]
+                bound = objectives.forward(model, x, observation, noise=noise, target=target)
             expected = float(-bound.nats.sum() / bound.scored_dims.sum() / math.log(2))
             assert metrics[f"{target}_bits_per_dim_native"][str(hole)]["mean"] == pytest.approx(expected, rel=1e-5)
             expected = float(-bound.nats.mean())

@@ -1,22 +1,23 @@
-"""One small experiment in one sitting, which others are held to."""
+"""One small experiment in one call, which others are compared with."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ood_runs
+from helpers.ood_runs import small_experiment
+from helpers.resumed_runs import uninterrupted
+
+from condvae.experiments.ood import figures
 
 
 @pytest.fixture(scope="session")
-def folder(sitting: Callable[..., Any]) -> Path:
-    return Path(sitting(ood_runs).folder)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiment") / "whole"
 
 
 @pytest.fixture(scope="session")
-def whole(sitting: Callable[..., Any]) -> dict[str, Any]:
-    result: dict[str, Any] = sitting(ood_runs).result
-    return result
+def whole(folder: Path) -> dict[str, Any]:
+    return uninterrupted(small_experiment, figures, folder)
 
 
 @pytest.fixture(autouse=True)

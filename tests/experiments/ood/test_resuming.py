@@ -1,31 +1,40 @@
-"""Shared out, cut otherwise, added to: the same numbers."""
+"""Killed and taken up again, shared out, cut otherwise, added to: the same numbers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+from helpers.fixtures import HELPERS
 from helpers.ood_runs import SMALL, numbers, small_experiment, small_models
-from helpers.sittings import contents, times
+from helpers.resumed_runs import contents, kill_and_repeat, times
 
 from condvae.experiments.resumable_work import Shard
 
-SOME: dict[str, Any] = {"change": {"scores": ("parts-2",), "baselines": ("completed-nearest",)}}
-"""Of both models."""
+SCRIPT = HELPERS / "ood_runs.py"
+
+
+def test_killed_and_taken_up_again_by_two_ranks(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+    kill_and_repeat(SCRIPT, tmp_path / "out", parts=10, ranks=2)
+    assert numbers(json.loads((tmp_path / "out" / "results.json").read_text())) == numbers(whole)
+    assert contents(tmp_path / "out") == contents(folder)
 
 
 def test_shards_that_know_nothing_of_each_other(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+    change: dict[str, Any] = {"scores": ("gradient",), "baselines": ("completed-nearest",)}
     for number in (3, 1, 2):
-        assert small_experiment(tmp_path, shard=Shard(number, 3), **SOME) is None
+        assert small_experiment(tmp_path, change=change, shard=Shard(number, 3)) is None
     assert not (tmp_path / "results.json").exists()
     before = times(tmp_path)
-    found = numbers(small_experiment(tmp_path, **SOME))["methods"]
+    joined = numbers(small_experiment(tmp_path, change=change))
     assert times(tmp_path) == before
-    assert found == {name: whole["methods"][name] for name in found} and len(found) == 4
+    assert joined["methods"] == {name: whole["methods"][name] for name in joined["methods"]}
     assert contents(tmp_path).items() <= contents(folder).items()
 
 
 def test_other_blocks(tmp_path: Path, whole: dict[str, Any]) -> None:
     """On a CPU images are computed one by one, so nothing differs at all."""
-    found = numbers(small_experiment(tmp_path, block=None, **SOME))["methods"]
+    change: dict[str, Any] = {"scores": ("parts-2",), "baselines": ("completed-nearest",)}
+    found = numbers(small_experiment(tmp_path, change=change, block=None))["methods"]
     assert found == {name: whole["methods"][name] for name in found} and len(found) == 4
 
 
@@ -36,6 +45,7 @@ def test_what_is_added_later_leaves_the_rest_untouched(tmp_path: Path, folder: P
     assert poor is not None and list(poor["methods"]) == ["ipa gradient"] and poor["means"] == {}
     assert poor["methods"]["ipa gradient"]["auroc"]["noise"] == whole["methods"]["ipa gradient"]["auroc"]["noise"]
     before = times(tmp_path)
-    rich = small_experiment(tmp_path)
+    rich = numbers(small_experiment(tmp_path, change={"scores": SMALL.scores[:2], "baselines": ()}))
     assert before.items() <= times(tmp_path).items()
-    assert numbers(rich) == numbers(whole) and contents(tmp_path) == contents(folder)
+    assert rich["methods"] == {name: whole["methods"][name] for name in rich["methods"]} and len(rich["methods"]) == 4
+    assert contents(tmp_path).items() <= contents(folder).items()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from helpers.ood_models import observing, plain_data
 from helpers.ood_runs import OTHERS, SMALL, TESTS, digits, numbers, small_experiment, small_models
+from helpers.resumed_runs import planned
 from safetensors.torch import load_file
 from scipy.stats import multivariate_normal
 from sklearn.metrics import roc_auc_score
@@ -95,8 +96,9 @@ def training(folder: Path, count: int) -> np.ndarray:
 
 
 def test_columns_and_methods(whole: dict[str, Any]) -> None:
-    names = (*SMALL.scores, *SMALL.baselines)
+    names = ["gradient", "parts-2", "likelihood-2", "completed-ipa", "completed-nearest"]
     assert list(whole["methods"]) == [f"{model} {name}" for model in ("ipa", "other") for name in names]
+    assert whole["columns"] == ["0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1", "mean", "whole"]
     assert whole["sets"] == {
         "noise": {"images": TESTS, "paired": False},
         "flip": {"images": TESTS, "paired": True},
@@ -173,10 +175,10 @@ def test_regrets_are_of_fewer_images(tmp_path: Path) -> None:
     change = {"scores": ("regret-1", "likelihood"), "baselines": (), "sets": ("flip",)}
     result = small_experiment(tmp_path, change=change, models={"ipa": small_models()["ipa"]}, foreign={})
     assert result is not None
-    few = SMALL.regret_images
-    assert few < TESTS and [found["images"] for found in result["methods"].values()] == [few, TESTS]
-    assert result["readings"]["ipa regret-1"]["images"] == 2 * 5 * few
-    assert f"On {few} of the images: ipa regret-1." in (tmp_path / "results.md").read_text()
+    assert [found["images"] for found in result["methods"].values()] == [3, TESTS]
+    assert result["readings"]["ipa regret-1"]["images"] == 2 * 5 * 3
+    text = (tmp_path / "results.md").read_text()
+    assert "On 3 of the images: ipa regret-1." in text
 
 
 class Black:
@@ -199,28 +201,33 @@ def test_any_completer_may_come_first(tmp_path: Path) -> None:
 
 
 def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
-    base: dict[str, Any] = {"scores": ("gradient",), "baselines": (), "sets": ("noise",), "images": 2, "fit_images": 3}
+    base: dict[str, Any] = {"scores": ("gradient",), "baselines": (), "sets": ("noise",)}
+    ours, other = small_models().values()
+    seen: set[str] = set()
 
     def folders(**options: Any) -> set[str]:
-        before = {path.name for path in tmp_path.glob("runs/*")}
-        given = {"models": {"ipa": small_models()["ipa"]}, "foreign": {}, **options}
-        small_experiment(tmp_path, **{**given, "change": {**base, **options.get("change", {})}})
-        return {path.name.rpartition("-")[0] for path in tmp_path.glob("runs/*") if path.name not in before}
+        given = {"models": {"ipa": ours}, "foreign": {}, **options}
+        with planned("condvae.experiments.ood.run") as asked:
+            small_experiment(tmp_path, **{**given, "change": {**base, **options.get("change", {})}})
+        new = {name.rpartition("-")[0] for name in asked if name not in seen}
+        seen.update(asked)
+        return new
 
     everything = {"walk-test-images", "walk-noise", "walk-training-images"}
     assert folders() == everything
     assert folders() == set()
     assert folders(change={"resamples": 7}) == set()
-    assert folders(models={"renamed": small_models()["ipa"]}) == set()
-    assert folders(models={"ipa": small_models()["other"]}) == everything
-    assert folders(change={"fit_images": 4}) == {"walk-training-images"}
+    assert folders(models={"renamed": ours}) == set()
+    assert folders(models={"ipa": other}) == everything
+    assert folders(change={"fit_images": 9}) == {"walk-training-images"}
     assert folders(change={"seed": 1}) == everything
-    assert folders(change={"images": 3}) == {"walk-test-images", "walk-noise"}
+    assert folders(change={"images": 5}) == {"walk-test-images", "walk-noise"}
     assert folders(change={"sets": ("noise", "flip")}) == {"walk-flip"}
     assert folders(foreign={"digits": digits()}) == {"walk-digits"}
     assert folders(data=plain_data(seed=3)) == everything - {"walk-noise"}  # noise is made of nothing
-    again, new = (small_experiment(out, change=base, foreign={}) for out in (tmp_path, tmp_path / "new"))
-    assert numbers(again) == numbers(new)
+    first = small_experiment(tmp_path, change=base)
+    assert small_experiment(tmp_path, change={**base, "seed": 1}) is not None
+    assert numbers(small_experiment(tmp_path, change=base)) == numbers(first)
 
 
 def translator() -> ConditionalVAE:
@@ -262,7 +269,7 @@ def larger(data: Dataset) -> Dataset:
         ({"change": {"scores": ("guess",)}}, "unknown score 'guess'"),
         ({"change": {"scores": ("gradient", "gradient-1")}}, "a score was given twice"),
         ({"change": {"scores": ("ratio-99",)}}, "latents up to 99 x 99 are all"),
-        ({"change": {"baselines": ("nearest",)}}, "unknown baseline 'nearest'"),
+        ({"change": {"baselines": ("nearest",)}}, "unknown baseline 'nearest', expected completed-NAME"),
         ({"change": {"baselines": ("completed-gan",)}}, "needs a completer called 'gan'"),
         ({"completers": {"ipa": Black()}}, "a completer is called 'ipa'"),
         ({"block": 0}, "the number of images that are measured together is 0"),

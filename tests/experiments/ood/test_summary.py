@@ -1,6 +1,5 @@
 """AUROCs, means and intervals, held to plain loops."""
 
-import functools
 import math
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from condvae.data.order import spread
-from condvae.experiments.ood.jobs import TEST
+from condvae.experiments.ood.measure import TEST
 from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod
 from condvae.experiments.ood.readings import BINS
 from condvae.experiments.ood.summary import ALL, COLUMNS, PAPERS, Resamples, means_of, summarise
@@ -44,7 +43,6 @@ SCORED = {ONE: scores(0), OTHER: scores(1, whole=False), DEAR: scores(2, DEAR)}
 FOUND = summarise(SCORED, RESAMPLES, chosen)
 
 
-@functools.cache
 def by_hand(method: DetectionMethod, name: str, column: str, resample: int | None) -> float:
     """The AUROC of images repeated as often as a resample has them."""
     if column == MEAN:

@@ -96,11 +96,11 @@ class DesignSettings:
         if not self.policies:
             raise ValueError(f"no policies were given, expected some of {', '.join(POLICIES)}")
         for policy in self.policies:
-            self.way(policy)
+            self.spec(policy)
         if len(set(self.policies)) < len(self.policies):
             raise ValueError(f"a policy was given twice: give each of {', '.join(self.policies)} once")
 
-    def way(self, policy: str) -> PolicySpec:
+    def spec(self, policy: str) -> PolicySpec:
         """What a name means: eig-NAME and epe-NAME go by anything that completes, uncond-N by N training images."""
         head, dash, tail = policy.partition("-")
         if head in ("eig", "epe") and tail:
@@ -117,7 +117,7 @@ class DesignSettings:
             f"unknown policy {policy!r}: expected some of {', '.join(POLICIES)}, or eig-NAME for another completer"
         )
 
-    def tries(self, way: PolicySpec) -> int:
+    def tries(self, spec: PolicySpec) -> int:
         """How often a policy is tried."""
-        few = way.kind == "uncond" and way.n < _MANY
-        return self.repeats if few or way.kind in ("random", "non-greedy") else 1
+        few = spec.kind == "uncond" and spec.n < _MANY
+        return self.repeats if few or spec.kind in ("random", "non-greedy") else 1

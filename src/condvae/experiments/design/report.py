@@ -1,7 +1,6 @@
 """From finished scans to the report: numbers of all policies, and its files."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,9 @@ import numpy as np
 from condvae.completers.interface import Completer
 from condvae.completers.model_completer import ModelCompleter
 from condvae.experiments.design import figures, tables
+from condvae.experiments.design.jobs import DesignJob
+from condvae.experiments.design.measure import DesignContext
 from condvae.experiments.design.plan import IPA
-from condvae.experiments.design.scans import DesignContext, DesignJob
 from condvae.experiments.design.summary import summarise
 from condvae.experiments.design.tasks import DesignTask
 from condvae.experiments.reporting import Report
@@ -25,13 +25,14 @@ REPORT = Report(
     tables=tables,
     figures=figures,
 )
+redraw = REPORT.redraw
 
 
 def assemble(
-    jobs: Sequence[DesignJob], tasks: Sequence[DesignTask], lab: DesignContext, names: Mapping[str, str | None]
+    jobs: Sequence[DesignJob], tasks: Sequence[DesignTask], context: DesignContext, names: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """All numbers, and what they were measured on. names: of the data, the model and the classifier."""
-    settings, test = lab.settings, lab.test
+    settings, test = context.settings, context.test
     groups = np.arange(len(test)) if test.members is None else test.members
     counts = bootstrap(groups, settings.resamples, seed=settings.seed)
     results = [(job, job.result()) for job in jobs]
@@ -40,27 +41,27 @@ def assemble(
         "data": names["data"],
         "images": len(test),
         "patients": None if test.members is None else len(np.unique(groups)),
-        "patients_also_in_training": lab.data.seen_before(test),
+        "patients_also_in_training": context.data.seen_before(test),
         "settings": {
             "steps": settings.steps,
             "n": settings.n,
             "first_n": settings.first_n,
             "points": settings.points,
-            "side_pixels": lab.candidates.side,
-            "size_pixels": lab.candidates.size,
+            "side_pixels": context.candidates.side,
+            "size_pixels": context.candidates.size,
             "repeats": settings.repeats,
             "seed": settings.seed,
             "resamples": settings.resamples,
         },
-        "model": _model(lab.completers.get(IPA), names["model"]),
+        "model": _model(context.completers.get(IPA), names["model"]),
         "classifier": {
             "name": names["classifier"],
-            "precision": str(getattr(lab.classifier, "dtype", "its own")).removeprefix("torch."),
+            "precision": str(getattr(context.classifier, "dtype", "its own")).removeprefix("torch."),
         },
-        "made_of": {**lab.identity, **lab.completer_identities},
+        "made_of": {**context.identity, **context.completer_identities},
         "versions": versions(),
-        "device": device_name(lab.device),
-        **summarise(results, tasks, counts, steps=settings.steps, locations=len(lab.candidates)),
+        "device": device_name(context.device),
+        **summarise(results, tasks, counts, steps=settings.steps, locations=len(context.candidates)),
     }
 
 
@@ -75,8 +76,3 @@ def _model(completer: Completer | None, name: str | None) -> dict[str, Any] | No
         "pixels": completer.pixels,
         "precision": completer.sampler.precision,
     }
-
-
-def redraw(folder: Path) -> list[Path]:
-    """Draw the figures again from the numbers in a folder."""
-    return REPORT.redraw(folder)

@@ -1,5 +1,5 @@
-"""`experiment`: policies compared by how well their scans let g tell who has a finding, in as many sittings and
-processes as it takes.
+"""`experiment`: policies compared by how well their scans let g tell who has a finding, in as many calls and processes
+as it takes.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,9 @@ from condvae.design.classifier import Classifier
 from condvae.design.scanning import full_image
 from condvae.design.sources import check_completes
 from condvae.experiments.design import report
+from condvae.experiments.design.jobs import jobs_of, work_units
+from condvae.experiments.design.measure import DesignContext
 from condvae.experiments.design.plan import IPA, NEAREST, DesignSettings
-from condvae.experiments.design.scans import IMAGES_PER_UNIT, DesignContext
 from condvae.experiments.design.tasks import tasks_of
 from condvae.experiments.resumable_work import Shard, work_together
 from condvae.runtime.checks import check_whole
@@ -66,20 +67,19 @@ def experiment(
     say = say if world.leads else silent
     _check_data(data, classifier, world.device)
     made = _completers(model, data, settings, dict(completers or {}), temperature, pixels, say)
-    lab = DesignContext(classifier, data, settings, made, world.device)
-    tasks = tasks_of(settings.tasks, classifier, lab.test, data.label_names)
-    _check_steps(lab)
+    context = DesignContext(classifier, data, settings, made, world.device)
+    tasks = tasks_of(settings.tasks, classifier, context.test, data.label_names)
+    _check_steps(context)
     report.REPORT.claim(out)
-    _tell(data, lab, say)
-    size = block or IMAGES_PER_UNIT.get(world.device.type, IMAGES_PER_UNIT["cpu"])
-    jobs = list(lab.jobs([task.variable for task in tasks], out, size))
+    _tell(data, context, say)
+    jobs = list(jobs_of(context, [task.variable for task in tasks], out, block))
     for task in tasks:
         if task.trouble:
             say(task.trouble)
-    if not work_together(lab.work_units(jobs), world, shard, say):
+    if not work_together(work_units(jobs, context), world, shard, say):
         return None
     names = {"data": data_name or data.kind, "model": model_name, "classifier": classifier_name}
-    result = report.assemble(jobs, tasks, lab, names)
+    result = report.assemble(jobs, tasks, context, names)
     report.REPORT.write(result, out, say)
     return result
 
@@ -98,7 +98,7 @@ def _completers(
         raise ValueError(f"a completer is called {reserved[0]!r}, which has a meaning already: give it another name")
     made: dict[str, Completer] = {}
     for policy in settings.policies:
-        name = settings.way(policy).completer
+        name = settings.spec(policy).completer
         if name is None or name in made:
             continue
         if name == NEAREST:
@@ -146,26 +146,26 @@ def _check_data(data: Dataset, classifier: Classifier, device: torch.device) -> 
     full_image(images, classifier)
 
 
-def _check_steps(lab: DesignContext) -> None:
+def _check_steps(context: DesignContext) -> None:
     """Raise a ValueError if a scan could find nothing new to show, which would come out minutes later."""
-    most, side, steps = lab.candidates.scans_for_all, lab.candidates.side, lab.settings.steps
-    if steps > most and any(lab.settings.way(policy).kind != "full" for policy in lab.settings.policies):
+    most, side, steps = context.candidates.scans_for_all, context.candidates.side, context.settings.steps
+    if steps > most and any(context.settings.spec(policy).kind != "full" for policy in context.settings.policies):
         raise ValueError(
             f"{steps} scans were asked for, but {most} of {side} x {side} pixels can show all there is, and nothing is "
             f"left to scan: give at most {most} --steps, or a smaller --side"
         )
 
 
-def _tell(data: Dataset, lab: DesignContext, say: Say) -> None:
+def _tell(data: Dataset, context: DesignContext, say: Say) -> None:
     """What one should know before hours of work."""
     say(f"data: {data.summary()}")
-    if lab.test.members is None:
+    if context.test.members is None:
         say("the data does not say whose images they are: intervals are over images, as if no two were of one patient")
-    elif shared := data.seen_before(lab.test):
-        count = len(np.unique(lab.test.members))
+    elif shared := data.seen_before(context.test):
+        count = len(np.unique(context.test.members))
         say(f"{shared} of the {count} patients are in training images too, which flatters every number")
-    ways = [lab.settings.way(policy) for policy in lab.settings.policies]
-    if any(way.n == 1 and way.estimator == "eig" and way.kind in ("completions", "uncond") for way in ways):
+    specs = [context.settings.spec(policy) for policy in context.settings.policies]
+    if any(spec.n == 1 and spec.estimator == "eig" and spec.kind in ("completions", "uncond") for spec in specs):
         say("by one image no location tells more than another, so policies by eig choose at random: give -n 2 or more")
 
 

@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from condvae.design.avp_cnn.calibration import expected_calibration_error
+from condvae.experiments.design.jobs import DesignJob, ScanResult
 from condvae.experiments.design.plan import OURS, PAPER_TASKS
-from condvae.experiments.design.scans import DesignJob, Scanned
 from condvae.experiments.design.tasks import DesignTask
 from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auroc, resampled_each, resampled_mean
 
-Results: TypeAlias = Sequence[tuple[DesignJob, Scanned]]
+Results: TypeAlias = Sequence[tuple[DesignJob, ScanResult]]
 Key: TypeAlias = tuple[str, str, str]
 """Policy, task that it chose for, task that is judged."""
 
@@ -46,7 +46,7 @@ def summarise(
 ) -> dict[str, Any]:
     """All numbers of the report. counts: [n, N] resamples of the images; locations: that can be scanned."""
     found = _measured(results, tasks, counts, steps)
-    policies = list(dict.fromkeys(job.way.name for job, _ in results))
+    policies = list(dict.fromkeys(job.spec.name for job, _ in results))
     sets = sets_of(tasks)
     rows: dict[str, dict[str, dict[str, Resampled]]] = {}  # by policy, metric, and task or set of tasks
     for policy in policies:
@@ -60,13 +60,13 @@ def summarise(
         "tasks": {task.name: _about(task) for task in tasks},
         "sets": sets,
         "policies": {
-            policy: _policy([one for one in results if one[0].way.name == policy], rows[policy], tasks, locations)
+            policy: _policy([one for one in results if one[0].spec.name == policy], rows[policy], tasks, locations)
             for policy in policies
         },
         "differences": _differences(rows),
         "cross_tasks": {
             policy: _cross_tasks(policy, found, tasks, steps)
-            for policy in dict.fromkeys(job.way.name for job, _ in results if job.way.kind == "completions")
+            for policy in dict.fromkeys(job.spec.name for job, _ in results if job.spec.kind == "completions")
         },
     }
 
@@ -76,18 +76,18 @@ def _measured(
 ) -> dict[Key, dict[str, Resampled]]:
     """What each policy's scans are worth for each task, also where they were chosen for another one."""
 
-    def one(asked: tuple[Key, DesignTask, Scanned]) -> tuple[Key, dict[str, Resampled]]:
+    def one(asked: tuple[Key, DesignTask, ScanResult]) -> tuple[Key, dict[str, Resampled]]:
         key, task, scanned = asked
         log_p = task.log_probabilities(scanned.log_p).double().numpy()  # [N, R, T + 1, 2]
         return key, {"auroc": _auroc(log_p, task, counts, steps), "nll": _nll(log_p, task, counts, steps)}
 
-    todo: list[tuple[Key, DesignTask, Scanned]] = []
+    todo: list[tuple[Key, DesignTask, ScanResult]] = []
     for job, scanned in results:
         for judged in tasks:
             for asked in tasks:
                 own = asked is judged
-                if job.variable in (None, asked.variable) and (own or job.way.kind == "completions"):
-                    todo.append(((job.way.name, asked.name, judged.name), judged, scanned))
+                if job.variable in (None, asked.variable) and (own or job.spec.kind == "completions"):
+                    todo.append(((job.spec.name, asked.name, judged.name), judged, scanned))
     return dict(resampled_each(one, todo))
 
 
@@ -136,7 +136,7 @@ def _policy(
 ) -> dict[str, Any]:
     about: dict[str, Any] = {
         "tries": mine[0][1].log_p.shape[1],
-        "images_imagined": mine[0][0].way.n or None,
+        "images_imagined": mine[0][0].spec.n or None,
         "seconds": round(sum(scanned.seconds for _, scanned in mine), 3),
     }
     for metric, found in rows.items():
@@ -156,7 +156,7 @@ def _policy(
     return about
 
 
-def _calibration(task: DesignTask, scanned: Scanned) -> list[float]:
+def _calibration(task: DesignTask, scanned: ScanResult) -> list[float]:
     """ECE after each number of scans, all tries together."""
     p = task.log_probabilities(scanned.log_p)[..., 1].double().exp()  # [N, R, T + 1]
     labels = torch.from_numpy(task.labels)[:, None].expand(p.shape[:2]).reshape(-1)
@@ -166,7 +166,7 @@ def _calibration(task: DesignTask, scanned: Scanned) -> list[float]:
     ]
 
 
-def _where(scanned: Scanned, locations: int) -> list[int]:
+def _where(scanned: ScanResult, locations: int) -> list[int]:
     """How many scans went to each location."""
     assert scanned.chosen is not None
     return torch.bincount(scanned.chosen.reshape(-1), minlength=locations).tolist()

@@ -13,9 +13,9 @@ from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation.external_completions import ExternalCompletions
 from condvae.experiments.evaluation.methods import Subject, check_fit, methods_of, subject_of
 from condvae.experiments.evaluation.methods import baselines as fillers
+from condvae.experiments.evaluation.plan import DEEP, EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
-from condvae.experiments.evaluation.run import evaluate as measure
-from condvae.experiments.evaluation.settings import EvaluationSettings
+from condvae.experiments.evaluation.run import experiment
 from condvae.experiments.resumable_work import Shard
 from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
@@ -65,16 +65,16 @@ def evaluate(
         opened = data if isinstance(data, Dataset) else open_data(data, size=size)
         problems = Problems.choose(opened, settings)
         subjects = [] if model is None else [_subject(model, problems, world.device)]
-        deep = bool({"lpips", "pixels", "coverage"} & set(settings.metrics))
+        deep = bool(set(DEEP) & set(settings.metrics))
         external = [
-            ExternalCompletions.open(name, Path(folder), problems, k=settings.k, deep=deep)
+            ExternalCompletions.open(name, Path(folder), problems, k=settings.n, deep=deep)
             for name, folder in (completions or {}).items()
         ]
         several = [temperature] if isinstance(temperature, str | int | float) else temperature
         texts = [one if isinstance(one, str) else f"{one:g}" for one in several]
         choices = [pixels] if isinstance(pixels, str) else pixels
-        ours = [method for one in subjects for method in methods_of(one, texts, choices, k=settings.k, say=say)]
-        return measure(
+        ours = [method for one in subjects for method in methods_of(one, texts, choices, k=settings.n, say=say)]
+        return experiment(
             [*ours, *external, *fillers(baselines, opened)],
             opened,
             Path(out),
@@ -91,8 +91,7 @@ def evaluate(
 
 def _settings(settings: EvaluationSettings | None, given: dict[str, Any]) -> EvaluationSettings:
     if settings is None:
-        named = {"k" if name == "n" else name: value for name, value in given.items()}
-        return strict(EvaluationSettings, named, where="settings")
+        return strict(EvaluationSettings, given, where="settings")
     if given:
         raise ValueError(f"settings were given as an object and by name, {', '.join(given)}: give one of the two")
     return settings

@@ -1,4 +1,9 @@
-"""The work of an evaluation: who is measured in which way, and what that depends on."""
+"""The measurements of an evaluation: every subject in every way that applies to it, as files.
+
+DIR/parts/NAME-KIND-FINGERPRINT/UNIT.safetensors     what was measured of some images, until the numbers are final
+DIR/parts/NAME-KIND-FINGERPRINT/final.safetensors    the final numbers, small enough to stay
+The fingerprint is of all that the numbers depend on.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,27 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from condvae.experiments.evaluation.measure import EvaluationContext, MeasuredNumbers
+from condvae.experiments.evaluation.measure import EvaluationContext, EvaluationUnit
 from condvae.experiments.evaluation.methods import Method, Subject
-from condvae.experiments.evaluation.parts import final_of, shelf
-from condvae.experiments.evaluation.plan import (
-    DEEP,
-    DIRECTIONS,
-    IMPORTANCE_SAMPLES,
-    PROJECTIONS,
-    REVISION,
-    Blocks,
-    EvaluationUnit,
-    MeasurementKind,
-    mark_of,
-    units,
-)
+from condvae.experiments.evaluation.plan import DEEP, MeasurementKind, UnitSizes
 from condvae.experiments.evaluation.problems import Problems
-from condvae.experiments.resumable_work import ResultStore, WorkUnit
+from condvae.experiments.resumable_work import ResultStore, ResultTensors, WorkUnit, image_ranges
 from condvae.metrics import HOLE_BINS
-from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
+from condvae.runtime.fingerprints import fingerprint, slug_of
 
+PART = "condvae evaluation part"
+FINAL = "final"
+"""The unit that holds a job's final numbers in its notes."""
 _TRUTH = "test images"
+
+Measure = Callable[[EvaluationUnit], ResultTensors]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,121 +34,102 @@ class EvaluationJob:
     name: str
     kind: MeasurementKind
     identity: str
-    """Of the subject."""
+    """Of the subject; empty for the test images themselves."""
     common: str
     """Fingerprint of all that its numbers depend on but for the subject: methods that share it can be compared."""
     about: dict[str, Any]
     units: tuple[EvaluationUnit, ...]
-    shelf: ResultStore
-    measure: Callable[[EvaluationUnit], MeasuredNumbers]
+    store: ResultStore
+    measure: Measure
 
     @property
     def is_final(self) -> bool:
-        return final_of(self.shelf) is not None
+        return _final_numbers(self.store) is not None
 
     @property
-    def notes(self) -> dict[str, Any]:
-        """What is stored with its final numbers."""
-        return {"kind": self.kind, "identity": self.identity, "common": self.common, "about": self.about}
+    def folder(self) -> str:
+        return self.store.folder.name
+
+    def finish(self, numbers: dict[str, Any]) -> None:
+        """Store the final numbers."""
+        notes = {"kind": self.kind, "identity": self.identity, "common": self.common, "about": self.about}
+        self.store.put(FINAL, {}, seconds=numbers["seconds"], notes={**notes, "numbers": numbers})
 
 
-class Work:
-    """All jobs of an evaluation into one folder."""
+def jobs_of(
+    context: EvaluationContext, methods: Sequence[Method], models: Sequence[Subject], out: Path, sizes: UnitSizes
+) -> Iterator[EvaluationJob]:
+    """The bounds of models first, then every method."""
+    problems, chosen = context.problems, context.settings.metrics
 
-    def __init__(self, measurement: EvaluationContext, out: Path, blocks: Blocks) -> None:
-        self.measurement, self.out, self.blocks = measurement, out, blocks
-        self.commons = commons(measurement)
-
-    def jobs(self, methods: Sequence[Method], models: Sequence[Subject]) -> Iterator[EvaluationJob]:
-        """The bounds of models first, then every method."""
-        to, problems, chosen = self.measurement, self.measurement.problems, self.measurement.settings.metrics
-        for subject in models if "bounds" in chosen else ():
-            yield self._job(subject, "elbo", len(problems.bits), partial(to.elbo, subject))
-            yield self._job(subject, "bounds", len(problems.deep), partial(to.bounds, subject))
-        for method in methods:
-            if set(chosen) & set(DEEP):
-                yield self._job(method, "deep", len(problems.deep), partial(to.deep, method))
-            if "inception" in chosen:
-                yield self._job(method, "wide", len(problems), partial(to.wide, method))
-
-    def truth(self) -> EvaluationJob:
-        """Features of the test images themselves."""
-        return EvaluationJob(
-            name=_TRUTH,
-            kind="truth",
-            identity="",
-            common=self.commons["truth"],
-            about={},
-            units=tuple(units("truth", len(self.measurement.problems), self.blocks)),
-            shelf=shelf(self.out, slug=slug_of(_TRUTH), kind="truth", fingerprint=self.commons["truth"]),
-            measure=self.measurement.truth,
-        )
-
-    def _job(
-        self,
-        subject: Method | Subject,
-        kind: MeasurementKind,
-        images: int,
-        measure: Callable[[EvaluationUnit], MeasuredNumbers],
-    ) -> EvaluationJob:
-        mark = mark_of(self.commons[kind], subject.identity)
+    def job(subject: Method | Subject, kind: MeasurementKind, images: int, measure: Measure) -> EvaluationJob:
         about: dict[str, Any] = {"name": subject.name, **subject.notes}
         if isinstance(subject, Method):
             about["varies"] = subject.varies
-        return EvaluationJob(
-            name=subject.name,
-            kind=kind,
-            identity=subject.identity,
-            common=self.commons[kind],
-            about=about,
-            units=tuple(units(kind, images, self.blocks)),
-            shelf=shelf(self.out, slug=slug_of(subject.name), kind=kind, fingerprint=mark),
-            measure=measure,
-        )
+        units = units_of(kind, images, sizes)
+        return _job(context, out, subject.name, kind, subject.identity, about=about, units=units, measure=measure)
+
+    for subject in models if "bounds" in chosen else ():
+        yield job(subject, "elbo", len(problems.bits), partial(context.elbo, subject))
+        yield job(subject, "bounds", len(problems.deep), partial(context.bounds, subject))
+    for method in methods:
+        if set(chosen) & set(DEEP):
+            yield job(method, "deep", len(problems.deep), partial(context.deep, method))
+        if "inception" in chosen:
+            yield job(method, "wide", len(problems), partial(context.wide, method))
 
 
-def commons(measurement: EvaluationContext) -> dict[MeasurementKind, str]:
-    """Fingerprints of all that a kind of measurement depends on, but for its subject and the machine's rounding."""
-    problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
-    base = {"revision": REVISION, "seed": settings.seed}
-    holes = {**base, "images": problems.identity}
-    wide = {
-        **holes,
-        "inception": None if networks.inception is None else digest_of(networks.inception),
-        "precision": getattr(networks.inception, "precision", None),
-    }
-    deep = {
-        **holes,
-        "deep": problems.deep_identity,
-        "k": settings.k,
-        "metrics": sorted(set(settings.metrics) & set(DEEP)),
-        "lpips": None if networks.lpips is None or not settings.needs_lpips else digest_of(networks.lpips),
-        "projections": [PROJECTIONS, *DIRECTIONS],
-    }
-    values: dict[MeasurementKind, dict[str, Any]] = {
-        "truth": wide,
-        "wide": wide,
-        "deep": deep,
-        "elbo": {**base, "bits": problems.bits_identity},
-        "bounds": {**holes, "deep": problems.deep_identity, "samples": IMPORTANCE_SAMPLES},
-    }
-    return {kind: fingerprint({"kind": kind, **found}) for kind, found in values.items()}
+def truth_job(context: EvaluationContext, out: Path, sizes: UnitSizes) -> EvaluationJob:
+    """Features of the test images themselves."""
+    units = units_of("truth", len(context.problems), sizes)
+    return _job(context, out, _TRUTH, "truth", "", about={}, units=units, measure=context.truth)
 
 
-def chores(jobs: Sequence[EvaluationJob], problems: Problems) -> list[WorkUnit]:
+def _job(
+    context: EvaluationContext, out: Path, name: str, kind: MeasurementKind, identity: str, **given: Any
+) -> EvaluationJob:
+    common = context.fingerprints[kind]
+    own = fingerprint({"common": common, "subject": identity}) if identity else common
+    store = ResultStore(out / "parts" / f"{slug_of(name)}-{kind}-{own}", kind=PART)
+    return EvaluationJob(name=name, kind=kind, identity=identity, common=common, store=store, **given)
+
+
+def units_of(kind: MeasurementKind, images: int, sizes: UnitSizes) -> tuple[EvaluationUnit, ...]:
+    """All units of a kind over so many images, bin after bin."""
+    holes = range(len(HOLE_BINS)) if kind in ("wide", "deep", "bounds") else (None,)
+    return tuple(EvaluationUnit(hole, *block) for hole in holes for block in image_ranges(images, sizes.of(kind)))
+
+
+def work_units(jobs: Sequence[EvaluationJob], problems: Problems) -> list[WorkUnit]:
     """All units of these jobs, each told of with its method and bin."""
-    return [_chore(job, unit, problems) for job in jobs for unit in job.units]
+    return [_work_unit(job, unit, problems) for job in jobs for unit in job.units]
 
 
-def _chore(job: EvaluationJob, unit: EvaluationUnit, problems: Problems) -> WorkUnit:
+def _work_unit(job: EvaluationJob, unit: EvaluationUnit, problems: Problems) -> WorkUnit:
     what = job.name if job.kind == "truth" else f"{job.name}, {job.kind}"
     hole = unit.hole
     return WorkUnit(
         what=what if hole is None else f"{what}, hole {HOLE_BINS[hole]}",
-        shelf=job.shelf,
+        store=job.store,
         unit=unit,
         images=unit.stop - unit.first,
         measure=partial(job.measure, unit),
         # Here, so that it is not counted as the method's time.
         prepare=None if hole is None else partial(problems.holes, hole),
     )
+
+
+def all_final_numbers(out: Path) -> dict[str, dict[str, Any]]:
+    """Of every job in a folder, by the names of their own folders, the newest first."""
+    written = {path.parent: path.stat().st_mtime_ns for path in out.glob(f"parts/*/{FINAL}.safetensors")}
+    newest_first = sorted(written, key=lambda path: written[path], reverse=True)
+    found = {path.name: _final_numbers(ResultStore(path, kind=PART)) for path in newest_first}
+    return {name: final for name, final in found.items() if final is not None}
+
+
+def _final_numbers(store: ResultStore) -> dict[str, Any] | None:
+    """The final numbers, if they are there and whole; what is damaged is measured again."""
+    try:
+        return store.notes(FINAL) if store.has(FINAL) else None
+    except ValueError:
+        return None

@@ -1,23 +1,26 @@
 """What a unit of work computes: numbers of each image, small enough to keep, and features for those of whole sets."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from condvae.experiments.evaluation.methods import Method, Subject
+from condvae.experiments.evaluation.methods import Method, Subject, images_at_once
 from condvae.experiments.evaluation.plan import (
+    DEEP,
     DIRECTIONS,
     IMPORTANCE_SAMPLES,
     PROJECTIONS,
+    REVISION,
     EvaluationSettings,
-    EvaluationUnit,
-    images_at_once,
+    MeasurementKind,
 )
 from condvae.experiments.evaluation.problems import Positions, Problems
+from condvae.experiments.resumable_work import joined
 from condvae.metrics import (
     HOLE_BINS,
     conditional_nats,
@@ -32,6 +35,7 @@ from condvae.metrics import (
 )
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.observe.observation import observe_levels
+from condvae.runtime.fingerprints import digest_of, fingerprint
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.seeds import Seeds
 
@@ -40,8 +44,24 @@ _BYTES_AT_ONCE = 2**26
 _PIXELS_AT_ONCE = 2**19
 """Of images whose bounds are computed together on a GPU, where the launches of kernels are what takes time."""
 
-
 MeasuredNumbers = dict[str, Tensor]
+
+
+class EvaluationUnit(NamedTuple):
+    """Some images in one bin of holes; the result is one file."""
+
+    hole: int | None
+    """Number of the bin; None where nothing is hidden."""
+    first: int
+    stop: int
+
+    def __str__(self) -> str:
+        where = "" if self.hole is None else f"hole-{HOLE_BINS[self.hole]}-"
+        return f"{where}{self.first:06}-{self.stop:06}"
+
+    @property
+    def positions(self) -> Positions:
+        return np.arange(self.first, self.stop)
 
 
 class _Completed(NamedTuple):
@@ -62,31 +82,57 @@ class EvaluationContext:
     networks: FeatureNetworks
     device: torch.device
 
+    @functools.cached_property
+    def fingerprints(self) -> dict[MeasurementKind, str]:
+        """Of all that a kind of measurement depends on, but for its subject and the machine's rounding."""
+        problems, settings, networks = self.problems, self.settings, self.networks
+        base = {"revision": REVISION, "seed": settings.seed}
+        holes = {**base, "images": problems.identity}
+        wide = {
+            **holes,
+            "inception": None if networks.inception is None else digest_of(networks.inception),
+            "precision": getattr(networks.inception, "precision", None),
+        }
+        deep = {
+            **holes,
+            "deep": problems.deep_identity,
+            "k": settings.n,
+            "metrics": sorted(set(settings.metrics) & set(DEEP)),
+            "lpips": None if networks.lpips is None or not settings.needs_lpips else digest_of(networks.lpips),
+            "projections": [PROJECTIONS, *DIRECTIONS],
+        }
+        values: dict[MeasurementKind, dict[str, Any]] = {
+            "truth": wide,
+            "wide": wide,
+            "deep": deep,
+            "elbo": {**base, "bits": problems.bits_identity},
+            "bounds": {**holes, "deep": problems.deep_identity, "samples": IMPORTANCE_SAMPLES},
+        }
+        return {kind: fingerprint({"kind": kind, **found}) for kind, found in values.items()}
+
     @torch.inference_mode()
     def truth(self, unit: EvaluationUnit) -> MeasuredNumbers:
         """Features of the test images themselves."""
         assert self.networks.inception is not None
-        images = self.problems.truth(np.arange(unit.first, unit.stop), self.device)
+        images = self.problems.truth(unit.positions, self.device)
         return {"features": self.networks.inception.features(images)}
 
     @torch.inference_mode()
     def wide(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
         """Features of one completion of each image."""
         assert self.networks.inception is not None
-        found = []
-        for places in self._together(np.arange(unit.first, unit.stop), 1):
-            found.append(self.networks.inception.features(self._completed(method, unit, places, 1).made[:, 0]))
-        return {"features": torch.cat(found)}
+        completed = (self._completed(method, unit, places, 1) for places in self._together(unit.positions, 1))
+        return {"features": torch.cat([self.networks.inception.features(one.made[:, 0]) for one in completed])}
 
     @torch.inference_mode()
     def deep(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
         """Numbers of k completions of each image; of one, where all k are the same."""
-        k = self.settings.k if method.varies else 1
+        k = self.settings.n if method.varies else 1
         pieces = []
-        for numbers in self._together(np.arange(unit.first, unit.stop), k):
+        for numbers in self._together(unit.positions, k):
             completed = self._completed(method, unit, self.problems.deep[numbers], k)
             pieces.append({"put_back": completed.put_back, **self._of_samples(completed, numbers)})
-        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+        return joined(pieces)
 
     def _of_samples(self, completed: "_Completed", numbers: Positions) -> MeasuredNumbers:
         made, truth, known, _ = completed
@@ -102,11 +148,11 @@ class EvaluationContext:
             if "lpips" in chosen:
                 found.update(to_truth=distances.to_truth, between=distances.between, to_mean=distances.to_mean)
             if distances.reference_truth is not None and distances.reference_samples is not None:
-                copies = distances.reference_samples.expand(-1, self.settings.k, -1)
+                copies = distances.reference_samples.expand(-1, self.settings.n, -1)
                 found["reference_ranks"] = reference_ranks(distances.reference_truth, copies, seed=seed, first=first)
         if "coverage" in chosen:
             # A method that gives one answer k times claims to be sure of it.
-            copies = made.expand(-1, self.settings.k, -1, -1, -1)
+            copies = made.expand(-1, self.settings.n, -1, -1, -1)
             for kind in DIRECTIONS:
                 found[f"{kind}_ranks"] = projection_ranks(
                     truth, copies, ~known, projections=PROJECTIONS, seed=seed, first=first, kind=kind
@@ -120,18 +166,18 @@ class EvaluationContext:
     def elbo(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
         """Bits per dimension of the VAE alone; positions are those of `problems.bits`."""
         seeds, pieces = Seeds(self.settings.seed, "bits per dimension"), []
-        for numbers in self._batches(np.arange(unit.first, unit.stop)):
+        for numbers in self._batches(unit.positions):
             x = from_uint8(self.problems.test.take(self.problems.bits[numbers]).images.to(self.device))
             bits = elbo_bits_per_dim(subject.model.artifact, x, noise=[seeds(int(i)) for i in numbers])
             pieces.append({"native": bits.native} | ({} if bits.of_8_bits is None else {"8_bits": bits.of_8_bits}))
-        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+        return joined(pieces)
 
     @torch.inference_mode()
     def bounds(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
         """Nats of hidden pixels and of whole images given y, by one walk and by many weighted ones; dimensions; KL."""
         assert unit.hole is not None
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
-        for numbers in self._batches(np.arange(unit.first, unit.stop)):
+        for numbers in self._batches(unit.positions):
             places = self.problems.deep[numbers]
             x = from_uint8(self.problems.truth(places, self.device))
             observation = subject.model.observe(x, self.problems.known(unit.hole, places, self.device))
@@ -146,7 +192,7 @@ class EvaluationContext:
                     if found.of_8_bits is not None:
                         piece[f"{target}_nats{by}"] = found.of_8_bits
             pieces.append(piece)
-        return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+        return joined(pieces)
 
     def _completed(self, method: Method, unit: EvaluationUnit, places: Positions, k: int) -> "_Completed":
         """k completions of the images at these places; a method that does not keep to the rules is found out here."""
@@ -174,11 +220,12 @@ class EvaluationContext:
     def _together(self, positions: Positions, k: int) -> Iterator[Positions]:
         """So few images that their completions take bounded memory: by their size alone, not by the device."""
         test = self.problems.test
-        step = max(1, _BYTES_AT_ONCE // (k * test.channels * test.size**2))
-        for first in range(0, len(positions), step):
-            yield positions[first : first + step]
+        return _chunks(positions, max(1, _BYTES_AT_ONCE // (k * test.channels * test.size**2)))
 
     def _batches(self, positions: Positions) -> Iterator[Positions]:
-        step = images_at_once(self.problems.test.size, self.device, on_cuda=_PIXELS_AT_ONCE)
-        for first in range(0, len(positions), step):
-            yield positions[first : first + step]
+        return _chunks(positions, images_at_once(self.problems.test.size, self.device, on_cuda=_PIXELS_AT_ONCE))
+
+
+def _chunks(positions: Positions, size: int) -> Iterator[Positions]:
+    for first in range(0, len(positions), size):
+        yield positions[first : first + size]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from condvae.completers import baselines_of
@@ -15,7 +16,6 @@ from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.data.digests import digest_of_set
-from condvae.experiments.evaluation.plan import images_at_once
 from condvae.experiments.evaluation.problems import Positions, Problems
 from condvae.observe import Observation
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
@@ -131,6 +131,11 @@ def methods_of(
         }
         methods.append(Method(completer=completer, identity=identity, notes=notes))
     return methods
+
+
+def images_at_once(size: int, device: torch.device, *, on_cuda: int) -> int:
+    """How many images of this size a model computes together: on a GPU so many pixels, on a CPU few."""
+    return max(1, (on_cuda if device.type == "cuda" else 2**15) // size**2)
 
 
 def even_chunk(k: int, most: int) -> int:

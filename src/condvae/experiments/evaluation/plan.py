@@ -1,37 +1,87 @@
-"""What is to be measured: the work cut into units whose results are files."""
+"""What is to be measured: the settings, and how the work is cut."""
+# No torch here: the command line inherits these settings.
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
-import torch
-
-from condvae.experiments.evaluation.settings import EvaluationSettings as EvaluationSettings
-from condvae.experiments.evaluation.settings import Family as Family
-from condvae.observe.hole_bins import HOLE_BINS
-from condvae.runtime.fingerprints import fingerprint
+from condvae.runtime.checks import check_seed, check_whole
 
 REVISION = 2
 """Of the measuring itself. Raise it whenever a number comes out otherwise: what older code has measured is then made
 anew, and never shown beside it."""
 
+Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
+FAMILIES: tuple[Family, ...] = ("inception", "lpips", "pixels", "coverage", "bounds")
+"""inception: FID, KID, P-IDS, U-IDS. lpips: LPIPS-GT, diversity, FWV. pixels: best MSE, PSNR and SSIM of the mean.
+coverage: calibration. bounds: bits per dimension and forward KL, of models alone."""
 DEEP: tuple[Family, ...] = ("lpips", "pixels", "coverage")
-"""What is measured on K completions of each image."""
+"""What is measured on n completions of each image."""
 
 MeasurementKind: TypeAlias = Literal["truth", "wide", "deep", "elbo", "bounds"]
-"""truth: features of the test images. wide: features of one completion of each. deep: K completions of fewer. elbo: the
+"""truth: features of the test images. wide: features of one completion of each. deep: n completions of fewer. elbo: the
 VAE alone. bounds: the partial encoder on the deep images."""
 
 DIRECTIONS: tuple[Literal["white", "smooth"], ...] = ("white", "smooth")
 """Kinds of random projections, for coverage."""
 PROJECTIONS, REFERENCES, IMPORTANCE_SAMPLES = 16, 2, 16
 MIXTURE = "mixture"
-"""The column that takes the bins equally often."""
-COLUMNS = (*map(str, HOLE_BINS), MIXTURE)
+"""The column that takes the bins of hole sizes equally often."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class EvaluationSettings:
+    """How much is measured; what a method is measured by is the same for all of them."""
+
+    images: int = 2000
+    """How many test images, evenly over all; all of them if there are fewer."""
+    deep_images: int | None = None
+    """How many of these test images get n completions each; 500, or all of them if there are fewer, by default."""
+    n: int = 100
+    """Completions of each image."""
+    seed: int = 0
+    """Decides everything that is drawn at random; the same seed gives the same result."""
+    bits_images: int | None = None
+    """Test images for the VAE's bits per dimension; as many as are completed by default."""
+    metrics: tuple[Family, ...] = FAMILIES
+    """Groups of metrics: inception is FID, KID, P-IDS and U-IDS; lpips is LPIPS-GT, diversity and FWV; pixels is the
+    best MSE, PSNR and SSIM; coverage is calibration; bounds is bits per dimension and forward KL, of models alone."""
+
+    def __post_init__(self) -> None:
+        check_whole(self.images, "the number of images", least=2)
+        check_whole(self.deep, "the number of images that are completed n times", least=1)
+        check_whole(self.n, "the number of completions of an image", least=1)
+        check_seed(self.seed)
+        check_whole(self.bits, "the number of images for bits per dimension", least=1)
+        if self.deep > self.images:
+            raise ValueError(
+                f"{self.deep} images are to be completed {self.n} times, but {self.images} once: "
+                "give at most as many --deep-images as --images"
+            )
+        if strangers := [name for name in self.metrics if name not in FAMILIES]:
+            raise ValueError(f"unknown metrics {strangers[0]!r}: expected some of {', '.join(FAMILIES)}, or all")
+        if ("inception" in self.metrics and self.images < 4) or ("coverage" in self.metrics and self.deep < 2):
+            raise ValueError(
+                f"{self.images} images and {self.deep} with {self.n} completions were asked for, expected at least 4 "
+                "for FID, and 2 for coverage"
+            )
+        if not self.metrics:
+            raise ValueError(f"no metrics were asked for: give all, or some of {', '.join(FAMILIES)}")
+
+    @property
+    def deep(self) -> int:
+        return min(500, self.images) if self.deep_images is None else self.deep_images
+
+    @property
+    def bits(self) -> int:
+        return self.images if self.bits_images is None else self.bits_images
+
+    @property
+    def needs_lpips(self) -> bool:
+        return "lpips" in self.metrics or "coverage" in self.metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitSizes:
     """Images in a unit of work, which bounds what a kill can cost. Results do not depend on it, but for rounding."""
 
     wide: int = 500
@@ -39,35 +89,3 @@ class Blocks:
 
     def of(self, kind: MeasurementKind) -> int:
         return self.deep if kind == "deep" else self.wide
-
-
-class EvaluationUnit(NamedTuple):
-    """Some images in one bin of holes; the result is one file."""
-
-    hole: int | None
-    """Number of the bin; None where nothing is hidden."""
-    first: int
-    stop: int
-
-    def __str__(self) -> str:
-        where = "" if self.hole is None else f"hole-{HOLE_BINS[self.hole]}-"
-        return f"{where}{self.first:06}-{self.stop:06}"
-
-
-def units(kind: MeasurementKind, images: int, blocks: Blocks) -> Iterator[EvaluationUnit]:
-    """All units of a kind over so many images, bin after bin."""
-    holes = range(len(HOLE_BINS)) if kind in ("wide", "deep", "bounds") else (None,)
-    step = blocks.of(kind)
-    for hole in holes:
-        for first in range(0, images, step):
-            yield EvaluationUnit(hole, first, min(first + step, images))
-
-
-def mark_of(common: str, identity: str) -> str:
-    """Of numbers: what they depend on but for the subject, and the subject."""
-    return fingerprint({"common": common, "subject": identity})
-
-
-def images_at_once(size: int, device: torch.device, *, on_cuda: int) -> int:
-    """How many images of this size a model computes together: on a GPU so many pixels, on a CPU few."""
-    return max(1, (on_cuda if device.type == "cuda" else 2**15) // size**2)

@@ -1,112 +1,124 @@
-"""From finished jobs to the report: numbers of each method, all of them together, the files."""
+"""From finished jobs to the report: the numbers of each method, all of them together, and its files."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
+from torch import Tensor
 
-import condvae
 from condvae.experiments.evaluation import figures, summary, tables
-from condvae.experiments.evaluation.jobs import EvaluationJob
+from condvae.experiments.evaluation.jobs import FINAL, EvaluationJob, all_final_numbers
 from condvae.experiments.evaluation.measure import EvaluationContext
-from condvae.experiments.evaluation.parts import FINAL, FORMAT, clear_away, finals
-from condvae.experiments.evaluation.plan import COLUMNS, MeasurementKind
-from condvae.experiments.reporting import write_report
+from condvae.experiments.reporting import Report
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.checks import first_few
 from condvae.runtime.messages import Say
+from condvae.runtime.versions import device_name, versions
 
-_OF_MODELS: tuple[MeasurementKind, ...] = ("elbo", "bounds")
+REPORT = Report(
+    format="condvae evaluation",
+    what="an evaluation",
+    command="condvae evaluate",
+    pictures=figures.NAMES,
+    tables=tables,
+    figures=figures,
+    parts="parts",
+)
+redraw = REPORT.redraw
 
 
-def finish(jobs: Sequence[EvaluationJob], measurement: EvaluationContext, *, keep_parts: bool) -> None:
+def claim(folder: Path) -> None:
+    """Make the folder, or raise a ValueError if it holds what is not an evaluation's."""
+    if (folder / "methods").is_dir():
+        raise ValueError(f"{folder} is from an older condvae, which averaged bits otherwise: give another --out")
+    REPORT.claim(folder)
+
+
+def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_parts: bool) -> None:
     """Make the final numbers of jobs whose units are all there; their parts then go, but for the test images' own."""
     for job in jobs:
         if not job.is_final:  # another process that was told the same may have been quicker
-            job.shelf.check_whole(job.units)
-    truth = next((job for job in jobs if job.kind == "truth"), None)
-    real: list[torch.Tensor] = []
+            job.store.check_whole(job.units)
+
+    @functools.cache
+    def truth() -> Tensor:
+        (job,) = (job for job in jobs if job.kind == "truth")
+        return job.store.get(job.units)[0]["features"].to(context.device)
+
     for job in jobs:
         if job.kind == "truth":
             continue
-        if job.kind == "wide" and not real:
-            assert truth is not None
-            real = [truth.shelf.get(truth.units)[0]["features"].to(measurement.device)]
         try:
             if not job.is_final:
-                numbers = _summary(job, real, measurement)
-                notes = {**job.notes, "numbers": numbers}
-                job.shelf.put(FINAL, {}, seconds=numbers["seconds"], notes=notes)
+                job.finish(_summary(job, truth, context))
         except ValueError:  # parts that are gone are those of final numbers
             if not job.is_final:
                 raise
         if not keep_parts:
-            job.shelf.keep_only(FINAL)
+            job.store.keep_only(FINAL)
 
 
-def _summary(job: EvaluationJob, real: list[torch.Tensor], measurement: EvaluationContext) -> dict[str, Any]:
+def _summary(job: EvaluationJob, truth: Callable[[], Tensor], context: EvaluationContext) -> dict[str, Any]:
     spent: list[float] = []
 
-    def of_bin(hole: int | None) -> dict[str, torch.Tensor]:
-        numbers, seconds = job.shelf.get(unit for unit in job.units if unit.hole == hole)
+    def of_bin(hole: int | None) -> dict[str, Tensor]:
+        numbers, seconds = job.store.get(unit for unit in job.units if unit.hole == hole)
         spent.append(seconds)
         return numbers
 
-    holes = range(len(HOLE_BINS))
+    bins = (of_bin(hole) for hole in range(len(HOLE_BINS)))
+    found: dict[str, Any]
     if job.kind == "wide":
-        fakes = (of_bin(hole)["features"].to(measurement.device) for hole in holes)
-        found: dict[str, Any] = {
-            "metrics": summary.of_features(real[0], fakes, seed=measurement.settings.seed),
-            "images": len(measurement.problems),
-            "features": real[0].shape[1],
+        completions = (numbers["features"].to(context.device) for numbers in bins)
+        found = {
+            "metrics": summary.of_features(truth(), completions, seed=context.settings.seed),
+            "images": len(context.problems),
+            "features": truth().shape[1],
         }
     elif job.kind == "deep":
-        found = summary.of_samples([of_bin(hole) for hole in holes], measurement.settings)
-        found["images"] = len(measurement.problems.deep)
+        found = {**summary.of_samples(list(bins), context.settings), "images": len(context.problems.deep)}
     elif job.kind == "elbo":
         found = summary.of_vae(of_bin(None))
     else:
-        found = summary.of_bounds([of_bin(hole) for hole in holes])
-        found["images"] = len(measurement.problems.deep)
+        found = {**summary.of_bounds(list(bins)), "images": len(context.problems.deep)}
     return {**found, "seconds": sum(spent)}
 
 
 def assemble(
-    jobs: Sequence[EvaluationJob], out: Path, measurement: EvaluationContext, *, data: str, say: Say
+    jobs: Sequence[EvaluationJob], out: Path, context: EvaluationContext, data_name: str, say: Say
 ) -> dict[str, Any]:
     """All that was measured in this folder in the same way: by this call, or by an earlier one."""
-    problems, settings, networks = measurement.problems, measurement.settings, measurement.networks
+    problems, settings, networks = context.problems, context.settings, context.networks
     groups: dict[str, dict[str, Any]] = {"models": {}, "methods": {}}
     for final in _comparable(jobs, out, say):
         about, numbers = final["about"], final["numbers"]
-        group = groups["models" if final["kind"] in _OF_MODELS else "methods"]
+        group = groups["models" if final["kind"] in ("elbo", "bounds") else "methods"]
         notes = {key: value for key, value in about.items() if key != "name"}
         found = group.setdefault(about["name"], {**notes, "metrics": {}, "seconds": {}})
         if "varies" in about:
-            found["k"] = settings.k if about["varies"] else 1
+            found["k"] = settings.n if about["varies"] else 1
         found["metrics"].update(numbers["metrics"])
         found["seconds"][final["kind"]] = round(numbers["seconds"], 3)
         found.update({key: numbers[key] for key in ("coverage", "known_pixels_put_back", "features") if key in numbers})
     return {
-        "format": FORMAT,
-        "data": data,
+        "format": REPORT.format,
+        "data": data_name,
         "settings": {
             "images": len(problems),
             "deep_images": len(problems.deep),
-            "k": settings.k,
+            "k": settings.n,
             "seed": settings.seed,
             "bits_images": len(problems.bits),
             "metrics": list(settings.metrics),
         },
-        "bins": list(COLUMNS),
+        "bins": list(summary.COLUMNS),
         "networks": {
             "lpips": getattr(networks.lpips, "trunk", None),
             "inception": getattr(networks.inception, "precision", None),
         },
-        "versions": {"condvae": condvae.__version__, "torch": torch.__version__, "numpy": np.__version__},
-        "device": _device(measurement.device),
+        "versions": versions(),
+        "device": device_name(context.device),
         **groups,
     }
 
@@ -117,14 +129,14 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
     What went by a name before something else did is not shown beside it: neither an older subject, nor a method that
     was made of another model, or other training images, than this call's or a later one's of the same name.
     """
-    order, commons = {job.shelf.folder.name: i for i, job in enumerate(jobs)}, {job.kind: job.common for job in jobs}
-    stored = {name: one for name, one in finals(out).items() if one["common"] == commons.get(one["kind"])}
+    order, common = {job.folder: i for i, job in enumerate(jobs)}, {job.kind: job.common for job in jobs}
+    stored = {name: one for name, one in all_final_numbers(out).items() if one["common"] == common.get(one["kind"])}
     if lost := sorted(order.keys() - stored.keys()):
         raise ValueError(f"somebody has removed {out / 'parts' / lost[0]} meanwhile: run once more")
     made_of: dict[str, str] = {}
     for job in jobs:
         made_of.update(job.about.get("made_of", {}))
-        stored[job.shelf.folder.name]["about"] = job.about  # as it is called now
+        stored[job.folder]["about"] = job.about  # as it is called now
     identities = {job.name: job.identity for job in jobs}
     kept, left_out = [], set()
     for folder in sorted(stored, key=lambda folder: folder not in order):  # of others, the newest first
@@ -140,16 +152,9 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
     return [stored[folder] for folder in sorted(kept, key=lambda folder: (order.get(folder, len(order)), folder))]
 
 
-def _device(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
 def write(result: dict[str, Any], out: Path, say: Say) -> None:
     """The report's files, and what is to be said of its numbers."""
-    clear_away(out)
-    write_report(
-        result, out, csv=tables.as_csv(result), markdown=tables.as_markdown(result), draw=figures.draw, say=say
-    )
+    REPORT.write(result, out, say)
     if few := tables.too_few_for_ids(result):
         say(f"P-IDS and U-IDS are {few}")
     for name, found in {**result["models"], **result["methods"]}.items():

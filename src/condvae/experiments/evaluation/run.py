@@ -1,4 +1,4 @@
-"""`evaluate`: methods and models on the same images and holes, in as many sittings and processes as it takes."""
+"""`experiment`: methods and models measured on the same images, in as many calls and processes as it takes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,19 +8,18 @@ import torch
 
 from condvae.data import Dataset
 from condvae.experiments.evaluation import report
-from condvae.experiments.evaluation.jobs import Work, chores
+from condvae.experiments.evaluation.jobs import jobs_of, truth_job, work_units
 from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.evaluation.methods import Method, Subject, check_fit, check_names
-from condvae.experiments.evaluation.parts import claim
-from condvae.experiments.evaluation.plan import Blocks, EvaluationSettings
+from condvae.experiments.evaluation.plan import EvaluationSettings, UnitSizes
 from condvae.experiments.evaluation.problems import Problems
-from condvae.experiments.resumable_work import Shard, work
+from condvae.experiments.resumable_work import Shard, work_together
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.ranks import World
 
 
-def evaluate(
+def experiment(
     methods: Sequence[Method],
     data: Dataset,
     out: Path,
@@ -29,7 +28,7 @@ def evaluate(
     networks: FeatureNetworks,
     models: Sequence[Subject] = (),
     data_name: str = "",
-    blocks: Blocks | None = None,
+    unit_sizes: UnitSizes | None = None,
     world: World | None = None,
     shard: Shard | None = None,
     keep_parts: bool = False,
@@ -44,23 +43,19 @@ def evaluate(
     say = say if world.leads else silent
     problems = Problems.choose(data, settings)
     check(problems, settings, networks, methods, models)
-    claim(out)
-    measurement = EvaluationContext(problems=problems, settings=settings, networks=networks, device=world.device)
-    plan = Work(measurement, out, blocks or Blocks())
-    jobs = list(plan.jobs(methods, models))
+    report.claim(out)
+    context = EvaluationContext(problems=problems, settings=settings, networks=networks, device=world.device)
+    sizes = unit_sizes or UnitSizes()
+    jobs = list(jobs_of(context, methods, models, out, sizes))
     todo = [job for job in jobs if not job.is_final]
     if done := len(jobs) - len(todo):
         say(f"{done} of {len(jobs)} measurements are final already")
     if any(job.kind == "wide" for job in todo):
-        todo.insert(0, plan.truth())
-    work(chores(todo, problems), shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
-    world.sum(torch.zeros(1, device=world.device))  # here all have finished
-    if shard is not None:
-        say(f"shard {shard.number} of {shard.of} is measured: a call without --shard, after all of them, reports")
-    if shard is not None or not world.leads:
+        todo.insert(0, truth_job(context, out, sizes))
+    if not work_together(work_units(todo, problems), world, shard, say):
         return None
-    report.finish(todo, measurement, keep_parts=keep_parts)
-    result = report.assemble(jobs, out, measurement, data=data_name or data.kind, say=say)
+    report.finish(todo, context, keep_parts=keep_parts)
+    result = report.assemble(jobs, out, context, data_name or data.kind, say)
     report.write(result, out, say)
     return result
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from condvae.experiments.evaluation.plan import COLUMNS, DIRECTIONS, IMPORTANCE_SAMPLES, MIXTURE, EvaluationSettings
+from condvae.experiments.evaluation.plan import DIRECTIONS, IMPORTANCE_SAMPLES, MIXTURE, EvaluationSettings
 from condvae.metrics import FWV_SIGMAS, HOLE_BINS, Calibration, Estimate, Moments, calibration
 from condvae.metrics import faithfulness_weighted_variance as weighted_variance
 from condvae.metrics.discrimination import ids
@@ -22,10 +22,11 @@ from condvae.metrics.kernel_distance import kid
 
 Plain = dict[str, float | None]
 ByColumn = dict[str, Plain]
+COLUMNS = (*map(str, HOLE_BINS), MIXTURE)
 ALL = "all"
 """The column of what has no hole."""
 CURVE = (1, 2, 5, 10, 20, 50, 100)
-"""Numbers of completions for which LPIPS-GT is given, beside K itself."""
+"""Numbers of completions for which LPIPS-GT is given, beside n itself."""
 BOUNDS = {
     "": "8-bit images, -ELBO",
     f"@{IMPORTANCE_SAMPLES}": f"8-bit images, {IMPORTANCE_SAMPLES} importance samples",
@@ -76,7 +77,7 @@ def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str,
 
 
 def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -> dict[str, Any]:
-    """Metrics and coverage out of what `Measurement.deep` has left in each bin."""
+    """Metrics and coverage out of what `EvaluationContext.deep` has left in each bin."""
     joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images, ...]
     metrics: dict[str, ByColumn] = {}
     if "lpips" in settings.metrics:
@@ -84,9 +85,9 @@ def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -
         metrics["lpips_gt"] = by_column(to_truth.amin(dim=2))
         # Where one completion stands for k equal ones, there are no others to be nearer, or different.
         alike = to_truth.shape[2] == 1
-        for k in sorted({*(k for k in CURVE if k < settings.k), settings.k}):
+        for k in sorted({*(k for k in CURVE if k < settings.n), settings.n}):
             metrics[f"lpips_gt@{k}"] = by_column(to_truth[:, :, :k].amin(dim=2))
-        if settings.k > 1:
+        if settings.n > 1:
             spread = torch.zeros(to_truth.shape[:2]) if alike else between.mean(dim=2)
             metrics["lpips_diversity"] = by_column(spread)
             for sigma in FWV_SIGMAS:

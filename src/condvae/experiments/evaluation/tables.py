@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from condvae.experiments.evaluation.plan import COLUMNS, MIXTURE
-from condvae.experiments.evaluation.summary import ALL, BOUNDS
-from condvae.runtime.formats import csv_text, markdown_table
+from condvae.experiments.evaluation.plan import MIXTURE
+from condvae.experiments.evaluation.summary import ALL, BOUNDS, COLUMNS
+from condvae.experiments.reporting import section
+from condvae.runtime.formats import csv_text
 
 
 class Metric(NamedTuple):
@@ -118,7 +119,7 @@ def too_few_for_ids(result: Mapping[str, Any]) -> str:
 def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:
     columns = [column for column in (*COLUMNS, ALL) if any(column in found for found in having.values())]
     body = [[name, *(_cell(found.get(column), metric) for column in columns)] for name, found in having.items()]
-    return [f"## {metric.title}", "", *markdown_table(["hidden share", *columns], body), ""]
+    return section(metric.title, ["hidden share", *columns], body)
 
 
 def _cell(estimate: Mapping[str, float | None] | None, metric: Metric) -> str:
@@ -140,7 +141,7 @@ def _curves(prefix: str, title: str, methods: Mapping[str, Any]) -> list[str]:
     if not parameters:
         return []
     body = [[name, *(_cell(found.get(p), Metric(title)) for p in parameters)] for name, found in having.items()]
-    return [f"## {title}", "", *markdown_table(["", *parameters], body), ""]
+    return section(title, ["", *parameters], body)
 
 
 def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
@@ -154,7 +155,7 @@ def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
 
     body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
     what = "LPIPS to references (TARP)" if kind == "reference" else f"{kind} projections"
-    return [f"## Calibration error, {what}, less is better", "", *markdown_table(["hidden share", *COLUMNS], body), ""]
+    return section(f"Calibration error, {what}, less is better", ["hidden share", *COLUMNS], body)
 
 
 def _budgets(models: Mapping[str, Any]) -> list[str]:
@@ -165,4 +166,4 @@ def _budgets(models: Mapping[str, Any]) -> list[str]:
         minutes = "; ".join(f"{part} {spent:g}" for part, spent in found["training_minutes"].items())
         device = found["record"].get("device", "")
         body.append([name, f"{found['parameters']:,}", found["likelihood"], minutes or "not recorded", str(device)])
-    return ["## Models", "", *markdown_table(["", "weights", "likelihood", "minutes of training", "on"], body), ""]
+    return section("Models", ["", "weights", "likelihood", "minutes of training", "on"], body)

@@ -83,19 +83,19 @@ class FeatureReadings:
         return {name: self._inference(name, "partial").identity for name in self.models}
 
     def methods(self, scores: Sequence[Score]) -> dict[DetectionMethod, dict[str, ScoreSpec]]:
-        """{method: {column: way}} of every score by every model."""
+        """{method: {column: spec}} of every score by every model."""
         return {
-            DetectionMethod(model, score.name): self._ways(model, score) for model in self.models for score in scores
+            DetectionMethod(model, score.name): self._specs(model, score) for model in self.models for score in scores
         }
 
-    def _ways(self, model: str, score: Score) -> dict[str, ScoreSpec]:
+    def _specs(self, model: str, score: Score) -> dict[str, ScoreSpec]:
         """Behind holes by c(z | y), the whole image by q(z | x): as far as the score is for these."""
         found: dict[str, ScoreSpec] = {}
         if score.kind in (None, "partial"):
             reading = self._reading(model, score, "partial")
             fitted_to = self._reading(model, score.inner, "whole") if isinstance(score, Completed) else reading
-            way = ScoreSpec(score=score, reading=reading, training=fitted_to if score.fitted else None)
-            found |= dict.fromkeys(BINS, way)
+            spec = ScoreSpec(score=score, reading=reading, training=fitted_to if score.fitted else None)
+            found |= dict.fromkeys(BINS, spec)
         if score.kind in (None, "whole"):
             reading = self._reading(model, score, "whole")
             found[WHOLE] = ScoreSpec(score=score, reading=reading, training=reading if score.fitted else None)

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from condvae.experiments.ood import figures, tables
-from condvae.experiments.ood.jobs import MethodScores, OODContext, OODJob, Positions
+from condvae.experiments.ood.jobs import MethodScores, OODJob
+from condvae.experiments.ood.measure import OODContext, Positions
 from condvae.experiments.ood.plan import DetectionMethod
 from condvae.experiments.ood.summary import Resamples, summarise
 from condvae.experiments.reporting import Report
@@ -27,24 +28,25 @@ REPORT = Report(
     tables=tables,
     figures=figures,
 )
+redraw = REPORT.redraw
 _GREY = 128
 """Level of hidden pixels in a picture."""
 
 
-def assemble(jobs: Sequence[OODJob], lab: OODContext, data_name: str) -> dict[str, Any]:
+def assemble(jobs: Sequence[OODJob], context: OODContext, data_name: str) -> dict[str, Any]:
     """All numbers, and what they were measured on."""
-    settings, test, scored = lab.settings, lab.data.test.subset(lab.rows), MethodScores(jobs)
+    settings, test, scored = context.settings, context.data.test.subset(context.rows), MethodScores(jobs)
     groups = np.arange(len(test)) if test.members is None else test.members
-    sets = {name: (one, len(lab.levels[name])) for name, one in lab.sets.items()}
+    sets = {name: (one, len(context.levels[name])) for name, one in context.sets.items()}
     resamples = Resamples.draw(groups, sets, settings.resamples, seed=settings.seed)
     scores = {
-        method: {column: scored.scores(way, column) for column, way in ways.items()}
-        for method, ways in lab.methods.items()
+        method: {column: scored.scores(spec, column) for column, spec in specs.items()}
+        for method, specs in context.methods.items()
     }
 
     def chosen(method: DetectionMethod, count: int) -> Positions:
-        way = next(iter(lab.methods[method].values()))
-        return lab.positions(way.score, count)
+        spec = next(iter(context.methods[method].values()))
+        return context.positions(spec.score, count)
 
     return {
         "format": REPORT.format,
@@ -52,47 +54,42 @@ def assemble(jobs: Sequence[OODJob], lab: OODContext, data_name: str) -> dict[st
         "images": len(test),
         "patients": None if test.members is None else len(np.unique(groups)),
         "settings": {
-            "fit_images": min(settings.fit_images, len(lab.data.train)),
+            "fit_images": min(settings.fit_images, len(context.data.train)),
             "seed": settings.seed,
             "resamples": settings.resamples,
         },
         "sets": {name: {"images": count, "paired": one.paired} for name, (one, count) in sets.items()},
-        "models": lab.readings.identities,
+        "models": context.readings.identities,
         "readings": {
             reading.name: {
                 "images": sum(job.images for job in jobs if job.reading is reading),
                 "seconds": round(scored.seconds(reading), 3),
             }
-            for reading in lab.readings.all.values()
+            for reading in context.readings.all.values()
         },
-        "made_of": lab.digests,
+        "made_of": context.digests,
         "versions": versions(),
-        "device": device_name(lab.device),
+        "device": device_name(context.device),
         **summarise(scores, resamples, chosen),
     }
 
 
-def write(result: dict[str, Any], lab: OODContext, out: Path, say: Say) -> None:
+def write(result: dict[str, Any], context: OODContext, out: Path, say: Say) -> None:
     """The report's files, and a picture of the sets."""
     REPORT.write(result, out, say)
-    write_examples(lab, out / EXAMPLES)
+    write_examples(context, out / EXAMPLES)
     say(f"wrote {out / EXAMPLES}")
 
 
-def write_examples(lab: OODContext, path: Path) -> None:
+def write_examples(context: OODContext, path: Path) -> None:
     """A picture of the sets: whole, and behind a hole of every size."""
-    size = lab.data.test.size
-    holes = [known_in_bin(hole, 1, size, seed=lab.settings.seed)[0] for hole in HOLE_BINS]
+    size = context.data.test.size
+    holes = [known_in_bin(hole, 1, size, seed=context.settings.seed)[0] for hole in HOLE_BINS]
     seen = [torch.ones_like(holes[0]), *holes]
-    levels = {name: images for name, images in lab.levels.items() if len(images)}
+    levels = {name: images for name, images in context.levels.items() if len(images)}
     table = [
         [torch.where(known, images[i % len(images)], _GREY) for images in levels.values()]
         for i, known in enumerate(seen)
     ]
     with writing(path) as temporary:
         contact_sheet(table, list(levels)).save(temporary, format="png")
-
-
-def redraw(folder: Path) -> list[Path]:
-    """Draw the figures again from the numbers in a folder."""
-    return REPORT.redraw(folder)

@@ -1,4 +1,4 @@
-"""`experiment`: scores compared by how well they tell strange images from ordinary ones, in as many sittings and
+"""`experiment`: scores compared by how well they tell strange images from ordinary ones, in as many calls and
 processes as it takes.
 """
 
@@ -13,7 +13,8 @@ from condvae.completers.interface import Completer
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.experiments.ood import report
-from condvae.experiments.ood.jobs import TEST, TRAINING, OODContext
+from condvae.experiments.ood.jobs import jobs_of, work_units
+from condvae.experiments.ood.measure import TEST, TRAINING, OODContext
 from condvae.experiments.ood.plan import OODSettings
 from condvae.experiments.ood.summary import ALL, PAPERS
 from condvae.experiments.resumable_work import Shard, work_together
@@ -55,16 +56,16 @@ def experiment(
     say = say if world.leads else silent
     _check_data(data)
     made = _completers(settings, data, dict(completers or {}))
-    lab = OODContext(models, data, settings, _sets(settings, dict(foreign or {})), made, device)
-    lab.check()
+    context = OODContext(models, data, settings, _sets(settings, dict(foreign or {})), made, device)
+    context.check()
     report.REPORT.claim(out)
     say(f"data: {data.summary()}")
-    _tell_numbers(lab, say)
-    jobs = list(lab.jobs(out, block))
-    if not work_together(lab.work_units(jobs), world, shard, say):
+    _tell_numbers(context, say)
+    jobs = list(jobs_of(context, out, block))
+    if not work_together(work_units(jobs, context), world, shard, say):
         return None
-    result = report.assemble(jobs, lab, data_name or data.kind)
-    report.write(result, lab, out, say)
+    result = report.assemble(jobs, context, data_name or data.kind)
+    report.write(result, context, out, say)
     return result
 
 
@@ -125,7 +126,7 @@ def _completers(settings: OODSettings, data: Dataset, given: Mapping[str, Comple
     return {**baselines_of(fillers, data.train), **given}
 
 
-def _tell_numbers(lab: OODContext, say: Say) -> None:
+def _tell_numbers(context: OODContext, say: Say) -> None:
     """What one should know before long work."""
-    sets = ", ".join(f"{name} {len(images):,}" for name, images in lab.levels.items())
-    say(f"{len(lab.methods)} methods, made of {len(lab.readings.all)} readings; images: {sets}")
+    sets = ", ".join(f"{name} {len(images):,}" for name, images in context.levels.items())
+    say(f"{len(context.methods)} methods, made of {len(context.readings.all)} readings; images: {sets}")

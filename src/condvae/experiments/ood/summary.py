@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from condvae.experiments.ood.jobs import TEST, Positions
+from condvae.experiments.ood.measure import TEST, Positions
 from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod, pairs_of
 from condvae.experiments.ood.readings import BINS
 from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc, resampled_each

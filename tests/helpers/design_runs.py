@@ -1,5 +1,5 @@
 """Small experiments for tests: findings are bright patches at known places, where a classifier looks.
-Also a script: `python experiment_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
+Also a script: `python design_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
 """
 
 import sys
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from helpers.models import small_conditional
-from helpers.sittings import one_process, without_clock
+from helpers.resumed_runs import one_process, without_clock
 from torch import Tensor, nn
 
 from condvae.data import Dataset, ImageSet

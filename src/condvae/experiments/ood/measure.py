@@ -1,0 +1,162 @@
+"""What a unit of work computes: features of some images, behind holes of one bin or whole."""
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from condvae.completers.interface import Completer
+from condvae.conditional import ConditionalVAE
+from condvae.data import Dataset
+from condvae.data.digests import digest_of_set
+from condvae.data.order import spread
+from condvae.experiments.ood.plan import REVISION, WHOLE, OODSettings
+from condvae.experiments.ood.readings import BINS, FeatureReading, FeatureReadings, ScoreSpec
+from condvae.experiments.resumable_work import ImageRange, ResultTensors
+from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
+from condvae.ood.fitting import training_features
+from condvae.ood.measuring import measure
+from condvae.ood.regret import Regret
+from condvae.ood.scores import Score, score_of
+from condvae.ood.sets import OODSet
+from condvae.runtime.messages import Say
+
+Positions = NDArray[np.int64]
+
+TEST, TRAINING = "test images", "training images"
+"""What is measured beside the sets."""
+
+
+class ColumnRange(NamedTuple):
+    """Some images in one column; the result is one file."""
+
+    column: str
+    block: ImageRange
+
+    def __str__(self) -> str:
+        return f"{self.column if self.column == WHOLE else f'hole-{self.column}'}-{self.block}"
+
+
+OODUnit: TypeAlias = ColumnRange | ImageRange
+"""Of test images and sets in a column, or of training images, observed as in training."""
+
+
+class OODContext:
+    """All that is measured with: models, images, sets, holes."""
+
+    def __init__(
+        self,
+        models: Mapping[str, ConditionalVAE],
+        data: Dataset,
+        settings: OODSettings,
+        sets: Sequence[OODSet],
+        completers: Mapping[str, Completer],
+        device: torch.device,
+    ) -> None:
+        self.data, self.settings, self.device = data, settings, device
+        self.sets = {one.name: one for one in sets}
+        self.rows: Positions = spread(len(data.test), settings.images)
+        self._known: dict[str, Tensor] = {}
+        scores = [score_of(name, completers=completers) for name in (*settings.scores, *settings.baselines)]
+        names = [score.name for score in scores]
+        if len(set(names)) < len(names):
+            raise ValueError(f"a score was given twice: give each of {', '.join(names)} once")
+        self.readings = FeatureReadings(models, self._training_digest)
+        self.methods = self.readings.methods(scores)
+
+    @functools.cached_property
+    def specs(self) -> list[ScoreSpec]:
+        """Of all methods in all columns."""
+        return [spec for by_column in self.methods.values() for spec in by_column.values()]
+
+    @functools.cached_property
+    def fitted(self) -> set[FeatureReading | None]:
+        """Those that are read of training images."""
+        return {spec.training for spec in self.specs}
+
+    @functools.cached_property
+    def levels(self) -> dict[str, Tensor]:
+        """uint8 [N, C, H, W] on the CPU: the test images, and those of each set."""
+        test = self.data.test.take(self.rows).images
+        return {TEST: test, **{name: one.images(test, seed=self.settings.seed) for name, one in self.sets.items()}}
+
+    @functools.cached_property
+    def _images(self) -> dict[str, Tensor]:
+        return {name: images.to(self.device) for name, images in self.levels.items()}
+
+    def known(self, column: str) -> Tensor | None:
+        """[N, 1, H, W] bool on the device: what is seen of image i of any set; None: everything. Drawn once."""
+        if column == WHOLE:
+            return None
+        if column not in self._known:
+            hole, size = HOLE_BINS[BINS.index(column)], self.data.test.size
+            self._known[column] = known_in_bin(hole, len(self.rows), size, seed=self.settings.seed).to(self.device)
+        return self._known[column]
+
+    def positions(self, score: Score, count: int) -> Positions:
+        """Which of so many images are measured."""
+        return spread(count, self.settings.regret_images if isinstance(score, Regret) else count)
+
+    def prepare(self, unit: OODUnit, say: Say) -> None:
+        """What is made once is not counted as the time of whoever comes first."""
+        if isinstance(unit, ColumnRange):
+            assert self._images
+            self.known(unit.column)
+
+    def measure(self, reading: FeatureReading, name: str, unit: OODUnit) -> ResultTensors:
+        """Features of some images of a set, or of training images."""
+        score, inference, settings = reading.score, reading.inference, self.settings
+        if isinstance(unit, ColumnRange):
+            images, known = self._images[name], self.known(unit.column)
+            places = self.positions(score, len(images))[unit.block.first : unit.block.stop]
+            rows = torch.from_numpy(places).to(self.device)
+            seen = None if known is None else known[rows]
+            found = measure(score, inference, images[rows], seen, seed=settings.seed, places=places.tolist())
+        else:
+            first, stop = unit
+            found = training_features(
+                score, inference, self.data, images=settings.fit_images, seed=settings.seed, first=first, stop=stop
+            )
+        return {"features": torch.from_numpy(found)}
+
+    def check(self) -> None:
+        """Every reading of one image: what cannot be measured is refused here and not minutes later."""
+        if empty := [name for name, images in self.levels.items() if not len(images)]:
+            raise ValueError(f"{empty[0]} has no images to compare with: give other data, or leave it out")
+        size = self.data.test.size
+        half = torch.zeros(1, 1, size, size, dtype=torch.bool, device=self.device)
+        half[..., : size // 2] = True
+        image = self.data.test.take(self.rows[:1]).images.to(self.device)
+        for reading in self.readings.all.values():
+            known = half if reading.inference.kind == "partial" else None
+            measure(reading.score, reading.inference, image, known, seed=0)
+            if reading in self.fitted:
+                training_features(reading.score, reading.inference, self.data, images=2, stop=1)
+
+    @functools.cached_property
+    def _training_digest(self) -> str:
+        return digest_of_set(self.data.train)
+
+    @functools.cached_property
+    def digests(self) -> dict[str, str]:
+        """Of all images that are measured."""
+        found = {
+            name: hashlib.sha256(images.numpy().tobytes()).hexdigest()[:24] for name, images in self.levels.items()
+        }
+        return {TRAINING: self._training_digest, **found}
+
+    def made_of(self, reading: FeatureReading, name: str) -> dict[str, Any]:
+        """All that the features of a set depend on, but for the machine's rounding."""
+        settings, base = self.settings, {"revision": REVISION, "reading": reading.identity}
+        base |= {"images": self.digests[name], "seed": self.settings.seed}
+        if name == TRAINING:
+            return base | {"count": settings.fit_images}
+        return base | {
+            "count": len(self.positions(reading.score, len(self.levels[name]))),
+            "holes": [HOLES_REVISION, len(self.rows), *BINS] if reading.inference.kind == "partial" else None,
+        }
