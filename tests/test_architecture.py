@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "data": "observe images",
     "weights": "likelihood vdvae observe conditional",
     "training": "likelihood vdvae observe conditional objectives kernels sampling images data weights",
-    "completion": "vdvae observe conditional sampling images weights",
+    "completion": "vdvae conditional sampling images weights",
     "completers": "observe conditional sampling vdvae data",
     "metrics": "noise vdvae observe conditional objectives sampling images weights",
     "design": "observe conditional vdvae kernels sampling images data weights training completers metrics",
@@ -40,6 +40,7 @@ FILES = [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"
 _EACH_EXPERIMENT = "each experiment has one, for the same job"
 SHARED_MODULES = {
     "plan": _EACH_EXPERIMENT,
+    "measure": _EACH_EXPERIMENT,
     "jobs": _EACH_EXPERIMENT,
     "run": _EACH_EXPERIMENT,
     "summary": _EACH_EXPERIMENT,

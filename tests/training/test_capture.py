@@ -10,7 +10,7 @@ from condvae.data import LevelBatch
 from condvae.observe import Edges, Freeform, Halves
 from condvae.runtime.ranks import World
 from condvae.training.capture import Capture, why_not_fused
-from condvae.training.evaluation import evaluate_held_out
+from condvae.training.held_out_bound import evaluate_held_out
 from condvae.training.optimiser import Rule
 from condvae.training.step import MicroBatch, TrainingPrecision, TrainingStep
 from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask

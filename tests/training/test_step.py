@@ -146,7 +146,7 @@ def test_the_step_never_waits_for_the_device(conditional: bool) -> None:
 
 
 def test_evaluation_is_the_mean_over_images_and_repeats_exactly() -> None:
-    from condvae.training.evaluation import CHUNK, by_resolution, evaluate_held_out
+    from condvae.training.held_out_bound import CHUNK, by_resolution, evaluate_held_out
 
     step = make_step()
     rows = np.arange(CHUNK + 7)
@@ -172,7 +172,7 @@ def conditional_step(process: Process, **options: Any) -> TrainingStep:
 
 def test_runs_with_different_targets_report_the_same_numbers() -> None:
     """IPA lowers the cost of hidden pixels, from scratch that of the whole image: with equal weights logs agree."""
-    from condvae.training.evaluation import CHUNK, evaluate_held_out
+    from condvae.training.held_out_bound import CHUNK, evaluate_held_out
 
     images = held_out(CHUNK + 7)
     ipa, scratch = (
@@ -205,7 +205,7 @@ def test_reports_of_one_walk_are_those_of_a_walk_for_each_target(target: objecti
 
 
 def test_reports_where_one_target_is_the_other_or_none() -> None:
-    from condvae.training.evaluation import evaluate_held_out
+    from condvae.training.held_out_bound import evaluate_held_out
 
     images = held_out(8)
     nothing_known = evaluate_held_out(conditional_step(parse("nothing")), images, seed=1).by_pixels

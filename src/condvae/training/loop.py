@@ -14,7 +14,7 @@ from condvae.data import ImageSet, Order, deliver
 from condvae.data.order import spread
 from condvae.runtime.seeds import Seeds
 from condvae.training.checkpoint import Checkpoints, Position
-from condvae.training.evaluation import CHUNK, Evaluation, by_resolution, evaluate_held_out
+from condvae.training.held_out_bound import CHUNK, Evaluation, by_resolution, evaluate_held_out
 from condvae.training.logs import RunLog, duration
 from condvae.training.memory import peak_gigabytes
 from condvae.training.options import TrainingOptions

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from helpers.evaluation_runs import SMALL, deep_only, numbers, small_networks, units_in
 from helpers.fixtures import HELPERS
+from helpers.processes import PATIENCE, started
 from helpers.resumed_runs import kill_and_repeat
 
 from condvae.data import Dataset
@@ -34,6 +35,19 @@ def test_killed_and_taken_up_again_by_two_ranks(tmp_path: Path, whole: dict[str,
     assert found["methods"] == {name: numbers(whole)["methods"][name] for name in found["methods"]}
     assert all("-truth-" in path.parent.name for path in units_in(out))
     assert not list(out.rglob(".*.part"))  # what the kill has left half-written is gone too
+
+
+def test_two_processes_that_were_told_the_same(tmp_path: Path, whole: dict[str, Any]) -> None:
+    """At the same time into one folder: a race once lost final numbers here."""
+    out = tmp_path / "both"
+    said = [tmp_path / f"{number}.log" for number in range(2)]
+    with started(SCRIPT, out, said=said[0]) as one, started(SCRIPT, out, said=said[1]) as other:
+        for process, text in zip((one, other), said, strict=True):
+            process.join(PATIENCE)
+            assert process.exitcode == 0, text.read_text()
+    found = numbers(json.loads((out / "results.json").read_text()))
+    assert found["methods"] == {name: numbers(whole)["methods"][name] for name in found["methods"]}
+    assert len(found["methods"]) == 3
 
 
 def test_shards_that_know_nothing_of_each_other(tmp_path: Path, data: Dataset) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.ood_runs import OTHERS, TESTS
 from PIL import Image
 
 from condvae.experiments.ood import figures, redraw
@@ -31,7 +32,9 @@ def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
     ]
     assert float(row["auroc"]) == whole["differences"]["ipa parts-2 - ipa likelihood-2"]["all sets"][0]["mean"]
     text = (folder / "results.md").read_text()
-    assert "AUROC of 4 test images of slopes against others: noise 4, flip 4, digits 3." in text
+    assert (
+        f"AUROC of {TESTS} test images of slopes against others: noise {TESTS}, flip {TESTS}, digits {OTHERS}." in text
+    )
     assert "flip with the images that they are made of" in text
     means = [whole["methods"]["ipa gradient"]["auroc"][name][5] for name in ("noise", "flip", "digits", "all sets")]
     line = " | ".join(f"{cell['mean']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]" for cell in means)

@@ -172,13 +172,13 @@ def test_a_likelihood_that_separates_exactly(tmp_path: Path) -> None:
 
 
 def test_regrets_are_of_fewer_images(tmp_path: Path) -> None:
-    change = {"scores": ("regret-1", "likelihood"), "baselines": (), "sets": ("flip",)}
+    change, few = {"scores": ("regret-1", "likelihood"), "baselines": (), "sets": ("flip",)}, SMALL.regret_images
     result = small_experiment(tmp_path, change=change, models={"ipa": small_models()["ipa"]}, foreign={})
     assert result is not None
-    assert [found["images"] for found in result["methods"].values()] == [3, TESTS]
-    assert result["readings"]["ipa regret-1"]["images"] == 2 * 5 * 3
+    assert [found["images"] for found in result["methods"].values()] == [few, TESTS]
+    assert result["readings"]["ipa regret-1"]["images"] == 2 * 5 * few
     text = (tmp_path / "results.md").read_text()
-    assert "On 3 of the images: ipa regret-1." in text
+    assert f"On {few} of the images: ipa regret-1." in text
 
 
 class Black:
