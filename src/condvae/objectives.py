@@ -167,9 +167,7 @@ def reverse(
     """
     known, pixels = observation.known, observation.pixels
     if known is None or pixels is None:
-        raise ValueError(
-            "the reverse objective needs p(y | x), known only where y is pixels of x: this observation has none"
-        )
+        raise ValueError("the reverse objective needs p(y | x), known only where y is pixels of x: here it is not")
     vae = model.artifact
     vae.check(pixels, name="observation.pixels", values=False)
     if check_values:
@@ -242,8 +240,7 @@ def importance_weighted(
         explained = c(step.group, step.state, step.prior) if c else step.prior()
         return _total(explained.log_prob(step.z) - step.drawn_from.log_prob(step.z))
 
-    log_weights = []
-    groups = 0
+    log_weights, groups = [], 0
     for sample in range(samples):
         # Streams of its own for every sample: with per-image seeds they would otherwise all be the same.
         descent = vae.descend(q, batch=len(x), noise=noise, score=log_weight, first_stream=sample * groups)
@@ -257,14 +254,11 @@ def importance_weighted(
 
 
 def for_both_targets(observation: Observation, pixel_score: PixelScore) -> PixelScore:
-    """A pixel score with an axis in front: the hidden pixels alone, then the whole image. With target="whole" it makes
-    one walk give the bounds for both targets, which share z and the KL.
-    """
+    """A pixel score of hidden pixels, and behind it of all: with target="whole" one walk then gives both bounds."""
     hidden = _scored(observation, "hidden")
 
     def both(state: Tensor, x: Tensor) -> Tensor:
-        log_probs = pixel_score(state, x)
-        return torch.stack((torch.where(hidden, log_probs, 0.0), log_probs))
+        return torch.stack((torch.where(hidden, all_pixels := pixel_score(state, x), 0.0), all_pixels))
 
     return both
 

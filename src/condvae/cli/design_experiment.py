@@ -23,14 +23,14 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
     model: Annotated[str, tyro.conf.arg(metavar="MODEL", help=f"{MODEL_HELP} none: the policies that need none.")] = (
         "xray"
     )
-    classifier: shared.Classifier = "xray"
+    classifier: shared.ClassifierName = "xray"
     size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Crop images to a square and resize them to N x N pixels."""
     out: shared.Out = Path("design-experiment")
     """Folder for the results."""
     n: shared.N = DesignSettings.n
     temperature: shared.Temperature = "1"
-    pixels: shared.Pixels = "mean"
+    pixels: shared.PixelKind = "mean"
     precision: Literal["auto", "exact", "fast"] = "auto"
     """Precision of the classifier; fast: half precision on a GPU. auto: fast where there is one."""
     block: Annotated[int | None, tyro.conf.arg(metavar="N")] = None

@@ -20,7 +20,7 @@ class DesignScan(shared.Parsed, ScanSettings):
 
     images: shared.Images = ()
     model: shared.Model = "xray"
-    classifier: shared.Classifier = "xray"
+    classifier: shared.ClassifierName = "xray"
     known: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
     """A picture of the image's size, or a folder of them with the images' names: white (128 and lighter) is known."""
     n: shared.N = ScanSettings.n

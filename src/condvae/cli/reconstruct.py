@@ -23,7 +23,7 @@ class Reconstruct:
     """Take the N coarsest groups of latents from the image and the others from the prior: shows what they hold."""
     down_to: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
     """Likewise the latents from the coarsest resolution down to R x R."""
-    pixels: shared.Pixels = "mean"
+    pixels: shared.PixelKind = "mean"
     seed: shared.Seed = 0
     out: shared.Out = Path("reconstructions")
     """Folder for the rebuilt images and sheet.png."""

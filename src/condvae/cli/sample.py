@@ -17,7 +17,7 @@ class Sample:
     n: shared.N = 16
     """How many images."""
     temperature: shared.Temperature = "1"
-    pixels: shared.Pixels = "mean"
+    pixels: shared.PixelKind = "mean"
     seed: shared.Seed = 0
     out: shared.Out = Path("samples")
     """Folder for 0001.png, 0002.png, ... and sheet.png."""

@@ -32,7 +32,7 @@ NETWORK_HELP = (
 Model: TypeAlias = Annotated[str, _arg(metavar="MODEL", help=MODEL_HELP)]
 ModelArgument: TypeAlias = Annotated[str, tyro.conf.Positional, _arg(metavar="MODEL", help=MODEL_HELP)]
 """Where a model is what the verb is about, as images are elsewhere."""
-Classifier: TypeAlias = Annotated[
+ClassifierName: TypeAlias = Annotated[
     str, _arg(metavar="NAME|FILE", help="A classifier by name or file, of `condvae design train`.")
 ]
 Images: TypeAlias = Annotated[
@@ -77,7 +77,7 @@ Temperature: TypeAlias = Annotated[
         "stay at 1.",
     ),
 ]
-Pixels: TypeAlias = Annotated[
+PixelKind: TypeAlias = Annotated[
     Literal["mean", "sample"],
     _arg(help="Pixels as the mean of their distribution, which looks best, or drawn from it."),
 ]

@@ -50,7 +50,7 @@ def deliver(
 
 
 def _checked(positions: Indices, n: int) -> Indices:
-    """Positions within the set: a GPU would report others late and for ever."""
+    """Indices within the set: a GPU would report others late and for ever."""
     positions = np.asarray(positions, dtype=np.int64)
     if positions.size and not 0 <= positions.min() <= positions.max() < n:
         raise ValueError(

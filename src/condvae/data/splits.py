@@ -53,7 +53,7 @@ def _split_of(name: str) -> str | None:
 
 
 def hold_out(n: int, count: int, seed: int, groups: Indices | None = None) -> tuple[Indices, Indices]:
-    """Positions to keep and `count` positions to hold out: the last of a seeded permutation, in ascending order.
+    """Indices to keep and `count` positions to hold out: the last of a seeded permutation, in ascending order.
 
     groups: [n]. Whole groups are held out, as many as fit into `count`, from the last of a permutation of groups.
     """

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 import condvae
 from condvae import observe
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset, ImageSet
+from condvae.data.image_set import Indices
 from condvae.data.order import spread
 from condvae.observe import Observation
 from condvae.ood.completed import Completed
@@ -24,8 +25,6 @@ from condvae.runtime.checks import check_seed, check_whole
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.cpu_workers import on_workers
-
-Positions = NDArray[np.int64]
 
 STRANGE = 1.0
 """Percentiles up to this are worth a warning."""
@@ -161,9 +160,7 @@ def training_features(
     return _measured(score, inference, data.train, chosen, seed=seed, purpose="fit", first=first, stop=stop)[0]
 
 
-def _held_out(
-    data: Dataset, chosen: Positions, count: int, kind: EncoderKind, say: Say
-) -> tuple[ImageSet, Positions, str]:
+def _held_out(data: Dataset, chosen: Indices, count: int, kind: EncoderKind, say: Say) -> tuple[ImageSet, Indices, str]:
     """Images that the fit does not see, which of them are observed, and where they are from."""
     if len(data.validation):
         held, origin = data.validation, VALIDATION
@@ -186,7 +183,7 @@ def _measured(
     score: Score,
     inference: Inference,
     images: ImageSet,
-    positions: Positions,
+    positions: Indices,
     *,
     seed: int,
     purpose: str,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condvae.data.image_set import Indices
 from condvae.experiments.evaluation.methods import Method, Subject, images_at_once
 from condvae.experiments.evaluation.plan import (
     DEEP,
@@ -19,7 +20,7 @@ from condvae.experiments.evaluation.plan import (
     EvaluationSettings,
     MeasurementKind,
 )
-from condvae.experiments.evaluation.problems import Positions, Problems
+from condvae.experiments.evaluation.problems import Problems
 from condvae.experiments.resumable_work import joined
 from condvae.metrics import (
     HOLE_BINS,
@@ -60,7 +61,7 @@ class EvaluationUnit(NamedTuple):
         return f"{where}{self.first:06}-{self.stop:06}"
 
     @property
-    def positions(self) -> Positions:
+    def positions(self) -> Indices:
         return np.arange(self.first, self.stop)
 
 
@@ -134,7 +135,7 @@ class EvaluationContext:
             pieces.append({"put_back": completed.put_back, **self._of_samples(completed, numbers)})
         return joined(pieces)
 
-    def _of_samples(self, completed: "_Completed", numbers: Positions) -> MeasuredNumbers:
+    def _of_samples(self, completed: "_Completed", numbers: Indices) -> MeasuredNumbers:
         made, truth, known, _ = completed
         chosen, found = self.settings.metrics, MeasuredNumbers()
         seed, first = Seeds(self.settings.seed, "coverage")(0), int(numbers[0])
@@ -194,7 +195,7 @@ class EvaluationContext:
             pieces.append(piece)
         return joined(pieces)
 
-    def _completed(self, method: Method, unit: EvaluationUnit, places: Positions, k: int) -> "_Completed":
+    def _completed(self, method: Method, unit: EvaluationUnit, places: Indices, k: int) -> "_Completed":
         """k completions of the images at these places; a method that does not keep to the rules is found out here."""
         assert unit.hole is not None
         truth = self.problems.truth(places, self.device)
@@ -217,15 +218,15 @@ class EvaluationContext:
         made = torch.where(known[:, None], truth[:, None], made)
         return _Completed(made, truth, known, altered.flatten(2).any(dim=2).float().sum(dim=1))
 
-    def _together(self, positions: Positions, k: int) -> Iterator[Positions]:
+    def _together(self, positions: Indices, k: int) -> Iterator[Indices]:
         """So few images that their completions take bounded memory: by their size alone, not by the device."""
         test = self.problems.test
         return _chunks(positions, max(1, _BYTES_AT_ONCE // (k * test.channels * test.size**2)))
 
-    def _batches(self, positions: Positions) -> Iterator[Positions]:
+    def _batches(self, positions: Indices) -> Iterator[Indices]:
         return _chunks(positions, images_at_once(self.problems.test.size, self.device, on_cuda=_PIXELS_AT_ONCE))
 
 
-def _chunks(positions: Positions, size: int) -> Iterator[Positions]:
+def _chunks(positions: Indices, size: int) -> Iterator[Indices]:
     for first in range(0, len(positions), size):
         yield positions[first : first + size]

@@ -16,7 +16,8 @@ from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.data.digests import digest_of_set
-from condvae.experiments.evaluation.problems import Positions, Problems
+from condvae.data.image_set import Indices
+from condvae.experiments.evaluation.problems import Problems
 from condvae.observe import Observation
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 from condvae.runtime.messages import Say
@@ -59,7 +60,7 @@ class Method:
     def varies(self) -> bool:
         return self.completer.varies
 
-    def complete(self, observation: Observation, k: int, *, seed: int, hole: int, places: Positions) -> Tensor:
+    def complete(self, observation: Observation, k: int, *, seed: int, hole: int, places: Indices) -> Tensor:
         """k completions of these observations of a bin, which stand at these places among all of it."""
         completer = self.in_bin(hole) if self.in_bin else self.completer
         seed = Seeds(seed, "completions")(hole)

@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.data import Dataset, ImageSet
 from condvae.data.digests import digest_of_set, pixels_of
+from condvae.data.image_set import Indices
 from condvae.data.order import spread
 from condvae.experiments.evaluation.plan import REFERENCES, EvaluationSettings
 from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
 from condvae.runtime.fingerprints import fingerprint
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.seeds import Seeds
-
-Positions = NDArray[np.int64]
 
 _PATIENCE = 2.0
 """Seconds after which one is told what is waited for."""
@@ -30,13 +28,13 @@ class Problems:
     """Test images, chosen evenly, and their holes in the five bins."""
 
     test: ImageSet
-    rows: Positions
+    rows: Indices
     """[N] positions in the test set."""
-    deep: Positions
+    deep: Indices
     """[M] positions among the N: images that are completed many times."""
-    bits: Positions
-    """Positions in the test set for the VAE alone."""
-    references: Positions
+    bits: Indices
+    """Indices in the test set for the VAE alone."""
+    references: Indices
     """[M, R] positions in the test set: other images, chosen at random."""
     seed: int
     _drawn: dict[int, Tensor] = field(default_factory=dict, repr=False)
@@ -63,15 +61,15 @@ class Problems:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def truth(self, positions: Positions, device: torch.device) -> Tensor:
+    def truth(self, positions: Indices, device: torch.device) -> Tensor:
         """[B, C, H, W] uint8 at these positions among the N."""
         return self.test.take(self.rows[positions]).images.to(device)
 
-    def known(self, hole: int, positions: Positions, device: torch.device) -> Tensor:
+    def known(self, hole: int, positions: Indices, device: torch.device) -> Tensor:
         """[B, 1, H, W] bool: what is seen of them in that bin."""
         return self.holes(hole)[torch.from_numpy(positions)].to(device)
 
-    def others(self, numbers: Positions, device: torch.device) -> Tensor:
+    def others(self, numbers: Indices, device: torch.device) -> Tensor:
         """[B, R, C, H, W] uint8: reference images of these of the M deep images."""
         chosen = self.references[numbers]
         images = self.test.take(chosen.reshape(-1)).images.to(device)

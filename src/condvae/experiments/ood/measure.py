@@ -5,15 +5,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.completers.interface import Completer
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
 from condvae.data.digests import digest_of_set
+from condvae.data.image_set import Indices
 from condvae.data.order import spread
 from condvae.experiments.ood.plan import REVISION, WHOLE, OODSettings
 from condvae.experiments.ood.readings import BINS, FeatureReading, FeatureReadings, ScoreSpec
@@ -25,8 +24,6 @@ from condvae.ood.regret import Regret
 from condvae.ood.scores import Score, score_of
 from condvae.ood.sets import OODSet
 from condvae.runtime.messages import Say
-
-Positions = NDArray[np.int64]
 
 TEST, TRAINING = "test images", "training images"
 """What is measured beside the sets."""
@@ -60,7 +57,7 @@ class OODContext:
     ) -> None:
         self.data, self.settings, self.device = data, settings, device
         self.sets = {one.name: one for one in sets}
-        self.rows: Positions = spread(len(data.test), settings.images)
+        self.rows: Indices = spread(len(data.test), settings.images)
         self._known: dict[str, Tensor] = {}
         scores = [score_of(name, completers=completers) for name in (*settings.scores, *settings.baselines)]
         names = [score.name for score in scores]
@@ -98,7 +95,7 @@ class OODContext:
             self._known[column] = known_in_bin(hole, len(self.rows), size, seed=self.settings.seed).to(self.device)
         return self._known[column]
 
-    def positions(self, score: Score, count: int) -> Positions:
+    def positions(self, score: Score, count: int) -> Indices:
         """Which of so many images are measured."""
         return spread(count, self.settings.regret_images if isinstance(score, Regret) else count)
 

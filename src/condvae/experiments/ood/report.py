@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from condvae.data.image_set import Indices
 from condvae.experiments.ood import figures, tables
 from condvae.experiments.ood.jobs import MethodScores, OODJob
-from condvae.experiments.ood.measure import OODContext, Positions
+from condvae.experiments.ood.measure import OODContext
 from condvae.experiments.ood.plan import DetectionMethod
 from condvae.experiments.ood.summary import Resamples, summarise
 from condvae.experiments.reporting import Report
@@ -44,7 +45,7 @@ def assemble(jobs: Sequence[OODJob], context: OODContext, data_name: str) -> dic
         for method, specs in context.methods.items()
     }
 
-    def chosen(method: DetectionMethod, count: int) -> Positions:
+    def chosen(method: DetectionMethod, count: int) -> Indices:
         spec = next(iter(context.methods[method].values()))
         return context.positions(spec.score, count)
 

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from condvae.experiments.ood.measure import TEST, Positions
+from condvae.data.image_set import Indices
+from condvae.experiments.ood.measure import TEST
 from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod, pairs_of
 from condvae.experiments.ood.readings import BINS
 from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc, resampled_each
@@ -66,7 +67,7 @@ def means_of(sets: Sequence[str]) -> dict[str, list[str]]:
 def summarise(
     scored: Mapping[DetectionMethod, Scores],
     resamples: Resamples,
-    chosen: Callable[[DetectionMethod, int], Positions],
+    chosen: Callable[[DetectionMethod, int], Indices],
 ) -> dict[str, Any]:
     """All numbers of the report. chosen: which of so many images a method was asked for."""
     rows = _measured(scored, resamples, chosen)
@@ -97,7 +98,7 @@ def _cells(found: Mapping[str, Resampled]) -> dict[str, Any]:
 
 
 def _measured(
-    scored: Mapping[DetectionMethod, Scores], resamples: Resamples, chosen: Callable[[DetectionMethod, int], Positions]
+    scored: Mapping[DetectionMethod, Scores], resamples: Resamples, chosen: Callable[[DetectionMethod, int], Indices]
 ) -> Rows:
     rows: Rows = {method: {} for method in scored}
     for name, of_set in resamples.sets.items():
