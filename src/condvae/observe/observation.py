@@ -101,4 +101,4 @@ def observe_levels(levels: Tensor, known: Tensor) -> Observation:
     A model makes its own y of them, normalised as its artifact sees images.
     """
     check_known(known, (levels.shape[0], 1, *levels.shape[2:]))
-    return Observation(y=known.float(), known=known, pixels=from_uint8(torch.where(known, levels, 0)))
+    return Observation(y=known.float(), known=known, pixels=torch.where(known, from_uint8(levels), 0.0))
