@@ -33,7 +33,7 @@ def roomy_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Interpreted kernels take their time per program, not per number: let few programs do all. A GPU takes its own."""
     if torch.cuda.is_available():
         return
-    from condvae.kernels.tiles import Tile, block, next_power_of_two
+    from condvae.kernels.tiles import Tile, Window, block, choose_window, next_power_of_two
 
     def roomy(m: int, n: int, k: int, k2: int, taps: int, *, slope: bool = False, keep: bool = False) -> Tile:
         deep, deep2 = (next_power_of_two(max(size, 16)) for size in (k, k2))
@@ -41,6 +41,11 @@ def roomy_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("condvae.kernels.convolution.choose_tile", roomy)
     monkeypatch.setattr("condvae.kernels.double_convolution.choose_tile_twice", lambda m, n, c: roomy(m, n, c, 0, 1))
+
+    def roomy_window(rows: int, columns: int) -> tuple[Window, int]:
+        return choose_window(rows, columns, 128), 256
+
+    monkeypatch.setattr("condvae.kernels.depthwise.choose_depthwise", roomy_window)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -57,16 +58,20 @@ def test_everything_around_a_convolution(tile: Tile, taps: int, monkeypatch: pyt
     bias, add, other = torch.randn(21, device=DEVICE), *torch.randn(2, 3, 21, 4, 5, device=DEVICE)
     before = F.conv2d(F.gelu(x), weight, bias, padding=taps // 2) + F.conv2d(z, projection)
     slope = torch.autograd.functional.vjp(F.gelu, other, torch.ones_like(other))[1]
+    options: dict[str, Any] = {"shape": Shape(4, 5), "bias": bias}
     result = convolve(
-        ConvInput(rows(x), Kernel.of(weight), gelu=True), ConvInput(rows(z), Kernel.of(projection)),
-        shape=Shape(4, 5), bias=bias, gelu_out=True, keep_pre=True, keep_activated=tile.wide, slope_of=rows(other),
-        add=rows(add),
+        ConvInput(rows(x), Kernel.of(weight), gelu=True), ConvInput(rows(z), Kernel.of(projection)), **options,
+        gelu_out=True, keep_pre=True, keep_activated=tile.wide, slope_of=rows(other), add=rows(add),
     )  # fmt: skip
     assert result.pre is not None
     torch.testing.assert_close(result.pre, rows(before), rtol=1e-4, atol=1e-4)
     if tile.wide:
         torch.testing.assert_close(result.activated, rows(F.gelu(x)), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(result.out, rows(F.gelu(before) * slope + add), rtol=1e-4, atol=1e-4)
+    capped = convolve(ConvInput(rows(x), Kernel.of(weight)), **options, relu6_out=True, add=rows(add)).out
+    reached = F.relu6(F.conv2d(x, weight, bias, padding=taps // 2))
+    assert ((reached == 0) | (reached == 6)).any() and ((reached > 0) & (reached < 6)).any()
+    torch.testing.assert_close(capped, rows(reached + add), rtol=1e-4, atol=1e-4)
     # Plain, and its transpose: <W x, y> = <x, W' y>
     plain = convolve(ConvInput(rows(x), Kernel.of(weight)), shape=Shape(4, 5)).out
     torch.testing.assert_close(plain, rows(F.conv2d(x, weight, padding=taps // 2)), rtol=1e-4, atol=1e-4)
@@ -103,19 +108,20 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from condvae.kernels import convolution, double_convolution, resample, weight_gradient
+from condvae.kernels import convolution, depthwise, double_convolution, resample, stem, weight_gradient
 
 def compiled(kernel, **constants):
     floats = ("bias", "bias2", "weight", "partial", "total")
     pointers = "x w x2 w2 slope_of add out pre kept dy v z u fine coarse".split()
-    kinds = {**dict.fromkeys(floats, "*fp32"), **dict.fromkeys(pointers, "*bf16")}
+    kinds = {**dict.fromkeys(floats, "*fp32"), **dict.fromkeys(pointers, "*bf16"), "known": "*u8"}
+    kinds |= {"scale": "fp32", "shift": "fp32"}
     names = kernel.arg_names
     signature = {name: "constexpr" if name in constants else kinds.get(name, "i32") for name in names}
     values = {(names.index(name),): value for name, value in constants.items()}
     triton.compile(ASTSource(kernel, signature=signature, constexprs=values), target=GPUTarget("cuda", 90, 32))
 
 size = dict(BM=32, BN=32, BK=32)
-around = dict(GELU_OUT=False, BIAS=True, SLOPE=True, ADD=True, PRE=False)
+around = dict(GELU_OUT=False, RELU6_OUT=True, BIAS=True, SLOPE=True, ADD=True, PRE=False)
 compiled(convolution._convolve, N=96, K=96, K2=0, TAPS=9, GELU=False, KEEP=False, BK2=16, **around, **size)
 compiled(convolution._convolve, N=96, K=384, K2=384, TAPS=1, GELU=True, KEEP=True, BK2=32, **around, **size)
 compiled(convolution._convolve_wide, N=96, K=32, K2=16, TAPS=1, GELU=True, KEEP=True, BK2=16, **around, **size)
@@ -125,6 +131,9 @@ for bias in (True, False):
 compiled(weight_gradient._add_splits, BLOCK=1024)
 compiled(resample._gather, BLOCK=1024)
 compiled(resample._spread, BLOCK=1024)
+look = dict(SIDE=3, STRIDE=2, BEFORE=1, BI=1, BH=4, BW=8)
+compiled(depthwise._depthwise, C=48, RELU6=True, BC=32, **look)
+compiled(stem._stem, CHANNELS=1, N=32, BK=32, BN=32, **look)
 """
 
 

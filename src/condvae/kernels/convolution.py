@@ -1,5 +1,5 @@
-"""1x1 and 3x3 convolutions with what networks do around them (GELU before or after, a residual, a product with GELU's
-slope) in one kernel each.
+"""1x1 and 3x3 convolutions with what networks do around them (GELU before, GELU or ReLU6 after, a residual, a product
+with GELU's slope) in one kernel each.
 
 Images are [M, C] with M = B * H * W: channels_last memory, flattened. A 3x3 convolution is nine matrix products with
 shifted rows (an implicit matrix product, nothing is copied); a 1x1 convolution is one. The gradient by the input is the
@@ -92,6 +92,12 @@ def gelu_slope(x):
 
 
 @triton.jit
+def relu6(x):
+    """What lies between 0 and 6."""
+    return tl.minimum(tl.maximum(x, 0.0), 6.0)
+
+
+@triton.jit
 def accumulate(
     acc, x, w, rows, y, column, n, inside, height, width, w_n, w_tap, w_k,
     N: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, GELU: tl.constexpr, BK: tl.constexpr,
@@ -128,8 +134,8 @@ def accumulate(
 @triton.jit
 def finish(
     acc, rows, n, inside, bias, slope_of, add, out, pre,
-    N: tl.constexpr, GELU_OUT: tl.constexpr, BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr,
-    PRE: tl.constexpr,
+    N: tl.constexpr, GELU_OUT: tl.constexpr, RELU6_OUT: tl.constexpr,
+    BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr,
 ):  # fmt: skip
     """What follows the product."""
     there = inside[:, None] & (n < N)[None, :]
@@ -140,6 +146,8 @@ def finish(
         tl.store(pre + at, acc.to(pre.dtype.element_ty), mask=there)
     if GELU_OUT:
         acc = gelu(acc)
+    if RELU6_OUT:
+        acc = relu6(acc)
     if SLOPE:
         acc *= gelu_slope(tl.load(slope_of + at, mask=there, other=0.0).to(tl.float32))
     if ADD:
@@ -152,7 +160,7 @@ def _convolve(
     x, w, x2, w2, bias, slope_of, add, out, pre, kept, m_all, height, width, repeat,
     w_first, w_n, w_tap, w_k, w2_n, w2_k,
     N: tl.constexpr, K: tl.constexpr, K2: tl.constexpr, TAPS: tl.constexpr,
-    GELU: tl.constexpr, GELU_OUT: tl.constexpr,
+    GELU: tl.constexpr, GELU_OUT: tl.constexpr, RELU6_OUT: tl.constexpr,
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
 ):  # fmt: skip
@@ -177,7 +185,7 @@ def _convolve(
         )  # fmt: skip
     finish(
         acc, rows, n, inside, bias, slope_of, add, out, pre,
-        N, GELU_OUT, BIAS, SLOPE, ADD, PRE,
+        N, GELU_OUT, RELU6_OUT, BIAS, SLOPE, ADD, PRE,
     )  # fmt: skip
 
 
@@ -186,7 +194,7 @@ def _convolve_wide(
     x, w, x2, w2, bias, slope_of, add, out, pre, kept, m_all, height, width, repeat,
     w_first, w_n, w_tap, w_k, w2_n, w2_k,
     N: tl.constexpr, K: tl.constexpr, K2: tl.constexpr, TAPS: tl.constexpr,
-    GELU: tl.constexpr, GELU_OUT: tl.constexpr,
+    GELU: tl.constexpr, GELU_OUT: tl.constexpr, RELU6_OUT: tl.constexpr,
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
 ):  # fmt: skip
@@ -215,7 +223,7 @@ def _convolve_wide(
             acc = tl.dot(a2, b2, acc, input_precision="ieee")
         finish(
             acc, rows, n, inside, bias, slope_of, add, out, pre,
-            N, GELU_OUT, BIAS, SLOPE, ADD, PRE,
+            N, GELU_OUT, RELU6_OUT, BIAS, SLOPE, ADD, PRE,
         )  # fmt: skip
 
 
@@ -247,7 +255,7 @@ class ConvResult(NamedTuple):
     out: Tensor
     """[M, N]"""
     pre: Tensor | None
-    """[M, N] before GELU, where it was asked for."""
+    """[M, N] before GELU or ReLU6, where it was asked for."""
     activated: Tensor | None
     """[M, K]: GELU(x), where it was asked for."""
 
@@ -259,13 +267,14 @@ def convolve(
     shape: Shape,
     bias: Tensor | None = None,
     gelu_out: bool = False,
+    relu6_out: bool = False,
     keep_pre: bool = False,
     keep_activated: bool = False,
     slope_of: Tensor | None = None,
     add: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> ConvResult:
-    """out = [GELU](sum over parts of kernel * [GELU](x) + bias) [* GELU'(slope_of)] [+ add], summed in float32.
+    """out = [GELU | ReLU6](sum over parts of kernel * [GELU](x) + bias) [* GELU'(slope_of)] [+ add], summed in float32.
 
     `extra_input` has a 1x1 kernel and no GELU; its rows may be fewer: each image then serves several of x.
     """
@@ -303,7 +312,7 @@ def convolve(
         m, shape.height, shape.width, m // second.x.shape[0],
         kernel.first_tap, *kernel.strides, second.kernel.strides[0], second.kernel.strides[2],
         N=n, K=kernel.inputs, K2=k2, TAPS=kernel.taps,
-        GELU=part.gelu, GELU_OUT=gelu_out,
+        GELU=part.gelu, GELU_OUT=gelu_out, RELU6_OUT=relu6_out,
         BIAS=bias is not None, SLOPE=slope_of is not None, ADD=add is not None, PRE=keep_pre, KEEP=keep,
         BM=tile.rows, BN=tile.columns, BK=tile.depth, BK2=tile.depth2,
         num_warps=tile.warps, num_stages=tile.stages,

@@ -45,7 +45,7 @@ def _convolve_twice(
             total = tl.dot(a2, b2, total, input_precision="ieee")
         finish(
             total, rows, n, inside, bias2, x, add, out, out,
-            N, False, True, False, ADD, False,
+            N, False, False, True, False, ADD, False,
         )  # fmt: skip
 
 

@@ -56,6 +56,39 @@ def choose_tile_twice(m: int, n: int, c: int) -> Tile:
     return Tile(rows, min(block(n), 64), 0, 0, warps, 2)
 
 
+class Window(NamedTuple):
+    """Pixels of one program of a kernel that looks around in images: of one image, or of several small ones."""
+
+    images: int
+    rows: int
+    columns: int
+
+    @property
+    def pixels(self) -> int:
+        return self.images * self.rows * self.columns
+
+    def across(self, images: int, rows: int, columns: int) -> tuple[int, int, int]:
+        """How many windows cover images of so many rows and columns, each way."""
+        return -(-images // self.images), -(-rows // self.rows), -(-columns // self.columns)
+
+
+_WIDEST_WINDOW = 16
+
+
+def choose_depthwise(rows: int, columns: int) -> tuple[Window, int]:
+    """Pixels and channels of a program that makes images of that size: 32 numbers for each of 128 threads, 8 channels
+    of a pixel in one load.
+    """
+    return choose_window(rows, columns, 128), 32
+
+
+def choose_window(rows: int, columns: int, pixels: int) -> Window:
+    """So many pixels, a power of two, in a window that is about as high as wide: it shares the fewest neighbours."""
+    width = min(next_power_of_two(columns), _WIDEST_WINDOW, pixels)
+    height = min(next_power_of_two(rows), pixels // width)
+    return Window(pixels // (width * height), height, width)
+
+
 def block(n: int) -> int:
     """Channels of a tile."""
     return max(16, min(128, next_power_of_two(n)))

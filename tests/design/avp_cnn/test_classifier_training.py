@@ -78,6 +78,21 @@ def test_it_learns_where_a_finding_shows(trained: tuple[Path, list[str]], pack: 
     assert p[mass, 3].mean() > p[~mass, 3].mean()
 
 
+def test_no_kernels_are_compiled_for_the_few_times_it_is_judged(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged, logits = [], HeldOut.logits
+
+    def noted(self: HeldOut, model: AVPCNN) -> dict[str, torch.Tensor]:
+        judged.append(model.plain)
+        return logits(self, model)
+
+    monkeypatch.setattr(HeldOut, "logits", noted)
+    out = train_classifier(options(pack, tmp_path / "g.safetensors", steps=2, evaluate_every=1), silent)
+    assert judged == [True] * 4  # twice in training, then held-out and test images, once each
+    assert not load_classifier(out).plain
+
+
 def test_the_record_says_what_was_done_and_how_good_it_is(trained: tuple[Path, list[str]]) -> None:
     out, said = trained
     header = describe_classifier(out)

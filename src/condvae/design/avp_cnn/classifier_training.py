@@ -56,6 +56,7 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
         targets = targets_of(dataset)
         say(f"data: {dataset.summary()}")
         model = _fresh(_config(options, dataset, targets), options.seed)
+        model.plain = True  # the few times that it is judged here are not worth compiling kernels for
         model.start_at(targets.frequencies(dataset.train))
         if released is not None:
             assert isinstance(model.trunk, Lite0)

@@ -6,7 +6,7 @@ that shifts by a pixel, training soon puts right.
 
 import io
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from condvae.design.avp_cnn.layers import ConvNorm
 from condvae.runtime.checks import check_choice, check_whole, first_few
 from condvae.runtime.downloads import Package, PackageFile
 from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
+
+if TYPE_CHECKING:
+    from condvae.kernels.fused_classifier import FoldedBlock
 
 STEM = 32
 """Channels of the first convolution."""
@@ -80,6 +83,22 @@ class Lite0(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         features: Tensor = self.blocks(self.stem(x))
         return features
+
+    def folded_layers(self) -> "tuple[nn.Conv2d, list[FoldedBlock]]":
+        """The convolutions of a folded copy (`layers.folded`), as kernels take them."""
+        from condvae.kernels.fused_classifier import FoldedBlock  # late: it needs Triton
+
+        assert all(layer.norm is None for layer in self.modules() if isinstance(layer, ConvNorm)), "it is folded"
+        blocks = [block for block in self.blocks if isinstance(block, InvertedResidual)]
+        return self.stem.conv, [
+            FoldedBlock(
+                None if block.expand is None else block.expand.conv,
+                block.depthwise.conv,
+                block.project.conv,
+                block.adds,
+            )
+            for block in blocks
+        ]
 
     @torch.no_grad()
     def start_from(self, weights: Mapping[str, Tensor], *, image_channels: int) -> None:

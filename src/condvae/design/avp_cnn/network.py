@@ -8,18 +8,22 @@ import math
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from condvae import kernels
 from condvae.design.avp_cnn.efficientnet import Lite0
 from condvae.design.avp_cnn.layers import folded
 from condvae.design.avp_cnn.residual import Residual
 from condvae.observe.observation import check_known, observe_pixels
 from condvae.runtime.checks import check_choice, check_whole, strict
 from condvae.runtime.pixels import check_images, to_levels
+
+if TYPE_CHECKING:
+    from condvae.kernels.fused_classifier import FusedLite0
 
 ClassifierPrecision: TypeAlias = Literal["auto", "exact", "fast"]
 
@@ -135,7 +139,9 @@ class AVPCNN(nn.Module):
         self.offset: Tensor
         self.register_buffer("gain", torch.ones(len(config.names)))
         self.register_buffer("offset", torch.zeros(len(config.names)))
+        self.plain = False  # whether to do without kernels where they are available
         self._ready: dict[torch.dtype, AVPCNN] = {}  # folded copies of this network, as it is now
+        self._fused: FusedLite0 | None = None  # the same out of kernels
         self._folded_from: _Weights | None = None  # what these were made of
         self.register_load_state_dict_post_hook(lambda module, _: module._forget())  # type: ignore[no-untyped-call]
 
@@ -209,6 +215,8 @@ class AVPCNN(nn.Module):
 
     @torch.no_grad()
     def _chunk(self, pixels: Tensor, known: Tensor) -> Tensor:
+        if self._fuses(pixels.device):
+            return self._kernels()(pixels.float(), known)
         y = observe_pixels(pixels.float(), known, self.normalise).y
         # Three times as fast as channel by channel, on CPUs too.
         y = y.to(self.dtype, memory_format=torch.channels_last)
@@ -220,11 +228,7 @@ class AVPCNN(nn.Module):
             return network.forward(y).float()
 
     def _folded(self, dtype: torch.dtype) -> "AVPCNN":
-        """A copy to ask. Weights may have been written to since the last was made, by an optimiser or by hand."""
-        now = _Weights.of(self)
-        if self._folded_from is None or not now.are(self._folded_from):
-            self._forget()
-            self._folded_from = now
+        self._forget_if_changed()
         if dtype not in self._ready:
             self._ready = {}  # one at a time
             made = folded(self).to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -232,8 +236,33 @@ class AVPCNN(nn.Module):
             self._ready[dtype] = made
         return self._ready[dtype]
 
+    def _fuses(self, device: torch.device) -> bool:
+        """Whether kernels compute this: what they cannot, plain torch does."""
+        can = isinstance(self.trunk, Lite0) and self.config.enlarge == 1 and not self.plain
+        return can and self.precision != "exact" and kernels.available(device)
+
+    def _kernels(self) -> "FusedLite0":
+        self._forget_if_changed()
+        if self._fused is None:
+            from condvae.kernels.fused_classifier import FusedLite0
+
+            self._ready = {}
+            network = folded(self)
+            assert isinstance(network.trunk, Lite0)
+            first, blocks = network.trunk.folded_layers()
+            shift, one = self.normalise(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist()
+            self._fused = FusedLite0(first, blocks, network.head, network.last, scale=one - shift, shift=shift)
+        return self._fused
+
     def _forget(self) -> None:
-        self._ready, self._folded_from = {}, None
+        self._ready, self._fused, self._folded_from = {}, None, None
+
+    def _forget_if_changed(self) -> None:
+        """Weights may have been written to since: by an optimiser, or by hand."""
+        now = _Weights.of(self)
+        if self._folded_from is None or not now.are(self._folded_from):
+            self._forget()
+            self._folded_from = now
 
     def train(self, mode: bool = True) -> "AVPCNN":
         """In training or not; what was folded before is forgotten."""
