@@ -2,7 +2,6 @@
 known, as a convolutional network.
 """
 
-import copy
 import dataclasses
 import math
 import operator
@@ -183,8 +182,7 @@ class AVPCNN(nn.Module):
         features = self.trunk(y)
         if self.head is not None:
             features = F.relu6(self.head(features))
-        # The last layer in its own precision: half is not enough for sums over an image.
-        pooled = torch.cat((features.mean(dim=(2, 3), dtype=self.last.weight.dtype), features.amax(dim=(2, 3))), dim=1)
+        pooled = torch.cat((features.mean(dim=(2, 3)), features.amax(dim=(2, 3))), dim=1)
         if generator is not None and self.config.dropout:
             kept = 1 - self.config.dropout
             drawn = torch.rand(pooled.shape, device=pooled.device, generator=generator)
@@ -232,7 +230,6 @@ class AVPCNN(nn.Module):
         if dtype not in self._ready:
             self._ready = {}  # one at a time
             made = folded(self).to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-            made.last = copy.deepcopy(self.last).float()  # a few thousand products: full precision costs nothing
             self._ready[dtype] = made
         return self._ready[dtype]
 
