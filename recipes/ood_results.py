@@ -104,7 +104,7 @@ PAPER_FFHQ = {
 }
 """Averages over hidden shares in its figure fig:ood-results, of the sets above."""
 COMPLETIONS = {"lpips_gt@1": 4, "lpips_gt": 4, "lpips_diversity": 4, "best_mse": 5, "psnr_of_mean": 2}
-BOUNDS = {"forward_kl_nats_per_dim": 4, "hidden_bits_per_dim": 3, "unknown_bits_per_dim": 3}
+BOUNDS = {"forward_kl_nats_per_dim": 4, "hidden_bits_per_dim": 3}
 """Metrics that are shown, with their digits: of completions, and of models."""
 
 
@@ -308,8 +308,6 @@ def of_completions(result: Mapping[str, Any]) -> str:
         "psnr_of_mean": "PSNR of the mean completion, dB",
         "forward_kl_nats_per_dim": "KL(q(z\\|x) \\|\\| c(z\\|y)), nats per dimension",
         "hidden_bits_per_dim": "bits per hidden dimension (a bound)",
-        # Of reports from before REVISION 2 of the evaluation.
-        "unknown_bits_per_dim": "bits per hidden dimension (a bound), mean of each image's ratio",
     }
     rows = []
     for of, metrics in (("methods", COMPLETIONS), ("models", BOUNDS)):

@@ -202,9 +202,6 @@ def of_bounds(model: Mapping[str, Any]) -> str:
         "hidden_bits_per_dim@16": ("the same, 16 importance samples", 3),
         "hidden_nats@16": ("nats of the hidden pixels of an image, 16 importance samples", 0),
         "whole_bits_per_dim@16": ("bits per dimension of the whole image given y, 16 importance samples", 3),
-        # Of reports from before REVISION 2.
-        "unknown_bits_per_dim": ("bits per hidden dimension of 8-bit images, ELBO, mean of each image's ratio", 3),
-        "unknown_bits_per_dim@16": ("the same, 16 importance samples", 3),
     }
     rows = [
         [title, *(short(found[name][column]["mean"], digits) for column in (*BINS, MIXTURE))]
