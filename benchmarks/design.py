@@ -23,7 +23,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.clock import seconds
 from condvae import weights
-from condvae.completers.asking import complete_at
+from condvae.completers.by_place import complete_at
 from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.design import Candidates, Completions, Greedy, look_ahead

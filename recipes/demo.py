@@ -15,7 +15,7 @@ import tyro  # noqa: E402
 
 import condvae  # noqa: E402
 from condvae.completion import sheet_of  # noqa: E402
-from condvae.weights.embedded import DEFAULT_MODEL  # noqa: E402
+from condvae.weights.model_names import DEFAULT_MODEL  # noqa: E402
 
 HIDDEN = (
     {"half": "right"},

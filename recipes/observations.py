@@ -13,7 +13,7 @@ import tyro
 from condvae.data import open_data
 from condvae.data.order import spread
 from condvae.images.contact_sheet import contact_sheet
-from condvae.images.sheets import visible
+from condvae.images.model_sheets import visible
 from condvae.observe import parse
 from condvae.runtime.pixels import to_uint8
 from condvae.vdvae import VDVAE, preset

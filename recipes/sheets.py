@@ -19,7 +19,7 @@ from torch import Tensor
 from condvae import weights
 from condvae.data import open_data
 from condvae.data.order import spread
-from condvae.images.sheets import conditional_sheet
+from condvae.images.model_sheets import conditional_sheet
 from condvae.metrics import HOLE_BINS, known_in_bin
 from condvae.observe.batch import Batch
 from condvae.sampling.sampler import DEFAULT_TEMPERATURE, Sampler

@@ -14,7 +14,7 @@ from torch import Tensor
 from condvae import objectives
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
-from condvae.images.sheets import conditional_sheet
+from condvae.images.model_sheets import conditional_sheet
 from condvae.observe.batch import Batch
 from condvae.sampling.sampler import Sampler
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train

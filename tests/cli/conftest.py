@@ -5,7 +5,7 @@ from helpers.models import small_conditional
 
 from condvae import weights
 from condvae.observe import Boxes
-from condvae.weights import embedded
+from condvae.weights import model_names as embedded
 
 
 @pytest.fixture

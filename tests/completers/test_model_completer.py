@@ -3,7 +3,7 @@ import torch
 from helpers.models import images, small_conditional, some_known
 from torch import Tensor
 
-from condvae.completers.asking import complete_at
+from condvae.completers.by_place import complete_at
 from condvae.completers.model_completer import ModelCompleter
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels

@@ -19,8 +19,8 @@ from PIL import Image
 from condvae.cli import main
 from condvae.data import cifar10, open_data
 from condvae.data.arrays import ArrayPart as Images
-from condvae.data.benchmarks import CIFAR10_NAMES
 from condvae.data.cifar10 import FILES, Contents, digest, fetch
+from condvae.data.standard_sets import CIFAR10_NAMES
 
 FaceArray = NDArray[np.uint8]
 LABELS = np.arange(80) % 10

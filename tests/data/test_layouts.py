@@ -170,7 +170,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr("condvae.data.store.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("condvae.data.image_cache.shutil.disk_usage", lambda _: usage)
     with pytest.raises(ValueError, match=r"cannot be written \(0.0 GiB are free\)"):
         open_data(FACES, cache=tmp_path, memory_limit=0)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]

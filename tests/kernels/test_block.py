@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from condvae.training.flat import FlatParameters
+from condvae.training.flat_parameters import FlatParameters
 from condvae.vdvae.blocks import Block
 
 pytest.importorskip("triton")

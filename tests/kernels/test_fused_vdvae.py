@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from condvae import objectives
 from condvae.conditional import ConditionalVAE
-from condvae.training.flat import FlatParameters
+from condvae.training.flat_parameters import FlatParameters
 from condvae.vdvae import VDVAE, Stage, VDVAEConfig, preset
 
 pytest.importorskip("triton")

@@ -13,7 +13,8 @@ from condvae.ood.fit_file import KIND, fit_path, fits_beside, load_fits, save_fi
 from condvae.ood.fitting import Fit, fit_score
 from condvae.ood.inference import Inference
 from condvae.ood.scores import Gradient, LikelihoodBound
-from condvae.weights import embedded, sealed_file
+from condvae.weights import model_names as embedded
+from condvae.weights import sealed_file
 
 
 @pytest.fixture(scope="module")

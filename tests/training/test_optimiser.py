@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from condvae.training.flat import FlatParameters
+from condvae.training.flat_parameters import FlatParameters
 from condvae.training.optimiser import Optimiser, Rule
 
 NOTHING = torch.zeros(())

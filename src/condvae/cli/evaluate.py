@@ -9,7 +9,7 @@ import tyro
 from condvae.cli import shared
 from condvae.cli.shared import MODEL_HELP
 from condvae.experiments.evaluation.plan import FAMILIES, EvaluationSettings, Family
-from condvae.weights.embedded import DEFAULT_MODEL
+from condvae.weights.model_names import DEFAULT_MODEL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import tyro
 
 from condvae.cli import shared
 from condvae.cli.export import mebibytes
-from condvae.weights.embedded import DEFAULT_MODEL
 from condvae.weights.hub import MODEL_FILE
+from condvae.weights.model_names import DEFAULT_MODEL
 
 
 @dataclass(frozen=True, kw_only=True)

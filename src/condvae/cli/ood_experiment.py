@@ -10,7 +10,7 @@ from condvae.cli import shared
 from condvae.cli.model_data import open_as_trained
 from condvae.cli.shared import MODEL_HELP
 from condvae.experiments.ood.plan import OODSettings
-from condvae.weights.embedded import DEFAULT_MODEL
+from condvae.weights.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from condvae.data import Dataset

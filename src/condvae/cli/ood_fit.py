@@ -9,7 +9,7 @@ import tyro
 from condvae.cli import shared
 from condvae.cli.model_data import open_as_trained
 from condvae.cli.shared import say
-from condvae.weights.embedded import DEFAULT_MODEL
+from condvae.weights.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from condvae.conditional import ConditionalVAE
@@ -92,7 +92,7 @@ class OODFit:
 
 def _check_own(model: str, path: Path) -> None:
     """Raise a ValueError unless the place beside a model is the user's: neither the installation nor a cache is."""
-    from condvae.weights.embedded import MODELS
+    from condvae.weights.model_names import MODELS
 
     if path.resolve().parent == MODELS.resolve():
         where = "comes with condvae, and its own fit lies beside it in the installation"

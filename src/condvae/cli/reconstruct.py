@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from condvae.cli import shared
-from condvae.weights.embedded import DEFAULT_MODEL
+from condvae.weights.model_names import DEFAULT_MODEL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condvae.cli import shared
-from condvae.weights.embedded import DEFAULT_MODEL
+from condvae.weights.model_names import DEFAULT_MODEL
 
 IN_A_ROW = 8
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import tyro
 
 from condvae.training.presets import PRETRAIN_PRESETS
-from condvae.weights.embedded import embedded_names
+from condvae.weights.model_names import embedded_names
 
 if TYPE_CHECKING:
     from condvae.images.holes import Hole

@@ -10,7 +10,7 @@ from condvae.completion.record import RECORD, Provenance, RecordedImage, outputs
 from condvae.completion.result import Completion
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.contact_sheet import contact_sheet
-from condvae.images.sheets import completion_columns
+from condvae.images.model_sheets import completion_columns
 
 _SHEET = "sheet.png"
 _ROWS = 24

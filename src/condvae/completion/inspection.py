@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from condvae.conditional import ConditionalVAE
 from condvae.images.model_view import ModelView
-from condvae.weights.opening import ModelId
+from condvae.weights.cached_models import ModelId
 
 
 class Judgement(Protocol):

@@ -11,16 +11,16 @@ from condvae.completion.result import Completion
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole
+from condvae.images.model_sheets import visible
 from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import Picture, PictureLike, read_picture
-from condvae.images.sheets import visible
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, Sampler
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.temperature import TemperatureLike
-from condvae.weights.opening import ModelId, open_conditional
+from condvae.weights.cached_models import ModelId, open_conditional
 
 
 def complete(

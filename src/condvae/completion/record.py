@@ -14,7 +14,7 @@ from condvae.images.reading import printable
 from condvae.runtime.checks import strict
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.versions import versions
-from condvae.weights.opening import ModelId
+from condvae.weights.cached_models import ModelId
 
 RECORD = "record.json"
 _FORMAT, _VERSION = "condvae completions", 1

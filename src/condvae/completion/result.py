@@ -15,8 +15,8 @@ from condvae.completion.inspection import Inspected, Inspector, Judgement
 from condvae.completion.record import Provenance
 from condvae.images.contact_sheet import contact_sheet, to_pil
 from condvae.images.holes import Flags
+from condvae.images.model_sheets import completion_columns, completion_row
 from condvae.images.model_view import ModelView, as_tensor
-from condvae.images.sheets import completion_columns, completion_row
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.pixels import PixelArray
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from condvae.data.image_cache import ReadOptions, store
 from condvae.data.image_set import ImageSet, Labels
 from condvae.data.splits import Found
-from condvae.data.store import ReadOptions, store
 from condvae.images.archive import stat_identity
 from condvae.images.decode import fit
 from condvae.runtime.pixels import PixelArray

@@ -17,10 +17,10 @@ from PIL import Image, UnidentifiedImageError
 
 from condvae.data.arrays import ArrayPart as Images
 from condvae.data.arrays import read_npz_folder
-from condvae.data.benchmarks import BATCHES, CIFAR10_NAMES, read_cifar10
+from condvae.data.image_cache import ReadOptions
 from condvae.data.image_set import ImageSet
 from condvae.data.splits import Found
-from condvae.data.store import ReadOptions
+from condvae.data.standard_sets import BATCHES, CIFAR10_NAMES, read_cifar10
 from condvae.runtime import downloads, folders
 from condvae.runtime.atomic import replacing
 from condvae.runtime.downloads import Package, PackageFile

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from condvae.data.image_cache import ReadOptions, Stored, in_threads, reason_of, store, stored
 from condvae.data.image_set import ImageSet, Indices, Labels
 from condvae.data.splits import Found, folder_splits
-from condvae.data.store import ReadOptions, Stored, in_threads, reason_of, store, stored
 from condvae.images.archive import SUFFIXES, Files, common_top, digest, opened
 from condvae.images.decode import ImageHeader, decode, is_grey, read_header
 from condvae.runtime.checks import first_few

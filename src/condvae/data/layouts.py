@@ -10,11 +10,11 @@ import numpy as np
 
 from condvae.data import cifar10
 from condvae.data.arrays import read_npy, read_npz, read_npz_folder
-from condvae.data.benchmarks import idx_images, read_cifar10, read_idx, read_svhn
+from condvae.data.image_cache import ReadOptions, store
 from condvae.data.image_folders import read_chest_xray14, read_folder
 from condvae.data.image_set import Dataset, ImageSet, Indices
 from condvae.data.splits import Found, finish, with_test
-from condvae.data.store import ReadOptions, store
+from condvae.data.standard_sets import idx_images, read_cifar10, read_idx, read_svhn
 from condvae.images.archive import SUFFIXES, digest
 from condvae.runtime import folders
 from condvae.runtime.checks import check_seed, check_whole

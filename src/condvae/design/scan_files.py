@@ -29,7 +29,7 @@ from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.messages import Say
 from condvae.runtime.versions import versions
-from condvae.weights.opening import open_conditional
+from condvae.weights.cached_models import open_conditional
 
 RECORD = "design.json"
 _FORMAT, _VERSION = "condvae design", 1

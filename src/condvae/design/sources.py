@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor
 
-from condvae.completers.asking import complete_at
+from condvae.completers.by_place import complete_at
 from condvae.completers.interface import Completer, paste_known
 from condvae.completers.training_images import random_positions
 from condvae.conditional import ConditionalVAE

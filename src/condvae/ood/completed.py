@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from condvae.completers import BASELINES
-from condvae.completers.asking import complete_at, identity_of
+from condvae.completers.by_place import complete_at, identity_of
 from condvae.completers.interface import Completer
 from condvae.observe import Observation
 from condvae.ood.bound import known_pixels

@@ -7,7 +7,7 @@ from condvae.images.reading import printable
 from condvae.ood.fit_file import fits_beside
 from condvae.ood.fitting import STRANGE
 from condvae.ood.picture_scorer import PictureScorer, ScoringInput
-from condvae.weights.opening import ModelId
+from condvae.weights.cached_models import ModelId
 
 
 def warnings_of_completions(model: ConditionalVAE, identity: ModelId, seed: int) -> "CompletionWarnings | None":

@@ -18,7 +18,7 @@ from condvae.ood.scores import score_of
 from condvae.runtime.checks import check_seed
 from condvae.runtime.fingerprints import FileId
 from condvae.vdvae import VDVAE
-from condvae.weights.opening import ModelId, open_model
+from condvae.weights.cached_models import ModelId, open_model
 
 
 @dataclass(frozen=True, kw_only=True)

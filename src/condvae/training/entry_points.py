@@ -17,7 +17,7 @@ from condvae import observe, weights
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import Dataset, open_data
 from condvae.data.order import spread
-from condvae.images.sheets import conditional_sheet, unconditional_sheet
+from condvae.images.model_sheets import conditional_sheet, unconditional_sheet
 from condvae.likelihood import LogisticMixture
 from condvae.objectives import Target
 from condvae.observe.batch import Batch
@@ -30,10 +30,10 @@ from condvae.training.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
 from condvae.training.loop import Loop
 from condvae.training.memory import recomputes
 from condvae.training.options import PretrainOptions, TrainingOptions, TrainOptions
-from condvae.training.origins import keep_origins, origin_records
 from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
+from condvae.training.starting_models import keep_origins, origin_records
 from condvae.training.step import TrainingPrecision, TrainingStep
 from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset

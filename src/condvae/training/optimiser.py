@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from condvae.runtime.checks import check_choice
-from condvae.training.flat import FlatParameters
+from condvae.training.flat_parameters import FlatParameters
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from condvae.data import LevelBatch
 from condvae.objectives import Bound
 from condvae.observe.batch import Batch
 from condvae.runtime.ranks import World
-from condvae.training.flat import FlatParameters
+from condvae.training.flat_parameters import FlatParameters
 from condvae.training.optimiser import Optimiser, Rule
 from condvae.training.task import ScoredPixels, TrainingTask
 

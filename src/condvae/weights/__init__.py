@@ -6,24 +6,24 @@ from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.weights.artifact_file import Header, describe, load_conditional, save
-    from condvae.weights.embedded import DEFAULT_MODEL, embedded_names, locate, title_of
+    from condvae.weights.model_names import DEFAULT_MODEL, embedded_names, locate, title_of
     from condvae.weights.pretrained import from_pretrained, load, save_pretrained
     from condvae.weights.public import LayerStrings, import_public
 
 _HOMES = {
-    "DEFAULT_MODEL": "condvae.weights.embedded",
+    "DEFAULT_MODEL": "condvae.weights.model_names",
     "Header": "condvae.weights.artifact_file",
     "LayerStrings": "condvae.weights.public",
     "describe": "condvae.weights.artifact_file",
-    "embedded_names": "condvae.weights.embedded",
+    "embedded_names": "condvae.weights.model_names",
     "from_pretrained": "condvae.weights.pretrained",
     "import_public": "condvae.weights.public",
     "load": "condvae.weights.pretrained",
     "load_conditional": "condvae.weights.artifact_file",
-    "locate": "condvae.weights.embedded",
+    "locate": "condvae.weights.model_names",
     "save": "condvae.weights.artifact_file",
     "save_pretrained": "condvae.weights.pretrained",
-    "title_of": "condvae.weights.embedded",
+    "title_of": "condvae.weights.model_names",
 }
 
 __all__ = [

@@ -15,7 +15,7 @@ from condvae.runtime.checks import first_few, strict
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file
-from condvae.weights.embedded import locate
+from condvae.weights.model_names import locate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from condvae.completers.asking import identity_of
+from condvae.completers.by_place import identity_of
 from condvae.completers.interface import Completer
 from condvae.data import Dataset
 from condvae.data.digests import digest_of_set, pixels_of

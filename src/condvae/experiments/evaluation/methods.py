@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from condvae.completers import baselines_of
-from condvae.completers.asking import complete_at
+from condvae.completers.by_place import complete_at
 from condvae.completers.interface import Completer
 from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE

@@ -2,7 +2,7 @@
 
 from helpers.models import generator, images, small_conditional
 
-from condvae.images.sheets import conditional_sheet, unconditional_sheet, visible
+from condvae.images.model_sheets import conditional_sheet, unconditional_sheet, visible
 from condvae.observe import Edges, Freeform
 from condvae.observe.batch import Batch
 from condvae.sampling.sampler import Sampler

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from condvae.training.flat import FlatParameters
+from condvae.training.flat_parameters import FlatParameters
 
 
 def network() -> nn.Sequential:

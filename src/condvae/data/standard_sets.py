@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condvae.data.arrays import ArrayPart, checked_labels, found_in, joined_parts
+from condvae.data.image_cache import ReadOptions
 from condvae.data.splits import Found
-from condvae.data.store import ReadOptions
 
 CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _TRAIN_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))

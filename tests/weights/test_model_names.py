@@ -11,7 +11,7 @@ import condvae
 from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.vdvae import VDVAE
-from condvae.weights import embedded
+from condvae.weights import model_names as embedded
 from condvae.weights.hub import HubModel, hub_model
 
 

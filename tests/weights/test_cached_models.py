@@ -9,7 +9,7 @@ from helpers.models import small_conditional, small_vae
 from condvae import save
 from condvae.runtime.fingerprints import file_sha256
 from condvae.weights import embedded_names
-from condvae.weights.opening import open_conditional, open_model
+from condvae.weights.cached_models import open_conditional, open_model
 
 
 def test_a_model_is_loaded_once_and_known_by_its_file(tmp_path: Path) -> None:

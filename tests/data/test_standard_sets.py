@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 from condvae.data import open_data
-from condvae.data.benchmarks import CIFAR10_NAMES
+from condvae.data.standard_sets import CIFAR10_NAMES
 
 FaceArray = NDArray[np.uint8]
 

@@ -13,9 +13,9 @@ from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Halves
 from condvae.training import PretrainOptions, TrainOptions, pretrain, train
-from condvae.training.origins import _shortened
+from condvae.training.starting_models import _shortened
 from condvae.vdvae import VDVAE
-from condvae.weights import embedded
+from condvae.weights import model_names as embedded
 
 QUICK: dict[str, Any] = {
     "data": (FACES,),
