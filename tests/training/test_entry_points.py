@@ -157,9 +157,9 @@ def test_streamed_data_gives_the_same_model(vae: Path, tmp_path: Path) -> None:
 
 def test_minutes_end_on_time_with_a_model(tmp_path: Path) -> None:
     options = {**QUICK, "network": "tiny", "schedule": "linear", "lr": 1e-3}
-    file = pretrain(PretrainOptions(**options, minutes=0.05, out=tmp_path / "run"))
+    file = pretrain(PretrainOptions(**options, minutes=0.1, out=tmp_path / "run"))
     end = [json.loads(line) for line in (file.parent / "log.jsonl").read_text().splitlines()][-1]
-    assert 1.5 < end["elapsed"] < 11  # 3 s; the rest is for a machine that is busy with other things
+    assert 3 < end["elapsed"] < 14  # 6 s; the rest is for a machine that is busy with other things
     last = log_of(file.parent, "train")[-1]
     assert last["lr"] < 0.2e-3  # the rate has come down with the clock
     assert weights.describe(file).record["steps"] == end["step"]
