@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import torch
 from helpers.fixtures import ROOT
 
 CONDVAE = ROOT / "src" / "condvae" / "__main__.py"
@@ -39,11 +40,13 @@ def _be(script: Path, words: list[str], said: Path, environment: dict[str, str])
     with open(said, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    torch.set_num_threads(1)  # as in the tests themselves: results then do not hang on how many cores there are
     sys.argv = [str(script), *words]
     runpy.run_path(str(script), run_name="__main__")
 
 
-def _to_the_end(process: BaseProcess, said: Path, expect: int = 0) -> str:
+def to_the_end(process: BaseProcess, said: Path, expect: int = 0) -> str:
+    """What a process has said when it ends, which it must do soon, and as expected."""
     process.join(PATIENCE)
     assert process.exitcode == expect, f"exit code {process.exitcode}\n{said.read_text()}"
     return said.read_text()
@@ -53,17 +56,24 @@ def say(script: Path, *words: str | Path, said: Path, expect: int = 0, **environ
     """What a script says until its end."""
     said.unlink(missing_ok=True)
     with started(script, *words, said=said, **environment) as process:
-        return _to_the_end(process, said, expect)
+        return to_the_end(process, said, expect)
 
 
-def on_two_ranks(script: Path, out: Path) -> str:
-    """What a script says in two processes that know of each other, as torchrun would start them."""
+@contextmanager
+def two_ranks(script: Path, *words: str | Path, said: Path) -> Iterator[tuple[BaseProcess, BaseProcess]]:
+    """Two processes that know of each other, as torchrun would start them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1], "WORLD_SIZE": 2}
-    said = out.with_suffix(".log")
-    first, second = (started(script, out, said=said, RANK=rank, LOCAL_RANK=rank, **place) for rank in range(2))
+    first, second = (started(script, *words, said=said, RANK=rank, LOCAL_RANK=rank, **place) for rank in range(2))
     with first as one, second as other:
-        for process in (one, other):
-            _to_the_end(process, said)
+        yield one, other
+
+
+def on_two_ranks(script: Path, *words: str | Path, said: Path | None = None) -> str:
+    """What two ranks say until their end: to a file beside the first word, a folder, unless another is named."""
+    said = said or Path(words[0]).with_suffix(".log")
+    with two_ranks(script, *words, said=said) as ranks:
+        for process in ranks:
+            to_the_end(process, said)
     return said.read_text()

@@ -1,15 +1,13 @@
-"""Several processes train one model: real ranks over gloo, started by torchrun."""
+"""Several processes train one model: real ranks over gloo."""
 
 import json
-import os
-import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from helpers.fixtures import HELPERS
-from helpers.training import SMALL, assert_same_model, call, command, environment, log_of, run
+from helpers.processes import CONDVAE, PATIENCE, on_two_ranks, to_the_end, two_ranks
+from helpers.training import SMALL, assert_same_model, call, log_of, run
 
 SABOTAGE = HELPERS / "sabotage.py"
 STEPS = [
@@ -35,7 +33,7 @@ def training(artifact: Path) -> list[str | Path]:
 def two(tmp_path_factory: pytest.TempPathFactory, training: list[str | Path]) -> Path:
     """What two ranks made of it, undisturbed."""
     folder = tmp_path_factory.mktemp("two") / "run"
-    run(*training, "--out", folder, ranks=2)
+    on_two_ranks(CONDVAE, *training, "--out", folder, said=folder.with_suffix(".log"))
     return folder
 
 
@@ -51,7 +49,7 @@ def test_two_ranks_of_b_equal_one_process_of_two_b(tmp_path: Path, training: lis
 
 
 def test_nan_on_one_rank_is_left_out_on_both(tmp_path: Path, training: list[str | Path]) -> None:
-    run("nan", "7", "1", *training, "--out", tmp_path / "run", ranks=2, script=SABOTAGE)
+    on_two_ranks(SABOTAGE, "nan", "7", "1", *training, "--out", tmp_path / "run", said=tmp_path / "said")
     records = log_of(tmp_path / "run", "train")
     assert [record["skipped"] for record in records] == [1, 0]
     assert all(record["loss"] is not None for record in records)
@@ -69,18 +67,14 @@ def test_a_killed_rank_is_started_again_and_the_run_goes_on(
 
 def test_ranks_stop_together_when_asked(tmp_path: Path, artifact: Path) -> None:
     training: list[str | Path] = ["train", *SMALL, *STEPS, "--artifact", artifact, "--steps", "100000"]
-    process = subprocess.Popen(
-        command(*training, "--out", tmp_path / "run", ranks=2),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    until = time.monotonic() + 120
-    while not (tmp_path / "run" / "checkpoints" / "step-000000010.safetensors").exists():
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGTERM)
-    printed = process.communicate(timeout=120)[0]
-    assert "stopped at step" in printed
+    said = tmp_path / "said"
+    with two_ranks(CONDVAE, *training, "--out", tmp_path / "run", said=said) as ranks:
+        until = time.monotonic() + PATIENCE
+        while not (tmp_path / "run" / "checkpoints" / "step-000000010.safetensors").exists():
+            assert all(rank.is_alive() for rank in ranks) and time.monotonic() < until, said.read_text()
+            time.sleep(0.05)
+        for rank in (*ranks, *ranks):  # twice, as by a scheduler and by torchrun
+            rank.terminate()
+        for rank in ranks:
+            to_the_end(rank, said, expect=130)
+    assert "stopped at step" in said.read_text()

@@ -1,13 +1,15 @@
 """What goes wrong in training is survived, or ends with one clear sentence: full disks, divergence, damaged files."""
 
+import os
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 from helpers.fixtures import HELPERS
+from helpers.processes import PATIENCE, started
 from helpers.sabotage import sabotage
-from helpers.training import FACES, SMALL, assert_same_model, call, command, environment, log_of, run
+from helpers.training import FACES, SMALL, assert_same_model, call, command, environment, log_of
 
 from condvae.training.checkpoint import Checkpoints
 from condvae.training.task import Pretraining
@@ -35,7 +37,12 @@ def broken(*words: str | Path, at: int, expect: int = 0) -> str:
 def test_a_full_disk_is_survived_by_the_checkpoints_before_it(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     # The model itself cannot be written at the end: that is told, with exit code 2.
-    printed = run("disk", "12", "0", *TRAINING, "--steps", "30", "--out", folder, script=SABOTAGE, expect=2)
+    said = tmp_path / "said"
+    os.mkfifo(said)  # what is said is no file that may not grow
+    with started(SABOTAGE, "disk", "12", "0", *TRAINING, "--steps", "30", "--out", folder, said=said) as process:
+        printed = said.read_text()
+        process.join(PATIENCE)
+        assert process.exitcode == 2
     assert "the checkpoint of step 15 could not be written" in printed
     assert "training goes on" in printed
     assert "step 30/30" in printed  # it did go on
@@ -94,7 +101,7 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(FACES) as faces, zipfile.ZipFile(other, "w") as fewer:
         for name in faces.namelist()[:100]:
             fewer.writestr(name, faces.read(name))
-    printed = run(*TRAINING, "--steps", "5", "--data", other, "--out", folder, "--resume", expect=2)
+    printed = call(*TRAINING, "--steps", "5", "--data", other, "--out", folder, "--resume", expect=2)
     assert "holds a run on other data" in printed
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

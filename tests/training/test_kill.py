@@ -1,17 +1,17 @@
 """Killed at any moment and resumed, a run gives what it would have given: bit for bit."""
 
-import multiprocessing
 import random
 import time
 from pathlib import Path
 
-from helpers.training import SMALL, alone, assert_same_model, call, log_of
+from helpers.processes import CONDVAE, PATIENCE, started
+from helpers.training import SMALL, assert_same_model, call, log_of
 
 from condvae.training.checkpoint import Checkpoints
 
 # Reports, evaluations and checkpoints fall on different steps, so that a kill finds every mixture of them.
 TRAINING = [
-    *("pretrain", *SMALL, "--network", "tiny", "--steps", "240", "--lr", "2e-3"),
+    *("pretrain", *SMALL, "--network", "tiny", "--steps", "160", "--lr", "2e-3"),
     *("--schedule", "cosine", "--warm-up", "10", "--log-every", "7", "--evaluate-every", "20"),
     *("--checkpoint-every", "5", "--sheet-every", "0"),
 ]
@@ -20,26 +20,17 @@ TRAINING = [
 def test_ten_kills_leave_no_trace(tmp_path: Path) -> None:
     call(*TRAINING, "--out", tmp_path / "whole")
     folder = tmp_path / "killed"
-    # Each training is a process of its own, begun where torch has been imported once for all of them.
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["condvae.cli", "condvae.training.entry_points"])
     dice = random.Random(0)
-    kills = 0
     at: list[int] = []
-    while kills < 10:
-        process = processes.Process(target=alone, args=(*TRAINING, "--out", folder, "--resume"))
-        process.start()
-        # Wait until this process itself has come further than the last, then for a random moment of its work.
-        before = newest(folder)
-        until = time.monotonic() + 120
-        while newest(folder) <= before and process.is_alive() and time.monotonic() < until:
-            time.sleep(0.005)
-        time.sleep(dice.uniform(0.0, 0.15))
-        assert process.is_alive(), f"over after {kills} kills, exit code {process.exitcode}"
-        process.kill()
-        process.join()
-        process.close()
-        kills += 1
+    while len(at) < 10:
+        with started(CONDVAE, *TRAINING, "--out", folder, "--resume", said=tmp_path / "said") as process:
+            # Wait until this process itself has come further than the last, then for a random moment of its work.
+            before = newest(folder)
+            until = time.monotonic() + PATIENCE
+            while newest(folder) <= before and process.is_alive() and time.monotonic() < until:
+                time.sleep(0.005)
+            time.sleep(dice.uniform(0.0, 0.08))
+            assert process.is_alive(), f"over after {len(at)} kills\n{(tmp_path / 'said').read_text()}"
         at.append(newest(folder))
     call(*TRAINING, "--out", folder, "--resume")
     assert at == sorted(at)
