@@ -44,7 +44,7 @@ def uninterrupted(run: Run, figures: ModuleType, folder: Path) -> dict[str, Any]
 def computed_once(
     factory: pytest.TempPathFactory, name: str, run: Callable[[Path], dict[str, Any] | None]
 ) -> tuple[Path, dict[str, Any]]:
-    """A folder of one's own with what `run` leaves in one, and what it returns: run by one of xdist's workers for all."""
+    """A folder of one's own with what `run` leaves there, and what it returns; one worker of xdist runs it for all."""
     own = factory.mktemp(name)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return own / "whole", _computed(run, own)

@@ -93,7 +93,7 @@ def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Data
 
 
 @pytest.mark.parametrize("change", [{"n": 3}, {"seed": 1}, {"deep_images": 3}, {"images": 5}])
-def test_a_changed_option_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset, change: dict[str, int]) -> None:
+def test_a_changed_option_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset, change: dict[str, Any]) -> None:
     before = deep_only(data, tmp_path, methods=baselines(["random", "mean"], data), keep_parts=True)
     settings = replace(DEEP_ONLY, **change)
     after = deep_only(data, tmp_path, methods=baselines(["random"], data), settings=settings)
