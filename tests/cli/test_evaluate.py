@@ -29,19 +29,30 @@ def test_a_model_is_measured_with_the_real_networks(
     real_file(networks.INCEPTION)
     out = tmp_path / "deep" / "out"
     small = ("--images", "4", "--deep-images", "2", "-n", "2", "--bits-images", "2", "--device", "cpu")
-    run("--model", model, "--data", FACES, "--out", out, *small, "--baselines", "mean")
+    run("--model", model, "--data", FACES, "--out", out, *small, "--baselines")
     printed = capsys.readouterr().out
     assert "run, t 1, deep, hole 0.2-0.4: 2 images in" in printed
+    assert "run, t 1, wide, hole 0.2-0.4: 4 images in" in printed
     result = json.loads((out / "results.json").read_text())
-    assert list(result["methods"]) == ["run, t 1", "training mean"]
+    assert list(result["methods"]) == ["run, t 1"]
     assert result["models"]["run"]["training_minutes"] == {"partial encoder": 2.0}
     assert result["networks"] == {"lpips": "alex", "inception": "exact"}
     assert result["data"] == "faces32.zip"
-    run("--model", model, "--data", FACES, "--out", out, *small, "--baselines")
-    assert "2 images in" not in capsys.readouterr().out  # all of it is final
     (out / "metrics.png").unlink()
     run("--redraw", out)
     assert (out / "metrics.png").is_file()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_is_final_is_reported_and_not_measured_again(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ("--images", "4", "--deep-images", "2", "-n", "2", "--metrics", "pixels", "--device", "cpu")
+    for chosen, measured in ((("--baselines", "mean"), True), (("--baselines",), False)):
+        run("--model", model, "--data", FACES, "--out", tmp_path / "out", *small, *chosen)
+        assert ("2 images in" in capsys.readouterr().out) == measured
+        result = json.loads((tmp_path / "out" / "results.json").read_text())
+        assert list(result["methods"]) == ["run, t 1", "training mean"]
 
 
 def test_pictures_are_not_written_among_the_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from helpers.models import small_conditional
+from helpers.models import SMALLEST, small_conditional
 from helpers.resumed_runs import one_process, without_clock
 from torch import Tensor, nn
 
@@ -78,7 +78,7 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
     """All policies, or what the options say."""
     settings = replace(options.pop("settings", SMALL), **options.pop("change", {}))
     given: dict[str, Any] = {
-        "model": small_conditional().eval(),
+        "model": small_conditional(SMALLEST).eval(),
         "classifier": PatchClassifier(),
         "data": small_data(),
         "block": 10,

@@ -29,9 +29,11 @@ from condvae.experiments.evaluation import (
     subject_of,
 )
 from condvae.runtime.messages import silent
+from condvae.vdvae import Stage
 
 FACES = FIXTURES / "faces32.zip"
 SMALL = EvaluationSettings(images=8, deep_images=4, n=4, bits_images=6)
+DEEP_ONLY = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("lpips", "coverage"))
 UNIT_SIZES = UnitSizes(wide=4, deep=2)
 
 
@@ -59,7 +61,12 @@ def small_networks() -> FeatureNetworks:
 
 def small_model() -> ConditionalVAE:
     torch.manual_seed(0)
-    model = ConditionalVAE(VDVAE(preset("demo32")), PartialConfig(channels=4))
+    table = ((32, 8, 4, 0), (8, 16, 8, 1), (1, 16, 8, 1))  # two latent groups
+    stages = tuple(
+        Stage(resolution=r, width=width, inner=inner, encoder_blocks=1, decoder_blocks=1, latent_blocks=latent)
+        for r, width, inner, latent in table
+    )
+    model = ConditionalVAE(VDVAE(preset("demo32", stages=stages)), PartialConfig(channels=4))
     randomise(model, 0, scale=0.02)
     return model.eval()
 
@@ -94,8 +101,7 @@ def small_evaluation(data: Dataset, subject: Subject, out: Path, **options: Any)
 
 def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None:
     """The quickest of evaluations, that of the fillers."""
-    settings = EvaluationSettings(images=8, deep_images=4, n=4, metrics=("lpips", "coverage"))
-    given: dict[str, Any] = {"settings": settings, "networks": small_networks(), "unit_sizes": UNIT_SIZES, **options}
+    given: dict[str, Any] = {"settings": DEEP_ONLY, "networks": small_networks(), "unit_sizes": UNIT_SIZES, **options}
     methods = given.pop("methods", None) or baselines(["mean", "random", "nearest"], data)
     return experiment(methods, data, out, say=silent, **given)
 

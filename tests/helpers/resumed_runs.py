@@ -2,6 +2,9 @@
 
 import contextlib
 import copy
+import os
+import pickle
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -35,6 +38,43 @@ def uninterrupted(run: Run, figures: ModuleType, folder: Path) -> dict[str, Any]
         patch.setattr(figures, "draw", lambda result, out: [])
         result = run(folder)
     assert result is not None
+    return result
+
+
+def computed_once(
+    factory: pytest.TempPathFactory, name: str, run: Callable[[Path], dict[str, Any] | None]
+) -> tuple[Path, dict[str, Any]]:
+    """A folder of one's own with what `run` leaves there, and what it returns; one worker of xdist runs it for all."""
+    own = factory.mktemp(name)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return own / "whole", _computed(run, own)
+    common = factory.getbasetemp().parent / f"{name}-of-all"
+    lock = common.with_suffix(".lock")
+    until = time.monotonic() + PATIENCE
+    while not common.exists():
+        try:
+            lock.mkdir()
+        except FileExistsError:
+            assert time.monotonic() < until, f"{lock} is of a worker that is stuck or gone"
+            time.sleep(0.05)
+            continue
+        try:
+            if not common.exists():
+                result = _computed(run, own)
+                shutil.copytree(own, common.with_suffix(".part"))
+                common.with_suffix(".part").rename(common)
+                return own / "whole", result
+        finally:  # where it failed, the others fail by themselves
+            lock.rmdir()
+    shutil.copytree(common, own, dirs_exist_ok=True)
+    result = pickle.loads((own / "returned.pickle").read_bytes())
+    return own / "whole", result
+
+
+def _computed(run: Callable[[Path], dict[str, Any] | None], folder: Path) -> dict[str, Any]:
+    result = run(folder / "whole")
+    assert result is not None
+    (folder / "returned.pickle").write_bytes(pickle.dumps(result))
     return result
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.design_runs import FINDINGS, SMALL, PatchClassifier, numbers, small_data, small_experiment
-from helpers.models import small_conditional
+from helpers.models import SMALLEST, small_conditional
 from helpers.resumed_runs import planned
 from safetensors.torch import load_file
 from sklearn.metrics import log_loss, roc_auc_score
@@ -283,7 +283,7 @@ def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     both = {"eig-ipa-edema", "random"}
     assert folders() == both
     assert folders() == set()
-    model = small_conditional().eval()
+    model = small_conditional(SMALLEST).eval()
     with torch.no_grad():
         next(model.partial.parameters())[0] += 1e-3
     assert folders(model=model) == {"eig-ipa-edema"}

@@ -1,10 +1,12 @@
 """One small evaluation in one call, which others are compared with."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.evaluation_runs import FACES, small_evaluation, small_subject
+from helpers.resumed_runs import computed_once
 
 from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation import Subject
@@ -22,15 +24,19 @@ def subject() -> Subject:
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("evaluation") / "whole"
+def computed(tmp_path_factory: pytest.TempPathFactory, data: Dataset, subject: Subject) -> tuple[Path, dict[str, Any]]:
+    run = functools.partial(small_evaluation, data, subject, say=silent)
+    return computed_once(tmp_path_factory, "evaluation", run)
 
 
 @pytest.fixture(scope="session")
-def whole(folder: Path, data: Dataset, subject: Subject) -> dict[str, Any]:
-    result = small_evaluation(data, subject, folder, say=silent)
-    assert result is not None
-    return result
+def folder(computed: tuple[Path, dict[str, Any]]) -> Path:
+    return computed[0]
+
+
+@pytest.fixture(scope="session")
+def whole(computed: tuple[Path, dict[str, Any]]) -> dict[str, Any]:
+    return computed[1]
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from condvae.images.contact_sheet import to_pil
 from condvae.metrics import HOLE_BINS
 from condvae.observe.observation import observe_levels
 
-SETTINGS = EvaluationSettings(images=5, deep_images=3, n=3, metrics=("inception", "lpips", "pixels", "coverage"))
+SETTINGS = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("inception", "lpips", "pixels", "coverage"))
 QUICK = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
 
 
@@ -58,12 +58,12 @@ def fill(
 
 def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: Dataset) -> None:
     problems = Problems.choose(data, SETTINGS)
-    ours = small_methods(small_subject(), data, k=3)
+    ours = small_methods(small_subject(), data, k=SETTINGS.n)
     copies, originals = [], {}
     for i, arrays in itertools.product((0, 2), (False, True)):  # one that varies, and one that does not
         name = f"copy {i}, {'arrays' if arrays else 'pictures'}"
         fill(tmp_path / name, ours[i], problems, SETTINGS, arrays=arrays)
-        copies.append(ExternalCompletions.open(name, tmp_path / name, problems, k=3))
+        copies.append(ExternalCompletions.open(name, tmp_path / name, problems, k=SETTINGS.n))
         originals[name] = ours[i].name
     result = experiment(
         [ours[0], ours[2], *copies],

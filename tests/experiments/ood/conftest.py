@@ -1,23 +1,30 @@
 """One small experiment in one call, which others are compared with."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.ood_runs import small_experiment
-from helpers.resumed_runs import uninterrupted
+from helpers.resumed_runs import computed_once, uninterrupted
 
 from condvae.experiments.ood import figures
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("experiment") / "whole"
+def computed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    run = functools.partial(uninterrupted, small_experiment, figures)
+    return computed_once(tmp_path_factory, "ood", run)
 
 
 @pytest.fixture(scope="session")
-def whole(folder: Path) -> dict[str, Any]:
-    return uninterrupted(small_experiment, figures, folder)
+def folder(computed: tuple[Path, dict[str, Any]]) -> Path:
+    return computed[0]
+
+
+@pytest.fixture(scope="session")
+def whole(computed: tuple[Path, dict[str, Any]]) -> dict[str, Any]:
+    return computed[1]
 
 
 @pytest.fixture(autouse=True)

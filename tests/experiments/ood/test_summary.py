@@ -1,5 +1,6 @@
 """AUROCs, means and intervals, held to plain loops."""
 
+import functools
 import math
 from typing import Any
 
@@ -15,7 +16,7 @@ from condvae.experiments.ood.summary import ALL, COLUMNS, PAPERS, Resamples, mea
 from condvae.metrics.auroc import interval
 from condvae.ood.sets import own
 
-N, M, R = 30, 20, 50
+N, M, R = 30, 20, 20
 SETS: dict[str, Any] = {"noise": (own("noise"), M), "flip": (own("flip"), N)}
 ONE, OTHER, DEAR = (
     DetectionMethod("m", "gradient"),
@@ -43,6 +44,7 @@ SCORED = {ONE: scores(0), OTHER: scores(1, whole=False), DEAR: scores(2, DEAR)}
 FOUND = summarise(SCORED, RESAMPLES, chosen)
 
 
+@functools.cache
 def by_hand(method: DetectionMethod, name: str, column: str, resample: int | None) -> float:
     """The AUROC of images repeated as often as a resample has them."""
     if column == MEAN:
