@@ -73,12 +73,6 @@ def call(*words: str | Path, expect: int = 0) -> str:
     return printed.getvalue()
 
 
-def alone(*words: str | Path) -> None:
-    """For a process that does nothing else."""
-    torch.set_num_threads(1)
-    cli.main([str(word) for word in words])
-
-
 def log_of(folder: Path, *events: str) -> list[dict[str, Any]]:
     """The lines of a run's log without what a clock put into them."""
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]

@@ -39,9 +39,11 @@ def test_a_full_disk_is_survived_by_the_checkpoints_before_it(tmp_path: Path) ->
     # The model itself cannot be written at the end: that is told, with exit code 2.
     said = tmp_path / "said"
     os.mkfifo(said)  # what is said is no file that may not grow
+    pipe = os.open(said, os.O_RDWR | os.O_NONBLOCK)  # waits for nobody; few lines fit into it
     with started(SABOTAGE, "disk", "12", "0", *TRAINING, "--steps", "30", "--out", folder, said=said) as process:
-        printed = said.read_text()
         process.join(PATIENCE)
+        printed = os.read(pipe, 2**16).decode()
+        os.close(pipe)
         assert process.exitcode == 2
     assert "the checkpoint of step 15 could not be written" in printed
     assert "training goes on" in printed
