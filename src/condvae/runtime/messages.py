@@ -9,8 +9,3 @@ Say: TypeAlias = Callable[[str], None]
 
 def silent(line: str) -> None:
     """A `Say` that drops every line."""
-
-
-def say_on_stdout(line: str) -> None:
-    """A `Say` that prints at once, also into a pipe."""
-    print(line, flush=True)
