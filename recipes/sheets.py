@@ -17,12 +17,13 @@ import tyro
 from torch import Tensor
 
 from condvae import weights
+from condvae.completion.settings import CompletionSettings
 from condvae.data import open_data
 from condvae.data.order import spread
 from condvae.images.model_sheets import conditional_sheet
 from condvae.metrics import HOLE_BINS, known_in_bin
 from condvae.observe.batch import Batch
-from condvae.sampling.sampler import DEFAULT_TEMPERATURE, Sampler
+from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
 EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
@@ -45,7 +46,7 @@ class Options:
     """Of the sheets."""
     n: int = 8
     """Completions of each."""
-    temperature: str = str(DEFAULT_TEMPERATURE)
+    temperature: str = str(CompletionSettings.temperature)
     """A number, or one per resolution of latents, such as 16:0.8,32:0.7."""
     seed: int = 0
 

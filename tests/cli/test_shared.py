@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import subprocess
 import sys
 import typing
@@ -134,16 +135,17 @@ def test_what_is_said_without_torch_is_what_the_library_does() -> None:
     from condvae.completion.settings import CompletionSettings
     from condvae.design.policies import ESTIMATORS
     from condvae.design.scan_settings import ScanSettings
-    from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE
+    from condvae.sampling.sampler import Sampler
     from condvae.training import PRETRAIN_PRESETS, TRAIN_PRESETS
     from condvae.vdvae import PRESETS
     from condvae.weights import embedded_names
 
     assert Evaluate().baselines == BASELINES
     assert get_args(typing.get_type_hints(ScanSettings)["estimator"]) == ESTIMATORS
-    defaults = CompletionSettings()
-    assert (defaults.temperature, defaults.pixels) == (DEFAULT_TEMPERATURE, DEFAULT_PIXELS)
-    assert float(Complete().temperature) == DEFAULT_TEMPERATURE
+    drawn = inspect.signature(Sampler.__call__).parameters
+    for name in ("temperature", "pixels", "seed", "share"):
+        assert drawn[name].default == getattr(CompletionSettings, name)
+    assert float(Complete().temperature) == CompletionSettings.temperature
     named = NETWORK_HELP.removeprefix("A network by name, such as ").partition(", or a JSON")[0].split(", ")
     assert set(named) <= set(PRESETS)
     told = {verb: options(kind) for verb, kind in verbs().items()}

@@ -262,7 +262,7 @@ def test_many_notes_are_counted_and_a_file_is_completed_once(
     words = [str(photo(tmp_path / f"{i}.png", seed=i)) for i in range(8)]
     main(["complete", *words, words[0], *model, "--half", "left", "-n", "1", "-o", str(tmp_path / "out")])
     printed = capsys.readouterr().out
-    assert printed.count("is resized to") == 5 and "the like holds for 3 more" in printed
+    assert printed.count("is resized to") == 5 and "the same holds for 3 more images" in printed
     assert "0.png was named twice: it is completed once" in printed
     assert len(contents(tmp_path / "out")) == 9
 

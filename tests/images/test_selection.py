@@ -12,7 +12,7 @@ from PIL import Image
 
 from condvae.images.holes import Hole
 from condvae.images.reading import Picture
-from condvae.images.selection import LimitedNotes, PictureQueue, read_files, read_images, select_pictures
+from condvae.images.selection import LimitedNotes, PictureQueue, read_images, select_pictures
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import silent
 from condvae.runtime.pixels import to_uint8
@@ -98,9 +98,9 @@ def test_whole_images_of_files_and_folders(folder: Path) -> None:
     assert torch.equal(to_uint8(found.x), expected)
     clear = np.dstack([levels(8, 8), np.zeros((8, 8), dtype=np.uint8)])
     Image.fromarray(clear).save(folder / "clear.png")
-    assert (read_files([folder / "clear.png"], channels=1, size=4) == 1).all()  # on white
+    assert (read_images([folder / "clear.png"], channels=1, size=4, done="read").x == 1).all()  # on white
     with pytest.raises(ValueError, match=r"c\.jpg is no image"):
-        read_files([folder / "b.png", folder / "c.jpg"], channels=3, size=8)
+        read_images([folder / "b.png", folder / "c.jpg"], channels=3, size=8, done="read")
     for path in folder.rglob("*.png"):
         path.unlink()
     with pytest.raises(ValueError, match=r"none of the 1 images could be rebuilt: .*c\.jpg is no image"):

@@ -90,7 +90,7 @@ def test_many_warnings_are_counted(tmp_path: Path, model: Path, capsys: pytest.C
     paths = [photo(tmp_path / f"{i}.png", 8, 8, seed=i) for i in range(7)]
     lines, _ = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
     assert sum(WARNING in line for line in lines) == 5
-    assert "the same warning goes for 2 more" in lines
+    assert "the same warning holds for 2 more images" in lines
 
 
 def test_a_bad_fit_is_said_and_keeps_nobody_from_completing(

@@ -120,7 +120,7 @@ def test_misuse_is_explained() -> None:
         sample_conditional(small_conditional(), Observation(y=torch.zeros(1, 4, 8, 8)), -1, noise=generator())
     with pytest.raises(ValueError, match="seed is -1"):
         seeds_from(-1, 1)
-    with pytest.raises(ValueError, match="first sample -1"):
+    with pytest.raises(ValueError, match="first sample is -1"):
         seeds_from(0, 1, first=-1)
     with pytest.raises(ValueError, match="NaN"):
         reconstruct(vae, images(1) * torch.nan, noise=generator())

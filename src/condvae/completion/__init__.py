@@ -8,16 +8,14 @@ if TYPE_CHECKING:
     from condvae.completion.picture_completer import complete
     from condvae.completion.result import Completion, sheet_of
     from condvae.completion.settings import CompletionSettings
-    from condvae.images.selection import read_files
 
 _HOMES = {
     "Completion": "condvae.completion.result",
     "CompletionSettings": "condvae.completion.settings",
     "complete": "condvae.completion.picture_completer",
-    "read_files": "condvae.images.selection",
     "sheet_of": "condvae.completion.result",
 }
 
-__all__ = ["Completion", "CompletionSettings", "complete", "read_files", "sheet_of"]
+__all__ = ["Completion", "CompletionSettings", "complete", "sheet_of"]
 
 __getattr__ = finder(__name__, _HOMES)

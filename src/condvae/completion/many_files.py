@@ -100,8 +100,8 @@ def _complete(
         pictures.skipped.check_not_all()
         sheet = folder.finish(completer.provenance(hole))
     if notes.untold:
-        say(f"the like holds for {notes.untold} more")
+        say(f"the same holds for {notes.untold} more images")
     if warnings.untold:
-        say(f"the same warning goes for {warnings.untold} more")
+        say(f"the same warning holds for {warnings.untold} more images")
     pictures.skipped.tell(say)
     return sheet

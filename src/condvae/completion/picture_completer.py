@@ -17,7 +17,7 @@ from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.plain import PixelChoice
-from condvae.sampling.sampler import DEFAULT_PIXELS, DEFAULT_TEMPERATURE, Sampler
+from condvae.sampling.sampler import Sampler
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.temperature import TemperatureLike
 from condvae.weights.cached_models import ModelId, open_conditional
@@ -32,12 +32,12 @@ def complete(
     half: Half | None = None,
     random: bool = False,
     model: str | Path | ConditionalVAE = weights.DEFAULT_MODEL,
-    n: int = 8,
-    temperature: TemperatureLike = DEFAULT_TEMPERATURE,
-    seed: int = 0,
-    pixels: PixelChoice = DEFAULT_PIXELS,
-    share: int | None = None,
-    keep_size: bool = False,
+    n: int = CompletionSettings.n,
+    temperature: TemperatureLike = CompletionSettings.temperature,
+    seed: int = CompletionSettings.seed,
+    pixels: PixelChoice = CompletionSettings.pixels,
+    share: int | None = CompletionSettings.share,
+    keep_size: bool = CompletionSettings.keep_size,
     chunk: int | None = None,
     device: str | None = None,
 ) -> Completion:

@@ -174,11 +174,6 @@ def read_images(
     return WholeImages(from_uint8(torch.from_numpy(np.stack(list(found.values()))).permute(0, 3, 1, 2)), list(found))
 
 
-def read_files(paths: Sequence[Path], *, channels: int, size: int) -> Tensor:
-    """[B, channels, size, size] in [-1, 1]: `read_images` without their paths."""
-    return read_images(paths, channels=channels, size=size, done="read").x
-
-
 class LimitedNotes:
     """Tells what there is to say of the first few pictures, and counts the others."""
 

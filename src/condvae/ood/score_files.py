@@ -71,7 +71,7 @@ def score_files(
             bar.update(len(some))
     pictures.skipped.check_not_all()
     if notes.untold:
-        say(f"the like holds for {notes.untold} more")
+        say(f"the same holds for {notes.untold} more images")
     pictures.skipped.tell(say)
     if len(done) > 1:
         strange = sum(one.found.strange for one in done)

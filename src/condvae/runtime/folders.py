@@ -17,7 +17,7 @@ _ABANDONED = 3600.0
 
 
 def cache_folder() -> Path:
-    """Where what was fetched lies unless somebody says otherwise."""
+    """The default folder for downloads."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "condvae"
 
 
@@ -65,7 +65,7 @@ def check_folder(
 
 
 def check_apart(data: str, out: Path) -> None:
-    """Raise a ValueError where pictures among the images would be taken for some of them by the next call."""
+    """Raise a ValueError if the output lies inside the data: the next call would read its pictures as data."""
     if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
         raise ValueError(f"{out} is inside {data}, where it would become part of the data: give another folder")
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from condvae.conditional import ConditionalVAE
 from condvae.noise import SEED_STREAM, NoiseSource, SeededNoise, as_noise, philox_words
 from condvae.observe.observation import Observation
-from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.checks import check_choice, check_seed, check_whole
 from condvae.vdvae.encoder import Source
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.temperature import TemperatureLike
@@ -86,10 +86,8 @@ def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: 
     b's, range(B) for a whole batch; `first` is the first k.
     """
     seed, n, first = operator.index(seed), operator.index(n), operator.index(first)
-    if min(seed, first) < 0 or seed >= 2**64:
-        raise ValueError(
-            f"the seed is {seed} and the first sample {first}, expected whole numbers from 0, the seed below 2**64"
-        )
+    check_seed(seed)
+    check_whole(first, "the number of the first sample")
     index = np.array([(b << 32) | k for b in observations for k in range(first, first + n)], dtype=np.uint64)
     low, high, _, _ = philox_words(index, SEED_STREAM, np.array(seed, dtype=np.uint64))
     return SeededNoise((low | (high << np.uint64(32))).tolist())

@@ -27,9 +27,6 @@ from condvae.vdvae.temperature import TemperatureLike, per_group
 SamplingPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
-DEFAULT_TEMPERATURE = 1.0
-DEFAULT_PIXELS: PixelChoice = "mean"
-
 
 class Sampler:
     """Draws completions from a conditional model as it is now: make a new one after the weights have changed.
@@ -69,8 +66,8 @@ class Sampler:
         n: int = 1,
         *,
         seed: int = 0,
-        temperature: TemperatureLike = DEFAULT_TEMPERATURE,
-        pixels: PixelChoice = DEFAULT_PIXELS,
+        temperature: TemperatureLike = 1.0,
+        pixels: PixelChoice = "mean",
         share: int | None = None,
         places: Sequence[int] | None = None,
     ) -> Tensor:
@@ -95,8 +92,8 @@ class Sampler:
         observation: Observation,
         seeds: Tensor,
         *,
-        temperature: TemperatureLike = DEFAULT_TEMPERATURE,
-        pixels: PixelChoice = DEFAULT_PIXELS,
+        temperature: TemperatureLike = 1.0,
+        pixels: PixelChoice = "mean",
         share: int | None = None,
     ) -> Tensor:
         """As `__call__`, with a seed for each sample: [B, n], the bits of int64 on the CPU."""

@@ -15,18 +15,3 @@ from condvae.experiments.design import figures
 def computed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     run = functools.partial(uninterrupted, small_experiment, figures)
     return computed_once(tmp_path_factory, "design", run)
-
-
-@pytest.fixture(scope="session")
-def folder(computed: tuple[Path, dict[str, Any]]) -> Path:
-    return computed[0]
-
-
-@pytest.fixture(scope="session")
-def whole(computed: tuple[Path, dict[str, Any]]) -> dict[str, Any]:
-    return computed[1]
-
-
-@pytest.fixture(autouse=True)
-def quick(undrawn: None) -> None:
-    """No figures where nobody asks for them."""

@@ -27,18 +27,3 @@ def subject() -> Subject:
 def computed(tmp_path_factory: pytest.TempPathFactory, data: Dataset, subject: Subject) -> tuple[Path, dict[str, Any]]:
     run = functools.partial(small_evaluation, data, subject, say=silent)
     return computed_once(tmp_path_factory, "evaluation", run)
-
-
-@pytest.fixture(scope="session")
-def folder(computed: tuple[Path, dict[str, Any]]) -> Path:
-    return computed[0]
-
-
-@pytest.fixture(scope="session")
-def whole(computed: tuple[Path, dict[str, Any]]) -> dict[str, Any]:
-    return computed[1]
-
-
-@pytest.fixture(autouse=True)
-def quick(undrawn: None) -> None:
-    """No figures where nobody asks for them."""

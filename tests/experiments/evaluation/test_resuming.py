@@ -38,7 +38,7 @@ def test_killed_and_taken_up_again_by_two_ranks(tmp_path: Path, whole: dict[str,
 
 
 def test_two_processes_that_were_told_the_same(tmp_path: Path, whole: dict[str, Any]) -> None:
-    """At the same time into one folder: a race once lost final numbers here."""
+    """At the same time, into one folder: neither loses what the other has written."""
     out = tmp_path / "both"
     said = [tmp_path / f"{number}.log" for number in range(2)]
     with started(SCRIPT, out, said=said[0]) as one, started(SCRIPT, out, said=said[1]) as other:

@@ -50,8 +50,8 @@ def evaluate(
     or an open Dataset. completions: {NAME: FOLDER} of other programs. Settings are an object, or given by name: images,
     n (completions of each image), deep_images, bits_images, metrics, seed.
 
-    What is in `out` already is not measured again. None where the report is not this process's to write: of shards, and
-    of ranks that do not lead.
+    What is in `out` already is not measured again. Returns None in a shard, and in ranks other than the first: another
+    process writes the report.
     """
     settings = _settings(settings, given)
     if not isinstance(data, Dataset):
