@@ -243,7 +243,9 @@ def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytes
     out = folder / "out"
     main([*words, "-o", str(out)])
     printed = capsys.readouterr().out
-    assert "2 of 28 files were passed over:" in printed and "bad.png is no image" in printed and "empty.jpg" in printed
+    assert (
+        "2 of 28 files were passed over:" in printed and "bad.png is not an image" in printed and "empty.jpg" in printed
+    )
     assert len(contents(out)) == 26 + 2 and "sheet-2.png" in contents(out)
     first = contents(out)
     main([*words, "-o", str(out)])  # what lies in the folder that is written to is no input
@@ -253,7 +255,7 @@ def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytes
     assert "only holds no images" in refused([str(only), *model, "--half", "left"], tmp_path / "never", capsys)
     shutil.copy(folder / "bad.png", only)
     message = refused([str(only), *model, "--half", "left"], tmp_path / "never", capsys)
-    assert "none of the 1 images could be completed" in message and "bad.png is no image" in message
+    assert "none of the 1 images could be completed" in message and "bad.png is not an image" in message
 
 
 def test_many_notes_are_counted_and_a_file_is_completed_once(
@@ -295,9 +297,9 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         ([good, *model, "--box", "1,2,3,4", *half], "2 ways, box and half"),
         ([good, *model, "--random", "--hole", small], "2 ways, hole and random"),
         ([good, *model, "--hole", small], "small.png is 8 x 8 but"),
-        ([good, *model, "--known", text], "text.png is no image"),
-        ([text, *model, *half], "text.png is no image"),
-        ([good, text, *model, *half], "text.png is no image"),
+        ([good, *model, "--known", text], "text.png is not an image"),
+        ([text, *model, *half], "text.png is not an image"),
+        ([good, text, *model, *half], "text.png is not an image"),
         ([str(tmp_path / "none.png"), *model, *half], "none.png cannot be read"),
         ([good, *model, *half, "-n", "0"], "number of completions is 0"),
         ([good, *model, *half, "-n", "99999999"], "at most 10000"),

@@ -184,7 +184,7 @@ def test_advice_looks_at_known_pixels_alone_and_scans_nothing(made: dict[str, Pa
 
 def test_all_or_nothing_is_written(made: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_text("no image")
-    with pytest.raises(ValueError, match=r"bad\.png is no image"):
+    with pytest.raises(ValueError, match=r"bad\.png is not an image"):
         scanned(made, [photo(tmp_path / "a.png"), tmp_path / "bad.png"], tmp_path / "deep" / "out")
     assert names_in(tmp_path) == ["a.png", "bad.png"]
 
@@ -197,7 +197,7 @@ def test_folders_are_searched_and_bad_files_in_them_skipped(made: dict[str, Path
     (folder / "c.png").write_text("no image")
     record, said = scanned(made, [folder], folder / "out", steps=1)
     assert [entry["outputs"] for entry in record["images"]] == [["a.png"], ["b.png"]]
-    assert any("1 of 3 files were passed over" in line and "c.png is no image" in line for line in said)
+    assert any("1 of 3 files were passed over" in line and "c.png is not an image" in line for line in said)
     again, _ = scanned(
         made, [folder], folder / "out", steps=1
     )  # what lies in the folder that is written to is no input

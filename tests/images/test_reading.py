@@ -131,11 +131,11 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     assert not ImageFile.LOAD_TRUNCATED_IMAGES
     for name, message in (
-        ("text.png", "text.png is no image"),
-        ("empty.png", "empty.png is no image"),
+        ("text.png", "text.png is not an image"),
+        ("empty.png", "empty.png is not an image"),
         ("cut.jpg", "cut.jpg is damaged, .*truncated"),
         ("float.tiff", "float.tiff .*floating-point pixels"),
-        ("vector.png", "vector.png is no image"),
+        ("vector.png", "vector.png is not an image"),
         ("none.png", "none.png cannot be read: No such file"),
         ("pipe.png", "pipe.png is no regular file"),
         ("", "is a folder, expected an image file"),

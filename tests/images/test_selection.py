@@ -74,9 +74,11 @@ def test_named_pictures_are_prepared_at_the_start_and_once(folder: Path) -> None
     queue.skipped.check_not_all()
     said: list[str] = []
     queue.skipped.tell(said.append)
-    assert len(said) == 1 and said[0].startswith("1 of 3 files were passed over: ") and "c.jpg is no image" in said[0]
+    assert (
+        len(said) == 1 and said[0].startswith("1 of 3 files were passed over: ") and "c.jpg is not an image" in said[0]
+    )
     bad = select_pictures([folder / "b.png", folder / "c.jpg"], Hole(), silent, done="completed")
-    with pytest.raises(ValueError, match=r"c\.jpg is no image"):
+    with pytest.raises(ValueError, match=r"c\.jpg is not an image"):
         PictureQueue(bad, prepare, done="completed")
 
 
@@ -99,11 +101,11 @@ def test_whole_images_of_files_and_folders(folder: Path) -> None:
     clear = np.dstack([levels(8, 8), np.zeros((8, 8), dtype=np.uint8)])
     Image.fromarray(clear).save(folder / "clear.png")
     assert (read_images([folder / "clear.png"], channels=1, size=4, done="read").x == 1).all()  # on white
-    with pytest.raises(ValueError, match=r"c\.jpg is no image"):
+    with pytest.raises(ValueError, match=r"c\.jpg is not an image"):
         read_images([folder / "b.png", folder / "c.jpg"], channels=3, size=8, done="read")
     for path in folder.rglob("*.png"):
         path.unlink()
-    with pytest.raises(ValueError, match=r"none of the 1 images could be rebuilt: .*c\.jpg is no image"):
+    with pytest.raises(ValueError, match=r"none of the 1 images could be rebuilt: .*c\.jpg is not an image"):
         read_images([folder], channels=3, size=8, done="rebuilt", say=silent)
 
 

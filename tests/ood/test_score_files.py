@@ -75,7 +75,7 @@ def test_reports_hold_what_was_found(tmp_path: Path, model: Path, capsys: pytest
     (folder / "bad.png").write_text("no picture")
     for kind in ("json", "csv"):
         *_, passed, count, wrote = printed(capsys, folder, "--model", model, "-o", tmp_path / "deep" / f"r.{kind}")
-        assert passed.startswith("1 of 3 files were passed over:") and "bad.png is no image" in passed
+        assert passed.startswith("1 of 3 files were passed over:") and "bad.png is not an image" in passed
         assert (count, wrote) == (
             f"0 of 2 are in the strangest 1 % for {model}",
             f"wrote {tmp_path / 'deep' / f'r.{kind}'}",
@@ -152,7 +152,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         ([*known, "--out", tmp_path / "x.png" / "r.json"], "cannot be written to"),
         (
             ["score", good, tmp_path / "text.png", "--model", model, "--out", tmp_path / "r.json"],
-            "text.png is no image",
+            "text.png is not an image",
         ),
         (["score", tmp_path / "only", "--model", model], "none of the 1 images could be scored"),
         ([*known, "--seed", "-1"], "the seed is -1"),

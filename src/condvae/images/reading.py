@@ -158,9 +158,7 @@ def _in_one_sentence(name: str) -> Iterator[None]:
             yield
     except UnidentifiedImageError:
         kinds = ", ".join(_FORMATS[:-1])
-        raise ValueError(
-            f"{name} is no image, or none of a kind that is read here: {kinds} or {_FORMATS[-1]}"
-        ) from None
+        raise ValueError(f"{name} is not an image that can be read: expected {kinds} or {_FORMATS[-1]}") from None
     except Image.DecompressionBombError:
         raise ValueError(f"{name} has more than {MOST_PIXELS // 10**6} million pixels: make it smaller") from None
     except MemoryError:
