@@ -20,7 +20,7 @@ PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(
 SCRIPTS = sorted(
     str(path.relative_to(ROOT)) for room in ("recipes", "benchmarks") for path in ROOT.glob(f"{room}/*.py")
 )
-ROOMS = tuple(f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))
+ROOMS = ("benchmarks/", "docs/", "recipes/", "src/", "tests/")  # not every folder: `make demo` writes out/
 MAP = "docs/architecture.md"
 """The page whose paths all lie in the package or in the repository."""
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
