@@ -1,4 +1,4 @@
-r"""Fill the tables of docs/design.md from the raw numbers beside it; the words between them are written by hand.
+r"""Fill the tables of docs/results/design.md from the raw numbers in the folder beside it; the text is written by hand.
 
     condvae design experiment --data nih128.zip --out out/xray
     condvae design experiment --data nih128.zip --out out/xray_n40 -n 40 --tasks edema effusion infiltration \
@@ -29,7 +29,7 @@ from condvae.experiments.design.report import redraw
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, rounded, short
 
-PAGE = Path(__file__).parents[1] / "docs" / "design.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "design.md"
 FOUR = "the paper's tasks"
 DIGITS = 6
 """Significant ones that are kept of an experiment's numbers."""

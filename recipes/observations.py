@@ -1,6 +1,6 @@
-"""What the observation processes show of an image: the picture in docs/training.md.
+"""What the observation processes show of an image: the picture in docs/guides/train.md.
 
-python recipes/observations.py --data tests/fixtures/faces32.zip --out docs/observations.png
+python recipes/observations.py --data tests/fixtures/faces32.zip --out docs/guides/observations.png
 """
 
 import sys

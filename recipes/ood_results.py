@@ -1,4 +1,4 @@
-r"""Fill the tables of docs/ood.md from the raw numbers beside it; the words between them are written by hand.
+r"""Fill the tables of docs/results/ood.md from the raw numbers in the folder beside it; the text is written by hand.
 
     condvae train --data cifar10 --artifact cifar10 --preset cifar10-small --objective reverse --form direct \
         --validation 1000 --evaluate-on 1000 --evaluate-every 10000 --checkpoint-every 10000 --log-every 500 \
@@ -47,7 +47,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.design_results import difference
 from recipes.pages import Page, draw, markdown, read, rounded, short
 
-PAGE = Path(__file__).parents[1] / "docs" / "ood.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "ood.md"
 DIGITS = 7
 """Significant ones that are kept of an experiment's numbers."""
 IPA, IPA_R, FACES = "cifar10", "ipa-r", "faces64"

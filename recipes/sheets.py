@@ -1,8 +1,8 @@
 """Contact sheets of a completion model, to look at: test images of different people or classes with freeform holes of
 all five sizes, with boxes where faces have eyes and mouth, with a half hidden, and a few of which nothing is known.
-Those in the README and in docs/results.md are of
+Those in the README and in docs/results/evaluation.md are of
 
-    python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/faces64
+    python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/results/faces64
     python recipes/sheets.py --model cifar10 --data cifar10 --images 5 --format webp --out out/cifar10
 """
 

@@ -1,4 +1,4 @@
-"""Counted operations agree with those of the networks themselves, and with the figures of docs/performance.md."""
+"""Counted operations agree with the networks themselves and with the figures in docs/results/performance.md."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""docs/design.md: its example runs as printed."""
+"""docs/results/design.md: its example runs as printed."""
 
 import re
 
@@ -7,7 +7,7 @@ from helpers.fixtures import ROOT
 
 from condvae.design import Location
 
-PAGE = ROOT / "docs" / "design.md"
+PAGE = ROOT / "docs" / "results" / "design.md"
 
 
 def test_the_example_for_another_sensor_runs() -> None:

@@ -27,7 +27,7 @@ def test_the_first_example_completes_a_photo(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_library_example_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _long_work, example = examples(ROOT / "docs" / "library.md")
+    _long_work, example = examples(ROOT / "docs" / "guides" / "library.md")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(example, names)
@@ -50,7 +50,7 @@ def short(value: float, digits: int) -> str:
 
 
 def test_the_tables_are_what_the_raw_numbers_say() -> None:
-    results = ROOT / "docs" / "results"
+    results = ROOT / "docs" / "results" / "evaluation"
     raw = {name: json.loads((results / f"{name}.json").read_text())["methods"] for name in ("cifar10", "faces64")}
     faces = {
         "faces64": "faces64, t 1",
@@ -76,7 +76,9 @@ def test_the_table_of_policies_is_what_the_raw_numbers_say() -> None:
         "uncond with 1,000 images": "uncond-1000",
         "*whole image*": "full",
     }
-    raw = [json.loads((ROOT / "docs" / "design" / f"{name}.json").read_text()) for name in ("xray", "xray_n40")]
+    raw = [
+        json.loads((ROOT / "docs" / "results" / "design" / f"{name}.json").read_text()) for name in ("xray", "xray_n40")
+    ]
     for row, policy in rows.items():
         found = [result["policies"][policy] for result in raw if policy in result["policies"]]
         expected = [short(each["auroc"]["the paper's tasks"][-1]["mean"], 3) for each in found]

@@ -121,7 +121,7 @@ def test_sizes_minutes_and_counts_are_those_of_the_package(raw: dict[str, Any]) 
         f"{raw['xray']['images']:,} of {raw['xray']['patients']} others for tests",
     ):
         assert words in WORDS
-    models = (ROOT / "docs" / "models.md").read_text()
+    models = (ROOT / "docs" / "guides" / "models.md").read_text()
     package = ROOT / "src" / "condvae"
     for row, file in (
         ("`faces64`", "weights/models/faces64"),

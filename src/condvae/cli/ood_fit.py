@@ -35,7 +35,7 @@ class OODFit:
     score: Annotated[str, tyro.conf.arg(metavar="NAME")] = "parts-4"
     """gradient: the temperature gradient, as in the paper. parts: its two terms apart. channels: with a temperature for
     each channel of the latents, in a larger file. likelihood: the bound of log p. NAME-K is a mean over K draws of the
-    latents. docs/ood.md has others."""
+    latents. docs/results/ood.md has others."""
     fit_images: int = 5000
     """Training images that are fitted, evenly over all."""
     held_out: Annotated[int, tyro.conf.arg(metavar="N")] = 5000

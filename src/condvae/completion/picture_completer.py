@@ -46,7 +46,7 @@ def complete(
     What is hidden: `known` (white, or True in an array of bool, is known), `hole` (white, or True, is hidden), a box
     (x, y, width, height in the image's pixels), a half, what the model was trained on (`random`), or else the image's
     transparent pixels. device: auto, cpu, cuda or cuda:N; None: the CPU, or where a model in memory is.
-    docs/completing.md has the rest.
+    docs/guides/complete.md has the rest.
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
     settings = CompletionSettings(

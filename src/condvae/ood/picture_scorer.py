@@ -77,7 +77,7 @@ def strangeness(
     """How strange an image is to a model: a path, a PIL image or an array [H, W, C].
 
     What is hidden is said as for `condvae.complete`; where it is not, and nothing is transparent, the whole image is
-    judged. fit: the file of `condvae ood fit`; None: the one beside the model. docs/ood.md has the rest.
+    judged. fit: the file of `condvae ood fit`; None: the one beside the model. docs/results/ood.md has the rest.
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
     picture = read_picture(image)

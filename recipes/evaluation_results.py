@@ -1,4 +1,4 @@
-r"""Fill the tables of docs/results.md from the raw numbers beside it; the words between them are written by hand.
+r"""Fill the tables of docs/results/evaluation.md from the raw numbers beside it; the text is written by hand.
 
     condvae fetch metrics && condvae fetch cifar10
     condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --images 10000 --precision fast \
@@ -7,14 +7,15 @@ r"""Fill the tables of docs/results.md from the raw numbers beside it; the words
         --out out/faces64
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100 --points 6
     python benchmarks/measuring.py --data cifar10 --out out/measuring.json
-    python recipes/results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
+    python recipes/evaluation_results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
         --curve out/curve/curve.json --measuring out/measuring.json --figures
 
 Bounds alone can be measured again, on the same images and holes; the other numbers then stay as they are:
 
-    condvae evaluate cifar10 --data cifar10 --images 10000 --metrics bounds --out out/cifar10-bounds
-    condvae evaluate faces64 --data lfw64.zip --deep-images 300 --metrics bounds --out out/faces64-bounds
-    python recipes/results.py --cifar10 out/cifar10-bounds/results.json --faces64 out/faces64-bounds/results.json
+    condvae evaluate --model cifar10 --data cifar10 --images 10000 --metrics bounds --out out/cifar10-bounds
+    condvae evaluate --model faces64 --data lfw64.zip --deep-images 300 --metrics bounds --out out/faces64-bounds
+    python recipes/evaluation_results.py --cifar10 out/cifar10-bounds/results.json \
+        --faces64 out/faces64-bounds/results.json
 
 Without options the page is filled from the numbers that lie there already.
 """
@@ -32,7 +33,7 @@ from condvae.experiments.evaluation import redraw
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, short
 
-PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "evaluation.md"
 BINS = ("0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1")
 MIXTURE = "mixture"
 
@@ -247,5 +248,5 @@ if __name__ == "__main__":
     try:
         main(tyro.cli(Options, description=__doc__))
     except (ValueError, OSError) as error:
-        print(f"results: {error}", file=sys.stderr)
+        print(f"evaluation_results: {error}", file=sys.stderr)
         sys.exit(2)
