@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo train-demo fetch test lint types unit clean
+.PHONY: demo train-demo fetch test lint types unit docs clean
 
 demo: $(READY)
 	$(BIN)/python recipes/demo.py --out out/demo
@@ -27,6 +27,10 @@ types: $(READY)
 # One thread for each worker: two of them already fill two cores.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q --numprocesses auto --dist loadfile
+
+# The reference of the Python API, from docstrings. Fails if a docstring or a link names something that does not exist.
+docs: $(READY)
+	$(BIN)/python recipes/api_reference.py --out out/docs
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "condvae needs Python 3.11 or newer: set PYTHON=, for example make PYTHON=python3.12")'
