@@ -1,85 +1,104 @@
+"""The README lists every command, and its numbers are those of the raw results."""
+
 import json
 import re
-import shutil
-from pathlib import Path
+from typing import Any
 
-import pytest
-from helpers.fixtures import FIXTURES, ROOT
+from helpers.fixtures import ROOT
+from helpers.training import call
 
-from condvae import Completion
+from condvae.weights import describe, locate
+from recipes.evaluation_results import PAPER
 
-
-def examples(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
-
-
-def test_the_first_example_completes_a_photo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(FIXTURES / "faces64" / "Eva_Amurri_0001.jpg", tmp_path / "photo.jpg")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    (example,) = examples(ROOT / "README.md")
-    exec(example, names)
-    result = names["result"]
-    assert isinstance(result, Completion)
-    assert result.images.shape == (8, 64, 64, 3)
-    assert result.mean.shape == result.std.shape == (64, 64, 3)
-    assert {"sheet.png", "record.json"} < {path.name for path in (tmp_path / "out").iterdir()}
+README = (ROOT / "README.md").read_text()
+RESULTS = ROOT / "docs" / "results"
 
 
-def test_the_library_example_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _long_work, example = examples(ROOT / "docs" / "guides" / "library.md")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(example, names)
-    completions, observation = names["completions"], names["observation"]
-    assert completions.shape == (32, 3, 32, 32)  # type: ignore[attr-defined]
-    known = observation.known.repeat_interleave(4, 0).expand_as(completions)  # type: ignore[attr-defined]
-    x = names["x"].repeat_interleave(4, 0)  # type: ignore[attr-defined]
-    assert (completions[known] == x[known]).all()  # type: ignore[index]
+def raw(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text())
 
 
-def cells(row: str) -> list[str]:
-    """Of a row of some table in the README."""
-    lines = (ROOT / "README.md").read_text().replace("**", "").splitlines()
-    (line,) = (line for line in lines if line.startswith(f"| {row} |"))
-    return line.strip("| ").split(" | ")[1:]
+def answer(question: str) -> tuple[str, str]:
+    """The numbers in a row of the table of results: ours, and what they are compared with."""
+    (row,) = (line for line in README.splitlines() if line.startswith(f"| [{question}"))
+    _, ours, others = (cell.strip() for cell in row.strip("|").split("|"))
+    return ours, others
 
 
 def short(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
-def test_the_tables_are_what_the_raw_numbers_say() -> None:
-    results = ROOT / "docs" / "results" / "evaluation"
-    raw = {name: json.loads((results / f"{name}.json").read_text())["methods"] for name in ("cifar10", "faces64")}
-    faces = {
-        "faces64": "faces64, t 1",
-        "faces64, temperature .85": "faces64, t 0.85",
-        **{name: name for name in ("random training image", "training mean", "harmonic fill")},
-    }
-    for row, method in faces.items():
-        found = raw["faces64"][method]["metrics"]["lpips_gt"]
-        assert cells(row) == [short(cell["mean"], 4) for cell in found.values()], row
-    for row, method in (("cifar10, temperature 1", "cifar10, t 1"), ("cifar10, temperature .85", "cifar10, t 0.85")):
-        found = {name: columns["mixture"]["mean"] for name, columns in raw["cifar10"][method]["metrics"].items()}
-        expected = [short(found["fid"], 1), short(100 * found["p_ids"], 1), short(found["lpips_gt"], 4)]
-        assert cells(row) == expected, row
+def test_every_command_has_a_row() -> None:
+    verbs = re.search(r"\{([\w,]+)\}", call("--help"))
+    assert verbs
+    assert re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE) == verbs[1].split(",")
 
 
-def test_the_table_of_policies_is_what_the_raw_numbers_say() -> None:
-    rows = {
-        "completions of the model (eig-ipa)": "eig-ipa",
-        "random windows": "random",
-        "training images instead of completions (uncond)": "uncond",
-        "the best of 289 sequences for everybody (non-greedy)": "non-greedy",
-        "the nearest training images as completions (eig-nearest)": "eig-nearest",
-        "uncond with 1,000 images": "uncond-1000",
-        "*whole image*": "full",
+def test_completions_of_cifar10() -> None:
+    methods = raw("evaluation/cifar10")["methods"]
+    (ipa,), baselines = [row for row in PAPER if row.method == "IPA"], [row for row in PAPER if "IPA" not in row.method]
+    for question, metric, digits in (("Does one of 100", "lpips_gt", 4), ("Do completions look real", "fid", 1)):
+        ours, nearest = (
+            short(methods[name]["metrics"][metric]["mixture"]["mean"], digits)
+            for name in ("cifar10, t 1", "nearest training images")
+        )
+        best = min(getattr(row, metric) for row in baselines)
+        theirs = [short(value, 4) if metric == "lpips_gt" else f"{value:.2f}" for value in (getattr(ipa, metric), best)]
+        expected = f"the paper's IPA {theirs[0]}; its best baseline {theirs[1]}; nearest training images {nearest}"
+        assert answer(question) == (ours, expected)
+
+
+def test_calibration_of_cifar10() -> None:
+    found = raw("evaluation/cifar10")["methods"]["cifar10, t 1"]["coverage"]["white"]["mixture"]
+    at_80 = found["coverage"][found["levels"].index(0.8)]
+    assert answer("Is the uncertainty right?") == (
+        f"{100 * at_80:.0f} %",
+        f"80 % if calibrated: the model is {found['verdict']}",
+    )
+
+
+def test_faces() -> None:
+    methods = raw("evaluation/faces64")["methods"]
+    ours, nearest = (
+        short(methods[name]["metrics"]["lpips_gt"]["mixture"]["mean"], 4)
+        for name in ("faces64, t 1", "nearest training images")
+    )
+    assert answer("The same for faces") == (ours, f"nearest training images {nearest}")
+
+
+def test_design() -> None:
+    found = raw("design/xray_n40")
+    ours, random, whole = (
+        short(found["policies"][name]["auroc"]["the paper's tasks"][-1]["mean"], 3)
+        for name in ("eig-ipa", "random", "full")
+    )
+    assert answer("Do chosen scans find more?") == (ours, f"random scans {random}; the whole image {whole}")
+    difference = found["differences"]["random"]["auroc"]["the paper's tasks"][-1]
+    assert difference["low"] < 0 < difference["high"] and "the 95 % interval of the difference includes 0" in README
+
+
+def test_strange_inputs() -> None:
+    page = (RESULTS / "ood.md").read_text()
+    head, *_ = re.findall(r"^\|  \|(.*)\|$", page, flags=re.MULTILINE)
+    column = [cell.strip() for cell in head.split("|")].index("the paper's sets")
+    cells = {
+        name: re.search(rf"^\| {re.escape(name)} \|(.*)\|$", page, flags=re.MULTILINE)[1].split("|")[column].strip()  # type: ignore[index]
+        for name in ("IPA, parts-4", "the paper: IPA")
     }
-    raw = [
-        json.loads((ROOT / "docs" / "results" / "design" / f"{name}.json").read_text()) for name in ("xray", "xray_n40")
-    ]
-    for row, policy in rows.items():
-        found = [result["policies"][policy] for result in raw if policy in result["policies"]]
-        expected = [short(each["auroc"]["the paper's tasks"][-1]["mean"], 3) for each in found]
-        assert cells(row) == expected, row
+    assert answer("Are strange inputs found?") == (cells["IPA, parts-4"], f"the paper's IPA {cells['the paper: IPA']}")
+
+
+def test_speed() -> None:
+    page = (RESULTS / "performance.md").read_text()
+    ours, others = answer("How fast is it?")
+    assert f"**{ours} images/s**" in page and f"| {others.split()[0]} |" in page
+
+
+def test_training_times_and_sizes() -> None:
+    records = {name: describe(locate(name)).record for name in ("cifar10", "faces64", "xray")}
+    minutes = {name: record["minutes"] + record["artifact"]["minutes"] for name, record in records.items()}
+    low, high = re.search(r"each took (\d+) to (\d+) minutes to train", README).groups()  # type: ignore[union-attr]
+    assert (round(min(minutes.values())), round(max(minutes.values()))) == (int(low), int(high))
+    assert f"2.5 million weights and took {minutes['cifar10']:.1f} GPU-minutes" in README
+    assert round(raw("evaluation/cifar10")["models"]["cifar10"]["parameters"] / 1e6, 1) == 2.5
