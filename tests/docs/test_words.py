@@ -35,7 +35,9 @@ def test_no_text_uses_a_rejected_word(phrases: str, texts: list[Text]) -> None:
 
 def test_the_texts_are_all_there(texts: list[Text]) -> None:
     """The helper reads every kind of text, or the test above could not fail."""
-    kinds = {kind: [text for text in texts if text.kind == kind] for kind in ("help", "error", "docstring", "paragraph")}
+    kinds: dict[str, list[Text]] = {"help": [], "error": [], "docstring": [], "paragraph": []}
+    for text in texts:
+        kinds[text.kind].append(text)
     assert all(len(found) > 150 for found in kinds.values()), {kind: len(found) for kind, found in kinds.items()}
     assert any(text.place.startswith("condvae ood fit --score") for text in kinds["help"])
     assert any("<...> is a file" in text.words for text in kinds["error"])

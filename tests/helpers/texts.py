@@ -55,7 +55,7 @@ def help_lines() -> Iterator[Text]:
             for name in subverbs[1].split(","):
                 yield from lines(*verb, name)
             return
-        found: dict[str, str] = {}
+        option, found = "", dict[str, str]()
         for row in (line[2:].rstrip(" │") for box in boxes for line in box.splitlines() if line[:1] == "│"):
             start, *words = re.split(r"   *", row, maxsplit=1)
             option = start or option
