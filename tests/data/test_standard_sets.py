@@ -65,7 +65,7 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path: Path, faces: F
     assert not (tmp_path / "evil").exists()
     pickle.loads(evil)  # the plain unpickler does run it
     assert (tmp_path / "evil").exists()
-    # Other names in the allowed modules
+    # Names that are not allowed, also in modules that are
     for module, name in (("numpy", "load"), ("builtins", "eval"), ("numpy.core.multiarray", "fromfile")):
         (folder / "data_batch_3").write_bytes(f"c{module}\n{name}\n(S'1'\ntR.".encode())
         with pytest.raises(ValueError, match=f"it uses {module}.{name}"):
@@ -114,7 +114,7 @@ def test_idx(tmp_path: Path, faces: FaceArray, packed: bool) -> None:
     with pytest.raises(ValueError, match="is not an idx file of uint8 with 3 dimensions"):
         open_data(tmp_path)
     train.unlink()
-    with pytest.raises(ValueError, match="lacks train-images-idx3-ubyte"):
+    with pytest.raises(ValueError, match="lacks the training images, train-images-idx3-ubyte"):
         open_data(tmp_path)
 
 
