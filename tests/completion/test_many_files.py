@@ -124,7 +124,7 @@ def test_a_record_is_not_repeated_with_other_files(
         ({"model": None}, "in memory"),
         ({"images": [{}]}, "damaged"),
         ({"images": []}, "lists no images"),
-        ({"model": {"name": 5, "sha256": ""}}, "damaged: TypeError at 5, expected text"),
+        ({"model": {"name": 5, "sha256": ""}}, "damaged (TypeError: found 5, expected text)"),
         ({"model": {**plain["model"], "sha256": None}}, "None, expected text"),
         ({"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]}, "None, expected text"),
         ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were given in memory"),

@@ -121,7 +121,7 @@ def read_record(path: Path) -> CallRecord:
     try:
         return _recorded(plain, path)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{name} is damaged: {type(error).__name__} at {printable(str(error))}") from error
+        raise ValueError(f"{name} is damaged ({type(error).__name__}: {printable(str(error))})") from error
 
 
 def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
@@ -173,7 +173,7 @@ def _path(folder: Path, relative: object) -> Path:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r}, expected text")
+        raise TypeError(f"found {value!r}, expected text")
     return value
 
 

@@ -107,7 +107,7 @@ def digest(images: Images) -> str:
 
 
 def _check_free(folder: Path) -> None:
-    """Raise ValueError if the folder contains other files than CIFAR-10, because the whole folder will be replaced."""
+    """Raise ValueError if the folder contains files that are not CIFAR-10: the whole folder will be replaced."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give a new or an empty folder")
     if folder.is_mount():

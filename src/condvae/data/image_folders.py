@@ -24,7 +24,7 @@ FINDINGS = (
     "Hernia", "Infiltration", "Mass", "Nodule", "Pleural_Thickening", "Pneumonia", "Pneumothorax",
 )
 # fmt: on
-_HEADER_THREADS = 2  # parsing headers holds the interpreter's lock, so more threads only hide the latency of the disk
+_HEADER_THREADS = 2  # parsing headers holds the interpreter's lock: a second thread only hides the latency of the disk
 _NO_FINDING = "No Finding"
 # Keys of lists in dataset.json that name the patient or person shown in each image.
 _GROUP_KEYS = ("patient_id", "patient", "subject_id", "subject", "person_id", "person", "group_id", "group")
@@ -119,8 +119,8 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
     here = [i for i, (name, _) in enumerate(entries) if f"{top}{name}" in present]
     if not here:
         raise ValueError(
-            f"none of the images that {place} lists exists, such as {entries[0][0]}: "
-            "expected names relative to its folder"
+            f"none of the images listed in {place} was found (the first is {entries[0][0]}): "
+            "give names relative to its folder"
         )
     names = tuple(f"{top}{entries[i][0]}" for i in here)
     groups = None
@@ -248,7 +248,7 @@ def _read_headers(files: Files, names: Sequence[str], reading: ReadOptions) -> l
 def _channels(files: Files, headers: Sequence[tuple[str, ImageHeader]], reading: ReadOptions) -> int:
     """Return 1 if all images are grey, otherwise 3.
 
-    Images whose mode does not tell are decoded, until the first one with colours.
+    Images whose mode leaves this open are decoded, until one with colours is found.
     """
     unsure = [name for name, one in headers if not one.grey]
 
