@@ -197,7 +197,7 @@ def test_unusable_packs_are_rejected(tmp_path: Path, faces: FaceArray) -> None:
     for text in ("{", "[1]", '{"labels": [1]}', '{"labels": 3}'):
         with pytest.raises(ValueError, match=r'dataset.json cannot be read .*: expected {"labels": \[\[name, label\]'):
             opened(text)
-    with pytest.raises(ValueError, match=r"none of the images listed in .*dataset.json was found \(the first is c\.png\)"):
+    with pytest.raises(ValueError, match=r"none of the images listed in .*dataset.json was found .*first is c\.png"):
         opened('{"labels": [["c.png", 1]]}')
     for labels in ('["a.png", 1], ["b.png", null]', '["a.png", [1]], ["b.png", [1, 0]]', '["a.png", [7]]'):
         with pytest.raises(ValueError, match="has labels of different kinds"):
