@@ -41,7 +41,7 @@ def test_load_and_from_pretrained_are_one_function(tmp_path: Path) -> None:
     condvae.save(small_conditional(), tmp_path / "run" / "model.safetensors")
     for name in (tmp_path / "run", str(tmp_path / "run" / "model.safetensors")):
         assert isinstance(condvae.load(name), condvae.ConditionalVAE)
-    with pytest.raises(ValueError, match="is no model of the hub"):
+    with pytest.raises(ValueError, match="is not a model on the hub"):
         condvae.load(tmp_path / "run", revision="main")
 
 

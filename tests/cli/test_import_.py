@@ -33,11 +33,11 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, capsys: pytes
     assert "does not exist" in failure(capsys, "import", tmp_path / "none.th", "--out", out)
     assert "name a preset" in failure(capsys, "import", checkpoint, "--out", out)
     assert "unknown preset 'cifar'" in failure(capsys, "import", checkpoint, "--out", out, "--network", "cifar")
-    assert "lacks artifact." in failure(capsys, "import", checkpoint, "--out", out, "--network", "cifar10")
+    assert "network needs: artifact." in failure(capsys, "import", checkpoint, "--out", out, "--network", "cifar10")
     for some in (TINY_LAYERS[:2], TINY_LAYERS[:4], TINY_LAYERS[:8], ["--bits", "5", "--network", "cifar10"]):
         assert "or all of --encoder" in failure(capsys, "import", checkpoint, "--out", out, *some)
     assert "end in .safetensors" in failure(capsys, "import", checkpoint, "--out", tmp_path / "out.th", *TINY_LAYERS)
-    assert "not a whole .safetensors" in failure(capsys, "info", checkpoint)
+    assert "not a complete .safetensors" in failure(capsys, "info", checkpoint)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -43,7 +43,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixt
     Path("text.png").write_text("no picture")
     for words, message in (
         (["--model", "faces6"], "did you mean faces64?"),
-        (["--model", "text.png"], "not a whole .safetensors file"),
+        (["--model", "text.png"], "not a complete .safetensors file"),
         (["-n", "0"], "number of samples"),
         (["--seed", "-1"], "the seed is -1"),
         (["--seed", str(2**64)], "below 2**64"),

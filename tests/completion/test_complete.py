@@ -1,4 +1,4 @@
-"""Three lines of Python: an image, what is known, completions."""
+"""`condvae.complete`: completions of one picture in Python."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ import condvae
 from condvae.completion import Completion
 
 
-def test_three_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_and_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_file(tmp_path)
     photo(tmp_path / "photo.png", 30, 24)
     white = np.zeros((30, 24), dtype=np.uint8)
@@ -50,7 +50,7 @@ def test_known_pixels_and_statistics() -> None:
     assert (result.std[result.known] == 0).all() and (result.std[~result.known] > 0).any()
 
 
-def test_seeds_numbers_and_chunks() -> None:
+def test_completions_depend_on_the_seed_but_not_on_n_or_the_chunk() -> None:
     many = result_of(n=12).images
     for options in ({"n": 1}, {"n": 8, "chunk": 3}, {"n": 5}):
         made = result_of(**options).images
@@ -79,7 +79,7 @@ def test_pictures_at_their_own_size() -> None:
     assert condvae.complete(array, box=(3, 10, 6, 6), model=small_conditional(), n=1).picture(0).size == (8, 8)
 
 
-def test_boxes_are_those_of_the_upright_picture(tmp_path: Path) -> None:
+def test_boxes_refer_to_the_upright_picture(tmp_path: Path) -> None:
     array, exif = levels(20, 26), Image.Exif()
     exif[0x0112] = 6
     Image.fromarray(np.rot90(array).copy()).save(tmp_path / "side.png", exif=exif)
@@ -88,32 +88,32 @@ def test_boxes_are_those_of_the_upright_picture(tmp_path: Path) -> None:
     assert np.array_equal(turned.images, upright.images) and turned.picture(1).tobytes() == upright.picture(1).tobytes()
 
 
-def test_the_sheet_shows_at_most_eight() -> None:
+def test_the_sheet_shows_at_most_eight_completions() -> None:
     few, many = result_of(n=2).sheet(), result_of(n=20).sheet()
     tile = 8 * 12 + 4
     assert few.width == (2 + 2 + 2) * tile + 4 and many.width == (2 + 8 + 2) * tile + 4
 
 
-def test_models(tmp_path: Path) -> None:
+def test_models_by_path_and_unusable_models(tmp_path: Path) -> None:
     path = model_file(tmp_path)
     by_path = condvae.complete(levels(8, 8), half="left", model=str(path), n=1)
     assert by_path.provenance.model is not None and by_path.provenance.model.file.path == path
-    condvae.save(small_vae(), path)  # the same name, another model
-    with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
+    condvae.save(small_vae(), path)  # replace the model in this file
+    with pytest.raises(ValueError, match="unconditional VAE: train a partial encoder for it first"):
         condvae.complete(levels(8, 8), half="left", model=path)
     with pytest.raises(ValueError, match="unknown model 'nothing'"):
         condvae.complete(levels(8, 8), half="left", model="nothing")
     for model in (None, 5, dict):
         with pytest.raises(ValueError, match="expected a name, a path or a ConditionalVAE"):
             condvae.complete(levels(8, 8), half="left", model=model)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="unconditional VAE: condition it first"):
+    with pytest.raises(ValueError, match="unconditional VAE: train a partial encoder for it first"):
         condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[arg-type]
     for somewhere in (small_conditional(), path):
         with pytest.raises(ValueError, match="device 'tpu' cannot be used"):
             condvae.complete(levels(8, 8), half="left", model=somewhere, device="tpu")
 
 
-def test_bad_settings() -> None:
+def test_wrong_settings_are_rejected() -> None:
     for options, message in (
         ({"n": 0}, "the number of completions is 0"),
         ({"n": 10_001}, "expected at most 10000"),
@@ -134,7 +134,7 @@ def test_bad_settings() -> None:
             result_of(**options)
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+def test_numpy_integers_are_accepted(tmp_path: Path) -> None:
     image = levels(8, 8)
     kinds: tuple[Any, Any] = (int, np.int64)
     ours, theirs = (

@@ -1,4 +1,4 @@
-"""Ten thousand damaged files: each is read as a picture, or refused in one sentence; memory stays bounded."""
+"""Ten thousand damaged files: each is read as a picture or rejected in one sentence, and memory stays bounded."""
 
 import io
 import random
@@ -20,7 +20,7 @@ from condvae.images.reading import read_picture
 
 FILES = 10_500
 MOST_MEBIBYTES = 1500
-"""A header may be changed into that of a picture of up to 100 million pixels, which is as large as one may be."""
+"""The damage may change a header to that of a picture of up to 100 million pixels, the largest size accepted."""
 
 
 def written(image: Image.Image, kind: str, **options: object) -> bytes:
@@ -30,7 +30,7 @@ def written(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def seeds() -> list[bytes]:
-    """Small files of all kinds and modes."""
+    """Return small picture files of all formats and modes."""
     rgb = levels(12, 10)
     colours, grey = Image.fromarray(rgb), Image.fromarray(rgb[:, :, 0])
     clear = colours.copy()
@@ -79,7 +79,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
             data[at] ^= 1 << chance.randrange(8)
         elif way == 1:
             data[at] = chance.choice((0, 1, 127, 128, 255))
-        elif way == 2:  # the head, where sizes and kinds stand
+        elif way == 2:  # the header, with sizes and types
             data[chance.randrange(min(64, len(data)))] = chance.randrange(256)
         elif way == 3:
             del data[at:]
@@ -94,7 +94,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
 
 
 def resealed(content: bytes) -> bytes:
-    """A PNG with checksums that fit, so that damage reaches what lies behind them; other files as they are."""
+    """Correct the checksums of a damaged PNG, so that decoders read on; return other files unchanged."""
     if not content.startswith(b"\x89PNG\r\n\x1a\n"):
         return content
     parts, at = [content[:8]], 8
@@ -114,34 +114,34 @@ def damaged_files(count: int, seed: int) -> Iterator[bytes]:
         yield mutated(whole[i % len(whole)], chance)
 
 
-def peak_mebibytes(*, anew: bool = False) -> int:
-    """The most memory that this process has had; anew: since now, whatever other tests had."""
+def peak_mebibytes(*, reset: bool = False) -> int:
+    """Return the peak memory of this process; reset=True starts a new measurement, without that of earlier tests."""
     if not Path("/proc/self/clear_refs").exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
-    if anew:
+    if reset:
         Path("/proc/self/clear_refs").write_text("5")
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) // 2**10
 
 
-def test_the_files_are_pictures_before_they_are_damaged(tmp_path: Path) -> None:
+def test_the_undamaged_files_can_be_read(tmp_path: Path) -> None:
     for content in seeds():
         (tmp_path / "a").write_bytes(content)
         assert sorted(read_picture(tmp_path / "a").size) == [10, 12]
 
 
 def test_ten_thousand_damaged_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path, before = tmp_path / "picture.png", peak_mebibytes(anew=True)
+    path, before = tmp_path / "picture.png", peak_mebibytes(reset=True)
     image = read_picture(levels(12, 10))
     read = refused = masks = 0
-    with path.open("wb") as file:  # kept open: closing a file that was emptied may wait for the disk
+    with path.open("wb") as file:  # kept open, because closing a truncated file may wait for the disk
         for i, content in enumerate(damaged_files(FILES, seed=1)):
             file.seek(0)
             file.write(content)
             file.truncate()
             file.flush()
             try:
-                if i % 4 == 3:  # as a picture of what is hidden
+                if i % 4 == 3:  # read it as a picture of the hidden pixels
                     hidden = Hole(hole=path).hidden(image).pixels
                     assert hidden is not None and hidden.shape == (12, 10) and hidden.dtype == np.bool_
                     masks += 1
@@ -160,7 +160,7 @@ def test_ten_thousand_damaged_files(tmp_path: Path, capfd: pytest.CaptureFixture
     assert read + refused + masks == FILES
     assert min(read, refused) > FILES // 10 and masks > FILES // 50
     assert peak_mebibytes() - before < MOST_MEBIBYTES
-    assert capfd.readouterr().err == ""  # libtiff would speak up
+    assert capfd.readouterr().err == ""  # libtiff must not print its own messages
 
 
 def test_damaged_files_through_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

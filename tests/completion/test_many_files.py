@@ -1,4 +1,4 @@
-"""The command: files and folders in, pictures, sheets and a record out; the record repeats it byte for byte."""
+"""`condvae complete`: completing files and folders, and repeating a call byte for byte from its record."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def refused(words: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The one sentence; nothing has been written."""
+    """Run a call that must fail, check that it writes nothing, and return its error message, which is one line."""
     capsys.readouterr()
     before = sorted(path.name for path in out.parent.iterdir())
     with pytest.raises(SystemExit) as stopped:
@@ -45,7 +45,7 @@ def refused(words: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> 
     return error
 
 
-def test_files_of_the_same_name_and_a_sheet(
+def test_files_of_the_same_name_get_different_outputs(
     tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a").mkdir()
@@ -57,7 +57,7 @@ def test_files_of_the_same_name_and_a_sheet(
     assert len(set(pictures.values())) == 5
     printed = capsys.readouterr().out
     assert "x.png is 20 x 20: it is resized to 8 x 8" in printed and "1 of 2" in printed
-    # A picture's completions do not depend on what is completed beside it.
+    # A picture's completions do not depend on the other pictures of the call.
     main(["complete", words[1], *model, "--box", "2,3,9,8", "-n", "1", "-o", str(tmp_path / "one")])
     assert contents(tmp_path / "one")["001-x-1.png"] == pictures["002-x-1.png"]
 
@@ -83,7 +83,7 @@ def test_a_record_repeats_the_call(
     main(["complete", *words, *model, *how, "-n", "3", "-o", "out"])
     elsewhere = tmp_path / "deep" / "down"
     elsewhere.mkdir(parents=True)
-    monkeypatch.chdir(elsewhere)  # paths are those of the files, wherever one stands
+    monkeypatch.chdir(elsewhere)  # paths in a record do not depend on the current folder
     main(["complete", "--repeat", "../../out/record.json", "-o", "again", "--chunk", "1"])
     assert contents(elsewhere / "again") == contents(tmp_path / "out") != {}
     main(["complete", "--repeat", "again", "-o", "thrice"])
@@ -109,55 +109,53 @@ def test_a_record_is_not_repeated_with_other_files(
     path.rename(tmp_path / "y.png")
     assert "x.png cannot be read: No such file" in refused(words, again, capsys)
     (tmp_path / "y.png").rename(path)
-    # Other versions are told, and tried.
+    # Other versions are reported, but the call is repeated.
     plain = json.loads(record.read_text())
     plain["versions"]["torch"] = "1.0"
     record.write_text(json.dumps(plain))
     main(["complete", *words, "-o", str(again)])
     assert "was made with torch 1.0 (here" in capsys.readouterr().out
     for damage, message in (
-        ({"format": "x"}, "no record of completions"),
-        ({"format_version": 9}, "format version 9, this condvae reads 1"),
+        ({"format": "x"}, "not a record of completions"),
+        ({"format_version": 9}, "format version 9, but this condvae reads only 1"),
         ({"n": 0}, "number of completions is 0"),
         ({"temperature": "x"}, "damaged"),
         ({"hidden": 5}, "damaged"),
         ({"model": None}, "in memory"),
         ({"images": [{}]}, "damaged"),
         ({"images": []}, "lists no images"),
-        ({"model": {"name": 5, "sha256": ""}}, "damaged: TypeError at 5, expected text"),
+        ({"model": {"name": 5, "sha256": ""}}, "damaged (TypeError: found 5, expected text)"),
         ({"model": {**plain["model"], "sha256": None}}, "None, expected text"),
         ({"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]}, "None, expected text"),
-        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were in memory"),
-        ({"hidden": {"way": "half", "half": "left"}}, "in one way what was hidden"),
+        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were given in memory"),
+        ({"hidden": {"way": "half", "half": "left"}}, "disagree on how the hidden pixels"),
         ({"hidden": {"way": "hole", "half": "left"}}, "2 ways, hole and half"),
-        ({"hidden": {"way": "nonsense"}}, "in one way what was hidden"),
+        ({"hidden": {"way": "nonsense"}}, "disagree on how the hidden pixels"),
     ):
         record.write_text(json.dumps({**plain, **damage}))
         assert message in refused(words, tmp_path / "never", capsys)
     record.write_text("{")
-    assert "not JSON" in refused(words, tmp_path / "never", capsys)
+    assert "not valid JSON" in refused(words, tmp_path / "never", capsys)
     record.unlink()
     assert "record.json cannot be read" in refused(words, tmp_path / "never", capsys)
     assert "--half was given with --repeat" in refused([*words, "--half", "left"], tmp_path / "never", capsys)
     assert "images were given with --repeat" in refused([str(path), *words], tmp_path / "never", capsys)
 
 
-def test_an_older_call_gives_way_and_other_files_stay(tmp_path: Path, model: list[str]) -> None:
+def test_the_files_of_an_earlier_call_are_replaced_and_other_files_stay(tmp_path: Path, model: list[str]) -> None:
     out = tmp_path / "out"
     words = ["complete", str(photo(tmp_path / "x.png")), *model, "--half", "left", "-o", str(out)]
     main([*words, "-n", "5"])
     (out / "mine.png").write_bytes(b"mine")
     plain = json.loads((out / "record.json").read_text())
-    plain["sheets"] += ["../x.png", "mine.txt", 5]  # nothing elsewhere is touched
+    plain["sheets"] += ["../x.png", "mine.txt", 5]  # files outside the folder must not be removed
     (out / "record.json").write_text(json.dumps(plain))
     main([*words, "-n", "2"])
     assert sorted(contents(out)) == ["001-x-1.png", "001-x-2.png", "mine.png", "sheet.png"]
     assert (tmp_path / "x.png").is_file()
 
 
-def test_files_of_others_are_not_written_over(
-    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_files_are_not_overwritten(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     words = [str(photo(tmp_path / "x.png")), *model, "--half", "left", "-n", "2"]
     for name in ("sheet.png", "001-x-2.png", "record.json"):
@@ -169,18 +167,22 @@ def test_files_of_others_are_not_written_over(
         assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
 
 
-def test_pipes_are_not_waited_for(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipes_are_rejected_without_waiting(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     out, pipe = tmp_path / "out", tmp_path / "out" / "record.json"
     out.mkdir()
     os.mkfifo(pipe)
     good = str(photo(tmp_path / "x.png"))
-    assert "record.json is no regular file" in refused(["--repeat", str(pipe)], tmp_path / "never", capsys)
+    assert "record.json is not a regular file" in refused(["--repeat", str(pipe)], tmp_path / "never", capsys)
     assert "record.json is there already" in refused([good, *model, "--half", "left"], out, capsys)
     for words in ([str(pipe), "--half", "left"], [good, "--hole", str(pipe)]):
         assert "record.json is no regular file" in refused([*words, *model], tmp_path / "never", capsys)
 
 
-def test_links_in_circles(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_circular_links_are_skipped_or_rejected(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
     circle = folder / "circle.png"
@@ -195,7 +197,7 @@ def test_links_in_circles(tmp_path: Path, model: list[str], capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_nothing(tmp_path: Path, model: list[str], number: int, code: int) -> None:
+def test_a_signal_leaves_no_files_behind(tmp_path: Path, model: list[str], number: int, code: int) -> None:
     words = [
         str(photo(tmp_path / "x.png")),
         *model,
@@ -206,7 +208,7 @@ def test_a_signal_leaves_nothing(tmp_path: Path, model: list[str], number: int, 
         "-o",
         str(tmp_path / "deep" / "out"),
     ]
-    # A shell may have told its children to ignore Ctrl-C.
+    # Restore the handler of Ctrl-C, because a shell may have told its children to ignore it.
     script = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from condvae.cli import main; main()"
     )
@@ -222,7 +224,7 @@ def test_a_signal_leaves_nothing(tmp_path: Path, model: list[str], number: int, 
     assert not (tmp_path / "deep").exists()
 
 
-def test_the_folder_that_is_written_to_is_no_input(
+def test_the_output_folder_is_not_read_as_input(
     tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "photos"
@@ -248,7 +250,7 @@ def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytes
     )
     assert len(contents(out)) == 26 + 2 and "sheet-2.png" in contents(out)
     first = contents(out)
-    main([*words, "-o", str(out)])  # what lies in the folder that is written to is no input
+    main([*words, "-o", str(out)])  # the output folder is not read as input
     assert contents(out) == first
     only = tmp_path / "only"
     only.mkdir()
@@ -264,7 +266,7 @@ def test_many_notes_are_counted_and_a_file_is_completed_once(
     words = [str(photo(tmp_path / f"{i}.png", seed=i)) for i in range(8)]
     main(["complete", *words, words[0], *model, "--half", "left", "-n", "1", "-o", str(tmp_path / "out")])
     printed = capsys.readouterr().out
-    assert printed.count("is resized to") == 5 and "the same holds for 3 more images" in printed
+    assert printed.count("is resized to") == 5 and "similar notes apply to 3 more images" in printed
     assert "0.png was named twice: it is completed once" in printed
     assert len(contents(tmp_path / "out")) == 9
 
@@ -278,7 +280,7 @@ def test_an_edge_model_needs_no_hole(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "completes no holes" in refused([*words, "--half", "left"], tmp_path / "never", capsys)
 
 
-def test_bad_input_is_one_sentence_and_nothing_is_written(
+def test_wrong_input_is_reported_in_one_sentence_and_nothing_is_written(
     tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(small_vae(), tmp_path / "vae.safetensors")
@@ -337,7 +339,9 @@ print(json.dumps(results))
 """
 
 
-def test_help_needs_no_torch_and_a_bomb_no_memory(tmp_path: Path, model: list[str]) -> None:
+def test_help_does_not_import_torch_and_a_decompression_bomb_does_not_fill_the_memory(
+    tmp_path: Path, model: list[str]
+) -> None:
     from helpers.pictures_to_complete import bomb
 
     (tmp_path / "bomb.png").write_bytes(bomb(30_000, 4_000))
@@ -354,7 +358,7 @@ def test_help_needs_no_torch_and_a_bomb_no_memory(tmp_path: Path, model: list[st
     helped, *refusals = json.loads(run.stdout.splitlines()[-1])
     assert (helped[0], helped[2]) == (0, False) and "--keep-size" in run.stdout
     assert [code for code, _, _ in refusals] == [2, 2]
-    assert all(mebibytes < 600 for _, mebibytes, _ in refusals)  # torch itself and a small model
+    assert all(mebibytes < 600 for _, mebibytes, _ in refusals)  # enough for torch and a small model
     lines = run.stderr.strip().splitlines()
     assert len(lines) == 2 and all("bomb.png" in line and "100 million" in line for line in lines)
     assert not (tmp_path / "out").exists()
@@ -378,13 +382,13 @@ def test_every_picture_is_read_once(tmp_path: Path, model: list[str], monkeypatc
     call = ["complete", *words, "--hole", str(tmp_path / "holes"), "--keep-size", *model, "-n", "2"]
     main([*call, "-o", str(tmp_path / "out")])
     assert sorted(read) == sorted(["a.png", "b.png", "c.png"] * 2)
-    # Where memory is short they are read again in their turn, and nothing else changes.
+    # If they do not fit into memory, pictures are read again when their turn comes, with the same result.
     monkeypatch.setattr("condvae.images.selection._MOST_BYTES_WAITING", 0)
     main([*call, "-o", str(tmp_path / "short")])
     assert len(read) == 6 + 12 and contents(tmp_path / "short") == contents(tmp_path / "out")
 
 
-def test_a_bad_file_is_known_before_anything_is_drawn(
+def test_a_bad_file_is_reported_before_anything_is_drawn(
     tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object, **named: object) -> None:
@@ -393,6 +397,6 @@ def test_a_bad_file_is_known_before_anything_is_drawn(
     monkeypatch.setattr("condvae.sampling.sampler.Sampler.draw", fail)
     words = [str(photo(tmp_path / f"{i}.png", seed=i)) for i in range(6)]
     whole = photo(tmp_path / "cut.png").read_bytes()
-    (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])  # its header is sound
+    (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])  # its header is intact
     words.append(str(tmp_path / "cut.png"))
     assert "cut.png is damaged" in refused([*words, *model, "--half", "left"], tmp_path / "out", capsys)

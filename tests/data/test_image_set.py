@@ -30,14 +30,14 @@ def test_subsets_of_subsets_share_the_array(faces: NDArray[np.uint8]) -> None:
     assert images.images is faces
 
 
-def test_subsets_know_who_is_on_their_images(faces: NDArray[np.uint8]) -> None:
+def test_subsets_keep_the_groups_of_their_images(faces: NDArray[np.uint8]) -> None:
     images = image_set(faces)
     assert images.members is None
     images = replace(images, groups=np.arange(len(faces)) // 3).subset(np.array([5, 6, 7]))
     assert images.members is not None and images.members.tolist() == [3, 4, 4]  # rows 10, 12, 14
 
 
-def test_a_batch_is_in_plus_minus_one(faces: NDArray[np.uint8]) -> None:
+def test_a_batch_has_values_from_minus_one_to_one(faces: NDArray[np.uint8]) -> None:
     levels = image_set(faces).take(np.array([1, 2])).to(torch.device("cpu"), non_blocking=True)
     batch = levels.batch()
     assert torch.equal(((batch.x + 1) * 127.5).round().to(torch.uint8), levels.images)
@@ -45,33 +45,33 @@ def test_a_batch_is_in_plus_minus_one(faces: NDArray[np.uint8]) -> None:
     assert LevelBatch(levels.images, None, None).batch().paired is None
 
 
-def test_normalisation_is_that_of_the_rows(faces: NDArray[np.uint8]) -> None:
+def test_normalisation_uses_only_the_rows_of_the_set(faces: NDArray[np.uint8]) -> None:
     images = image_set(faces)
     mean, std = images.normalisation()
     assert mean == pytest.approx(faces[::2].mean(dtype=np.float64), abs=1e-9)
     assert std == pytest.approx(faces[::2].std(dtype=np.float64), abs=1e-9)
 
 
-def test_normalisation_of_many_images_takes_a_sample_and_repeats() -> None:
+def test_normalisation_of_many_images_uses_a_repeatable_sample() -> None:
     random = np.random.RandomState(0)
     many = ImageSet(images=random.randint(0, 256, (30_000, 4, 4, 1), dtype=np.uint8), rows=np.arange(30_000))
     assert many.normalisation() == many.normalisation()
     assert many.normalisation()[0] == pytest.approx(127.5, abs=1)
 
 
-def test_refusals(faces: NDArray[np.uint8]) -> None:
+def test_wrong_arrays_are_rejected(faces: NDArray[np.uint8]) -> None:
     rows = np.arange(2)
     with pytest.raises(ValueError, match=r"images are float64"):
         ImageSet(images=faces / 255, rows=rows)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected uint8"):
         ImageSet(images=faces[:, :20], rows=rows)
-    with pytest.raises(ValueError, match="512 images and 5 labels"):
+    with pytest.raises(ValueError, match="512 images but 5 labels"):
         ImageSet(images=faces, labels=np.zeros(5, dtype=np.int64), rows=rows)
-    with pytest.raises(ValueError, match="512 images and 5 groups"):
+    with pytest.raises(ValueError, match="512 images but 5 groups"):
         ImageSet(images=faces, groups=np.zeros(5, dtype=np.int64), rows=rows)
     with pytest.raises(ValueError, match="no mean grey level"):
         ImageSet(images=faces, rows=rows[:0]).normalisation()
-    with pytest.raises(ValueError, match="every pixel of the images has grey level 3"):
+    with pytest.raises(ValueError, match="all pixels of all images have grey level 3"):
         ImageSet(images=np.full_like(faces[:2], 3), rows=rows).normalisation()
 
 
@@ -88,7 +88,7 @@ def test_the_summary_is_one_line(faces: NDArray[np.uint8]) -> None:
     )
     summary = data.summary()
     assert "\n" not in summary
-    for said in (
+    for part in (
         "256 training",
         "3 validation",
         "0 test",
@@ -97,11 +97,11 @@ def test_the_summary_is_one_line(faces: NDArray[np.uint8]) -> None:
         "1 skipped",
         "a.jpg: cut short",
     ):
-        assert said in summary
+        assert part in summary
 
 
-def test_who_is_on_test_images_and_has_been_seen_before(faces: NDArray[np.uint8]) -> None:
-    images = replace(image_set(faces), groups=np.arange(len(faces)) // 4)  # two of each person
+def test_people_in_both_test_and_training_images_are_counted(faces: NDArray[np.uint8]) -> None:
+    images = replace(image_set(faces), groups=np.arange(len(faces)) // 4)  # two images of each person
     train, validation, test = (images.subset(np.arange(*part)) for part in ((0, 11), (11, 21), (20, 30)))
     nobody = images.subset(np.arange(0))
     data = Dataset(

@@ -1,4 +1,4 @@
-"""Paths that lead nowhere, sets that are joined, and the cache of large ones."""
+"""`open_data`: paths without a data set, joined data sets, and the cache of large data sets."""
 
 import json
 import os
@@ -29,15 +29,15 @@ def content(images: ImageSet) -> FaceArray:
         (
             "notes.txt",
             b"hello",
-            r"notes.txt is not a data set of a known kind: expected a folder or zip of images, \.npy",
+            r"notes.txt is not a data set in a supported layout: expected a folder or zip of images, \.npy",
         ),
-        ("cifar-10-python.tar.gz", b"hello", "is packed"),
+        ("cifar-10-python.tar.gz", b"hello", "is a packed archive"),
         ("a.zip", b"PK\x03\x04 and then nothing", "a.zip is not a whole zip file"),
         ("a.npy", b"", "a.npy is empty"),
-        ("folder/notes.txt", b"hello", "folder holds no images: expected files of the kinds jpg, jpeg, png"),
+        ("folder/notes.txt", b"hello", "folder contains no images: expected files of type jpg, jpeg, png"),
     ],
 )
-def test_what_is_no_data_set(tmp_path: Path, name: str, held: bytes | None, words: str) -> None:
+def test_paths_without_a_data_set_are_rejected(tmp_path: Path, name: str, held: bytes | None, words: str) -> None:
     path = tmp_path / name
     if held is not None:
         path.parent.mkdir(exist_ok=True)
@@ -46,7 +46,7 @@ def test_what_is_no_data_set(tmp_path: Path, name: str, held: bytes | None, word
         open_data(path.parent if "/" in name else path)
 
 
-def test_wrong_options() -> None:
+def test_wrong_options_are_rejected() -> None:
     with pytest.raises(ValueError, match="channels is 2"):
         open_data(FACES, channels=2)
     with pytest.raises(ValueError, match="size is 0"):
@@ -68,11 +68,11 @@ def test_sets_are_joined(tmp_path: Path, faces: FaceArray) -> None:
     assert np.array_equal(content(data.test), np.concatenate([content(whole.test), content(more.test)]))
     assert data.train.labels is not None and (data.train.labels[-45:] == 9).all()
     assert np.array_equal(data.train.images[-45:], content(more.train))
-    # Labels stay only where all have them.
+    # Labels are kept only if all sets have them.
     np.save(tmp_path / "plain.npy", faces[:20])
     assert open_data([FACES, tmp_path / "plain.npy"]).train.labels is None
     np.save(tmp_path / "small.npy", faces[:20, :16, :16])
-    with pytest.raises(ValueError, match=r"of 32 x 32 x 3 and .*small.npy of 16 x 16 x 3"):
+    with pytest.raises(ValueError, match=r"of 32 x 32 x 3 but .*small.npy of 16 x 16 x 3"):
         open_data([FACES, tmp_path / "small.npy"])
 
 
@@ -88,19 +88,19 @@ def test_groups_stay_together_in_joined_sets(tmp_path: Path, face_files: dict[st
     labels_of = [
         set() if part.labels is None else set(part.labels[part.rows]) for part in (data.train, data.validation)
     ]
-    assert len(data.validation) == 9  # of 108: three whole patients, who may have a namesake in the other set
+    assert len(data.validation) == 9  # of 108: three patients; the other set uses the same numbers
     assert data.train.labels is not None
     held = data.validation.rows
     kept = data.train.rows
     halves = [{(row >= 54, data.train.labels[row]) for row in rows} for rows in (kept, held)]
     assert not halves[0] & halves[1] and labels_of[1]
-    # Everybody is told apart, whichever set and split they are in: three images each of 40 patients.
+    # Patients of different sets are not confused, in any split: there are 40 patients with three images each.
     parts = [part.members for part in (data.train, data.validation, data.test)]
     everybody = np.concatenate([part for part in parts if part is not None])
     assert np.unique(everybody, return_counts=True)[1].tolist() == [3] * 40
     np.save(tmp_path / "plain.npy", np.zeros((20, 32, 32, 3), dtype=np.uint8))
     mixed = open_data([tmp_path / "a.zip", tmp_path / "plain.npy"]).train.members
-    assert mixed is not None and len(np.unique(mixed[-16:])) == 16  # nobody said who is on those
+    assert mixed is not None and len(np.unique(mixed[-16:])) == 16  # that set has no groups
 
 
 def test_large_sets_go_to_a_file_that_is_kept(
@@ -121,12 +121,12 @@ def test_large_sets_go_to_a_file_that_is_kept(
     assert is_mapped(again().images)
     (array,) = cache.glob("*.npy")
     assert not list(cache.glob(".*.part"))
-    # The second time nothing is decoded.
+    # The second call decodes nothing.
     with monkeypatch.context() as patch:
         patch.setattr(folders_module, "decode", None)
         patch.setattr(folders_module, "read_header", None)
         assert is_mapped(again().images)
-    # Cut short, or without its notes: written again, and what a killed run left is swept away.
+    # A truncated array, or one without its .json file, is written again; leftovers of a killed run are removed.
     for broken in (array.read_bytes()[:1000], b"", array.read_bytes()[:-1]):
         array.write_bytes(broken)
         (cache / f".{array.stem}.xyz.part").write_bytes(b"half")
@@ -134,7 +134,7 @@ def test_large_sets_go_to_a_file_that_is_kept(
         assert not list(cache.glob(".*.part"))
     array.with_suffix(".json").unlink()
     assert is_mapped(again().images)
-    # Other options, or a file that changed, are another array.
+    # With other options, or after a file has changed, another array is written.
     open_data(photos, cache=cache, memory_limit=0, size=16)
     assert len(list(cache.glob("*.npy"))) == 2
     (photos / "0" / "00.jpg").write_bytes(face_files[list(face_files)[1]])
@@ -147,7 +147,7 @@ def test_joined_and_resized_sets_go_to_a_file_too(tmp_path: Path, faces: FaceArr
     cache = tmp_path / "cache"
     np.save(tmp_path / "a.npy", faces[:100])
     np.save(tmp_path / "b.npy", faces[100:300])
-    for seed in (5, 6, 5):  # another seed holds out other images, so it must not find the file of the first
+    for seed in (5, 6, 5):  # another seed holds out other images, so it must not use the first seed's file
         data = open_data([tmp_path / "a.npy", tmp_path / "b.npy"], cache=cache, memory_limit=1000, seed=seed)
         assert is_mapped(data.train.images) and is_mapped(data.test.images)
         expected = np.concatenate([faces[start : start + n][_kept(n, seed)] for start, n in ((0, 100), (100, 200))])
@@ -162,21 +162,21 @@ def _kept(n: int, seed: int) -> NDArray[np.int64]:
     return np.sort(np.random.RandomState(seed).permutation(n)[: n - n // 10])
 
 
-def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"needs 0\.0 GiB in the folder .*, which cannot be written .* XDG_CACHE_HOME"):
         open_data(FACES, cache=tmp_path / "file" / "cache", memory_limit=0)
 
 
-def test_a_full_disk_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("condvae.data.image_cache.shutil.disk_usage", lambda _: usage)
-    with pytest.raises(ValueError, match=r"cannot be written \(0.0 GiB are free\)"):
+    with pytest.raises(ValueError, match=r"cannot be written \(only 0.0 GiB are free\)"):
         open_data(FACES, cache=tmp_path, memory_limit=0)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_the_cache_is_where_the_user_keeps_such_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_cache_is_in_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     images = open_data(FACES, memory_limit=0).train.images
     assert is_mapped(images) and os.listdir(tmp_path) == ["condvae"]

@@ -30,7 +30,7 @@ def test_cifar10(tmp_path: Path, faces: FaceArray, protocol: int) -> None:
 
 
 def test_a_batch_written_by_python_2(tmp_path: Path, faces: FaceArray) -> None:
-    # As NumPy wrote it then, with the names of its modules of then and strings without an encoding.
+    # As old NumPy wrote it: with the old names of its modules, and with strings that have no encoding.
     folder = tmp_path / "old"
     write_cifar10(folder, faces)
     data = np.ascontiguousarray(faces[:80].transpose(0, 3, 1, 2)).tobytes()
@@ -46,7 +46,7 @@ def test_a_batch_written_by_python_2(tmp_path: Path, faces: FaceArray) -> None:
 
 
 class _Malice:
-    """Makes a folder when unpickled without care."""
+    """A hostile object: the plain unpickler creates a folder when it loads it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,17 +60,15 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path: Path, faces: F
     write_cifar10(folder, faces)
     evil = pickle.dumps({b"data": _Malice(tmp_path / "evil"), b"labels": []}, protocol=2)
     (folder / "data_batch_3").write_bytes(evil)
-    with pytest.raises(
-        ValueError, match=r"data_batch_3 is not a batch of CIFAR-10 \(it asks for posix.mkdir, which no"
-    ):
+    with pytest.raises(ValueError, match=r"data_batch_3 is not a batch of CIFAR-10 \(it uses posix.mkdir, which no"):
         open_data(folder)
     assert not (tmp_path / "evil").exists()
-    pickle.loads(evil)  # it would have
+    pickle.loads(evil)  # the plain unpickler does run it
     assert (tmp_path / "evil").exists()
-    # Names that lead from an admitted module to elsewhere
+    # Names that are not allowed, also in modules that are
     for module, name in (("numpy", "load"), ("builtins", "eval"), ("numpy.core.multiarray", "fromfile")):
         (folder / "data_batch_3").write_bytes(f"c{module}\n{name}\n(S'1'\ntR.".encode())
-        with pytest.raises(ValueError, match=f"it asks for {module}.{name}"):
+        with pytest.raises(ValueError, match=f"it uses {module}.{name}"):
             open_data(folder)
 
 
@@ -85,7 +83,7 @@ def test_broken_batches(tmp_path: Path, faces: FaceArray) -> None:
     with pytest.raises(ValueError, match=r"data_batch_2 is not a batch of CIFAR-10 \(it lacks data, uint8 \[N"):
         open_data(tmp_path)
     (tmp_path / "data_batch_2").unlink()
-    with pytest.raises(ValueError, match=r"lacks data_batch_2 of CIFAR-10"):
+    with pytest.raises(ValueError, match=r"lacks CIFAR-10's data_batch_2"):
         open_data(tmp_path)
 
 
@@ -116,7 +114,7 @@ def test_idx(tmp_path: Path, faces: FaceArray, packed: bool) -> None:
     with pytest.raises(ValueError, match="is not an idx file of uint8 with 3 dimensions"):
         open_data(tmp_path)
     train.unlink()
-    with pytest.raises(ValueError, match="lacks train-images-idx3-ubyte"):
+    with pytest.raises(ValueError, match="lacks the training images, train-images-idx3-ubyte"):
         open_data(tmp_path)
 
 
@@ -132,8 +130,8 @@ def test_svhn(tmp_path: Path, faces: FaceArray, monkeypatch: pytest.MonkeyPatch)
         assert data.train.labels is not None and data.train.labels[:11].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
     assert len(open_data(tmp_path / "test_32x32.mat").train) == 91
     (tmp_path / "test_32x32.mat").write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"test_32x32.mat is not a whole .mat file with X and y"):
+    with pytest.raises(ValueError, match=r"test_32x32.mat is not a complete .mat file with X and y"):
         open_data(tmp_path)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(ValueError, match=r"needs SciPy to be read: pip install 'condvae\[svhn\]'"):
+    with pytest.raises(ValueError, match=r"needs SciPy: pip install 'condvae\[svhn\]'"):
         open_data(tmp_path)

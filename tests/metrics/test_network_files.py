@@ -115,7 +115,7 @@ def test_inception_is_taken_out_of_torchscript(inception: DownloadedNetwork, tmp
         for given in (source, tmp_path):  # the file, and a folder with it
             path = fetch(network, tmp_path / f"cache-{classifier}-{given.name}", source=given)
             assert read(network, path).keys() == names
-    with pytest.raises(ValueError, match="its weights are others"):
+    with pytest.raises(ValueError, match="its weights differ"):
         fetch(replace(network, sha256="0" * 64), tmp_path / "none", source=source)
 
 
@@ -128,7 +128,7 @@ def test_files_of_another_sha256_are_refused_unread(inception: DownloadedNetwork
     source = tmp_path / "inception-2015-12-05.pt"
     for data in (scripted(classifier=True), scripted(classifier=False)[:-100], b"text", b""):
         source.write_bytes(data)
-        with pytest.raises(ValueError, match=r"is not inception-2015-12-05\.pt: its SHA-256 is another, copy it again"):
+        with pytest.raises(ValueError, match=r"is not inception-2015-12-05\.pt: its SHA-256 differs; copy it again"):
             fetch(replace(inception, build=build), tmp_path / "none", source=source)
     assert not (tmp_path / "none").exists()
 

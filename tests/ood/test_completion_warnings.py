@@ -90,7 +90,7 @@ def test_many_warnings_are_counted(tmp_path: Path, model: Path, capsys: pytest.C
     paths = [photo(tmp_path / f"{i}.png", 8, 8, seed=i) for i in range(7)]
     lines, _ = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
     assert sum(WARNING in line for line in lines) == 5
-    assert "the same warning holds for 2 more images" in lines
+    assert "the same warning applies to 2 more images" in lines
 
 
 def test_a_bad_fit_is_said_and_keeps_nobody_from_completing(
@@ -115,7 +115,7 @@ def test_a_bad_fit_is_said_and_keeps_nobody_from_completing(
         save_fits(fit, [replace(partial, score="nonsense")])
 
     for spoil, reason in (
-        (damaged, "is not a whole .safetensors file"),
+        (damaged, "is not a complete .safetensors file"),
         (foreign, "was fitted to another model"),
         (half, "is not fitted to images of which some is hidden"),
         (renamed, "unknown score 'nonsense'"),
@@ -160,7 +160,7 @@ def test_memory_that_judging_lacks_is_said_twice_at_most_and_is_no_warning(
     lines, files = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
     said = [line for line in lines if " of 7: " not in line]
     assert said[0] == f"whether {paths[0]} is strange to {model} cannot be said: CUDA out of memory Tried to allocate"
-    assert said[1].startswith(f"nor of {paths[1]};")
+    assert said[1].startswith(f"{paths[1]} could not be judged either;")
     assert len(said) == 3 and "sheet.png" in files
 
 

@@ -144,7 +144,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         (["score", good, "--model", tmp_path / "bare.safetensors"], "bare.safetensors has no fit"),
         (["score", good, "--model", "nonsense"], "unknown model 'nonsense'"),
         ([*known, "--fit", tmp_path / "none.safetensors"], "none.safetensors does not exist"),
-        ([*known, "--fit", model], "model.safetensors is a model of condvae train"),
+        ([*known, "--fit", model], "model.safetensors is a model file from condvae train"),
         ([*known, "--half", "left", "--random"], "2 ways, half and random"),
         ([*known, "--box", "1,2"], "four whole numbers"),
         ([*known, "--out", tmp_path / "report.txt"], "report.txt was asked for, expected a name that ends in .json"),

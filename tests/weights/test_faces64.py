@@ -1,4 +1,4 @@
-"""The model that comes with the package, on faces of people it was not trained on."""
+"""The embedded model faces64, tested on faces of people who are not in its training data."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def rms(difference: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.square(difference).mean()))
 
 
-def test_it_is_the_default_and_loads() -> None:
+def test_faces64_is_the_default_and_loads() -> None:
     assert weights.DEFAULT_MODEL in weights.embedded_names()
     model = condvae.load("faces64")
     assert isinstance(model, ConditionalVAE)
@@ -34,7 +34,7 @@ def test_it_is_the_default_and_loads() -> None:
     assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())
 
 
-def test_it_tells_how_it_was_trained() -> None:
+def test_the_record_describes_the_training() -> None:
     record = weights.describe("faces64").record
     for part, task in ((record, "train"), (record["artifact"], "pretrain")):
         assert part["task"] == task
@@ -42,7 +42,7 @@ def test_it_tells_how_it_was_trained() -> None:
         assert part["data"] and part["options"] and part["versions"]
 
 
-def test_info_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_describes_faces64(capsys: pytest.CaptureFixture[str]) -> None:
     main(["info"])
     by_default = capsys.readouterr().out
     assert by_default.startswith("faces64: conditional VAE, ")
@@ -53,15 +53,18 @@ def test_info_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert "faces64" in capsys.readouterr().out
 
 
-def test_it_rebuilds_faces() -> None:
+def test_faces_are_reconstructed() -> None:
     model = weights.load_conditional("faces64")
     x = from_uint8(torch.from_numpy(np.stack([np.array(Image.open(face)) for face in FACES])).permute(0, 3, 1, 2))
     back = reconstruct(model.artifact, x, noise=seeds_from(0, 1, observations=range(len(x)))).images
     assert rms((to_uint8(back).double() - to_uint8(x).double()).numpy()) < 8
 
 
-def test_it_completes_faces_and_knows_what_it_does_not_know() -> None:
-    """A half hidden: nearer to the truth than a smooth fill; and the less is known, the more doubt."""
+def test_completions_beat_a_smooth_fill_and_vary_more_when_less_is_known() -> None:
+    """With one half hidden, the mean completion is nearer to the original than a smooth fill.
+
+    With everything hidden, completions vary more.
+    """
     ours, smooth = [], []
     for face in FACES[:4]:
         half = condvae.complete(face, half="right", n=4)

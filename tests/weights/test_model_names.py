@@ -1,4 +1,4 @@
-"""Models by name: what a name stands for, and what is said of one that stands for nothing."""
+"""Models by name: which file a name refers to, and the errors for unknown names."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ from condvae.weights.hub import HubModel, hub_model
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package with two embedded models, and an empty folder to work in."""
+    """Replace the embedded models by two small ones, and change to an empty folder."""
     folder = tmp_path / "package"
     weights.save(small_conditional(), folder / "faces64.safetensors")
     weights.save(small_vae(seed=1), folder / "digits28.safetensors")
@@ -35,21 +35,21 @@ def test_embedded_models_are_found_by_name(models: Path) -> None:
     assert weights.describe("faces64").partial is not None
 
 
-def test_what_lies_under_a_path_comes_before_a_name(models: Path) -> None:
-    # A folder without a model is in nobody's way, one with a model and a file are meant.
+def test_paths_take_precedence_over_names(models: Path) -> None:
+    # A file, or a folder with a model, takes precedence over an embedded model; a folder without a model does not.
     os.mkdir("faces64")
     assert weights.locate("faces64") == models / "faces64.safetensors"
     weights.save(small_vae(), "faces64/model.safetensors")
     assert weights.locate("faces64") == Path("faces64/model.safetensors")
     Path("digits28").write_text("some file")
     assert weights.locate("digits28") == Path("digits28")
-    # Nor is the hub asked for owner/name where there is such a folder.
+    # The hub is not asked for owner/name if such a folder exists.
     weights.save(small_vae(), "runs/first/model.safetensors")
     assert weights.locate("runs/first") == Path("runs/first/model.safetensors")
     with pytest.raises(ValueError, match=r"runs is a folder"):
         weights.locate("runs")
-    # A mistyped path is no business of the hub's.
-    with pytest.raises(ValueError, match=r"runs.frist does not exist: .* write runs/frist@main"):
+    # The hub is not asked for a mistyped path either.
+    with pytest.raises(ValueError, match=r"runs.frist does not exist, .* write runs/frist@main"):
         weights.locate("runs/frist")
 
 
@@ -99,7 +99,7 @@ def test_names_on_the_hub(text: str, expected: HubModel | None) -> None:
         assert str(expected) == text
 
 
-def test_the_name_of_the_default_model_needs_no_torch() -> None:
+def test_the_name_of_the_default_model_does_not_import_torch() -> None:
     import subprocess
     import sys
 
@@ -107,7 +107,7 @@ def test_the_name_of_the_default_model_needs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_loading_by_name_gives_what_the_file_holds(models: Path) -> None:
+def test_loading_by_name_and_by_path_give_the_same_model(models: Path) -> None:
     by_name, by_path = condvae.load("digits28"), condvae.load(models / "digits28.safetensors")
     mine, theirs = by_name.state_dict(), by_path.state_dict()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)

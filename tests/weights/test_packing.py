@@ -1,4 +1,4 @@
-"""Half precision in fewer bytes: back bit for bit, and nothing made of what was never packed."""
+"""Packing restores float16 tensors bit for bit, and rejects tensors that `pack` did not make."""
 
 import json
 import tracemalloc
@@ -35,7 +35,7 @@ def assert_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> 
 
 
 def every_half() -> Tensor:
-    """All 65,536 of them: NaNs with their payloads, both zeros, numbers below the normal ones."""
+    """All 65,536 float16 values, including NaNs with their payloads, both zeros and subnormal numbers."""
     return torch.arange(2**16, dtype=torch.int32).to(torch.uint16).view(torch.float16)
 
 
@@ -53,7 +53,7 @@ def some() -> dict[str, Tensor]:
     }
 
 
-def test_every_bit_comes_back_in_memory_of_its_own() -> None:
+def test_every_bit_is_restored_into_separate_memory() -> None:
     packed = pack(some())
     assert set(packed) == {INDEX, HIGH, LOW, "variance", "brain", "step"}
     found = unpack(packed)
@@ -79,13 +79,13 @@ def test_weights_shrink_and_noise_hardly_grows() -> None:
 
     assert share({name: tensor.half() for name, tensor in weights.items()}) < 0.87
     assert share(noise) < 1.001
-    assert share(weights) < 1.001  # single precision stays as it is
+    assert share(weights) < 1.001  # float32 tensors are stored unchanged
 
 
-def test_names_that_packing_needs_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"packed\.low is a name that packed files need"):
+def test_reserved_names_are_rejected() -> None:
+    with pytest.raises(ValueError, match=r"packed\.low is a reserved name in packed files"):
         pack({LOW: torch.zeros(1), "a": torch.zeros(1).half()})
-    assert_same(unpack(pack({LOW: torch.ones(2).half()})), {LOW: torch.ones(2).half()})  # it is only listed
+    assert_same(unpack(pack({LOW: torch.ones(2).half()})), {LOW: torch.ones(2).half()})  # allowed for float16
 
 
 def changed(**tensors: Tensor | None) -> dict[str, Tensor]:
@@ -100,50 +100,50 @@ def changed(**tensors: Tensor | None) -> dict[str, Tensor]:
         ({"index": None}, "packed.index is missing"),
         ({"high": None}, "packed.high is missing"),
         ({"low": None}, "packed.low is missing"),
-        ({"low": torch.zeros(4)}, "packed.low is no row of bytes"),
-        ({"high": torch.zeros(4, 4, dtype=torch.uint8)}, "packed.high is no row of bytes"),
-        ({"index": torch.tensor(1, dtype=torch.uint8)}, "packed.index is no row of bytes"),
-        ({"index": row(b"")}, "packed.index is cut short"),
+        ({"low": torch.zeros(4)}, "packed.low is not a one-dimensional tensor of bytes"),
+        ({"high": torch.zeros(4, 4, dtype=torch.uint8)}, "packed.high is not a one-dimensional tensor of bytes"),
+        ({"index": torch.tensor(1, dtype=torch.uint8)}, "packed.index is not a one-dimensional tensor of bytes"),
+        ({"index": row(b"")}, "packed.index is truncated"),
         ({"index": row(b"{}")}, "packed.index cannot be inflated"),
-        ({"index": listing(b"{")}, "packed.index is no JSON"),
-        ({"index": listing(b"\xff")}, "packed.index is no JSON"),
-        ({"index": listing(b"[" * 100_000)}, "packed.index is no JSON"),
-        ({"index": listing(b'{"a\\ud800": [1]}')}, "packed.index is no JSON"),
-        ({"index": listing([["a", [1]]])}, "packed.index lists no names"),
-        ({"index": listing({"a": 3})}, "packed.index gives no shape of a"),
-        ({"index": listing({"a": [1, -3]})}, "packed.index gives no shape of a"),
-        ({"index": listing({"a": [True]})}, "packed.index gives no shape of a"),
-        ({"index": listing({"a": [1.0]})}, "packed.index gives no shape of a"),
-        ({"index": listing({"a": ["1"]})}, "packed.index gives no shape of a"),
-        ({"index": listing({"a": [0, 2**31]})}, "packed.index gives no shape of a"),
-        ({"index": listing({"a": [2] * 100_000})}, "packed.index gives no shape of a"),
-        ({"index": listing({"a": [2**31 - 1] * 64})}, "not one for each number that packed.index lists"),
-        ({"index": listing({"a": [3]})}, "not one for each number that packed.index lists"),
-        ({"index": listing({})}, "not one for each number that packed.index lists"),
-        ({"index": listing({"variance": [1]})}, "variance is there twice"),
+        ({"index": listing(b"{")}, "packed.index is not valid JSON"),
+        ({"index": listing(b"\xff")}, "packed.index is not valid JSON"),
+        ({"index": listing(b"[" * 100_000)}, "packed.index is not valid JSON"),
+        ({"index": listing(b'{"a\\ud800": [1]}')}, "packed.index is not valid JSON"),
+        ({"index": listing([["a", [1]]])}, "packed.index does not contain names with shapes"),
+        ({"index": listing({"a": 3})}, "packed.index has no valid shape for a"),
+        ({"index": listing({"a": [1, -3]})}, "packed.index has no valid shape for a"),
+        ({"index": listing({"a": [True]})}, "packed.index has no valid shape for a"),
+        ({"index": listing({"a": [1.0]})}, "packed.index has no valid shape for a"),
+        ({"index": listing({"a": ["1"]})}, "packed.index has no valid shape for a"),
+        ({"index": listing({"a": [0, 2**31]})}, "packed.index has no valid shape for a"),
+        ({"index": listing({"a": [2] * 100_000})}, "packed.index has no valid shape for a"),
+        ({"index": listing({"a": [2**31 - 1] * 64})}, "expected one for each number listed in packed.index"),
+        ({"index": listing({"a": [3]})}, "expected one for each number listed in packed.index"),
+        ({"index": listing({})}, "expected one for each number listed in packed.index"),
+        ({"index": listing({"variance": [1]})}, "variance is stored twice"),
         ({"index": row(zlib.compress(bytes(2**24 + 1)))}, "packed.index inflates to more than 16,777,216 bytes"),
         ({"high": row(b"\0" * 9)}, "packed.high cannot be inflated"),
         ({"high": row(zlib.compress(b""))}, "packed.high has 0 bytes"),
         ({"high": row(zlib.compress(bytes(2**24)))}, "packed.high inflates to more than"),
-        ({"high": pack(some())[HIGH][:-1]}, "packed.high is cut short"),
-        ({"high": torch.cat([pack(some())[HIGH], row(b"x")])}, "packed.high goes on after its end"),
-        ({"low": pack(some())[LOW][1:]}, "not one for each number that packed.index lists"),
+        ({"high": pack(some())[HIGH][:-1]}, "packed.high is truncated"),
+        ({"high": torch.cat([pack(some())[HIGH], row(b"x")])}, "packed.high has extra bytes at its end"),
+        ({"low": pack(some())[LOW][1:]}, "expected one for each number listed in packed.index"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(tensors: dict[str, Tensor | None], message: str) -> None:
+def test_inconsistent_tensors_are_rejected(tensors: dict[str, Tensor | None], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         unpack(changed(**tensors))
     assert len(str(caught.value)) < 100
 
 
-def test_no_numbers_in_a_shape_that_cannot_be_are_refused() -> None:
+def test_empty_tensors_of_an_impossible_shape_are_rejected() -> None:
     tensors = {**pack({}), INDEX: listing({"a": [*[2**31 - 1] * 40, 0]})}
     with pytest.raises(ValueError, match="a cannot have the shape"):
         unpack(tensors)
 
 
-def test_a_bomb_is_not_set_off() -> None:
-    """What would inflate to a thousand times its size gives what was expected and a byte more, and then an error."""
+def test_a_decompression_bomb_does_not_fill_the_memory() -> None:
+    """Data that inflates to a thousand times its size is inflated to one byte above the limit, then rejected."""
     deflater = zlib.compressobj(9)
     bomb = b"".join([*(deflater.compress(bytes(2**24)) for _ in range(16)), deflater.flush()])
     tracemalloc.start()

@@ -31,7 +31,7 @@ def test_every_quantity_of_the_public_release_is_reproduced(case: Path) -> None:
     assert {name: error for name, error in errors.items() if error > parity.TOLERANCE} == {}
 
 
-def test_the_parity_script_notices_a_wrong_weight(tmp_path: Path) -> None:
+def test_the_parity_script_detects_a_wrong_weight(tmp_path: Path) -> None:
     case = Path(shutil.copytree(TINY, tmp_path / "case"))
     state = torch.load(case / "official_ipa.th", weights_only=True)
     state["part_encoder.in_conv.bias"] += 0.01
@@ -64,14 +64,14 @@ def test_half_precision_checkpoints_become_float32(tmp_path: Path) -> None:
     assert {str(parameter.device) for parameter in model.parameters()} == {"cpu"}
 
 
-def test_partial_blocks_without_a_partial_encoder_are_left_out_and_never_needed(tmp_path: Path) -> None:
+def test_partial_blocks_without_a_partial_encoder_are_optional_and_not_imported(tmp_path: Path) -> None:
     assert isinstance(import_public(TINY / "official_vdvae.th", LAYERS), VDVAE)
     state = torch.load(TINY / "official_vdvae.th", weights_only=True)
     torch.save({n: t for n, t in state.items() if ".part_enc." not in n}, tmp_path / "vdvae.th")
     assert isinstance(import_public(tmp_path / "vdvae.th", LAYERS), VDVAE)
 
 
-def test_imported_models_survive_our_own_file(tmp_path: Path) -> None:
+def test_imported_models_can_be_saved_and_loaded(tmp_path: Path) -> None:
     model = import_public(TINY / "official_ipa.th", LAYERS)
     save(model, tmp_path / "model.safetensors")
     loaded = load(tmp_path / "model.safetensors")
@@ -81,22 +81,22 @@ def test_imported_models_survive_our_own_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"encoder.in_conv.bias": None}, "lacks artifact.encoder.pyramid.input.bias"),
-        ({"part_encoder.in_conv.bias": None}, "lacks partial.pyramid.input.bias"),
-        ({"decoder.dec_blocks.3.part_enc.c4.bias": None}, "lacks partial.heads.3.c4.bias"),
-        ({"decoder.dec_blocks.0.enc.c5.weight": torch.zeros(1)}, "unknown meaning: decoder.dec_blocks.0.enc.c5.weight"),
-        ({"optimizer": torch.zeros(1)}, "unknown meaning: optimizer"),
-        ({"decoder.bias_xs.3": torch.zeros(1, 16, 8, 8)}, "unknown meaning: decoder.bias_xs.3"),
+        ({"encoder.in_conv.bias": None}, "lacks weights that the network needs: artifact.encoder.pyramid.input.bias"),
+        ({"part_encoder.in_conv.bias": None}, "network needs: partial.pyramid.input.bias"),
+        ({"decoder.dec_blocks.3.part_enc.c4.bias": None}, "network needs: partial.heads.3.c4.bias"),
+        ({"decoder.dec_blocks.0.enc.c5.weight": torch.zeros(1)}, "unknown names: decoder.dec_blocks.0.enc.c5.weight"),
+        ({"optimizer": torch.zeros(1)}, "unknown names: optimizer"),
+        ({"decoder.bias_xs.3": torch.zeros(1, 16, 8, 8)}, "unknown names: decoder.bias_xs.3"),
         ({"decoder.dec_blocks.9.z_proj.bias": torch.zeros(1)}, "does not have: artifact.decoder.blocks.9"),
         ({"decoder.gain": torch.zeros(1, 15, 1, 1)}, r"decoder.gain is \(1, 15, 1, 1\)"),
         ({"decoder.gain": torch.full((1, 16, 1, 1), torch.nan)}, "NaN or infinite weights"),
-        ({"decoder.bias_xs.2": None}, "lacks artifact.decoder.starts.8"),
+        ({"decoder.bias_xs.2": None}, "network needs: artifact.decoder.starts.8"),
         ({"module.decoder.gain": torch.zeros(1, 16, 1, 1)}, "twice, with and without the prefix"),
-        ({"decoder.bias_xs.00": torch.zeros(1, 16, 1, 1)}, "unknown meaning: decoder.bias_xs.00"),
+        ({"decoder.bias_xs.00": torch.zeros(1, 16, 1, 1)}, "unknown names: decoder.bias_xs.00"),
         ({"encoder.in_conv.weight": torch.zeros(16)}, "expected the four dimensions"),
-        ({"decoder.gain": torch.zeros(1, 16, 1, 1).to_sparse()}, "without plain numbers: decoder.gain"),
-        ({"decoder.gain": torch.zeros(1, 16, 1, 1, dtype=torch.int64)}, "not real numbers"),
-        ({"step": 3}, "more than tensors: step"),
+        ({"decoder.gain": torch.zeros(1, 16, 1, 1).to_sparse()}, "sparse or have no values: decoder.gain"),
+        ({"decoder.gain": torch.zeros(1, 16, 1, 1, dtype=torch.int64)}, "not floating-point numbers"),
+        ({"step": 3}, "entries that are not tensors: step"),
     ],
 )
 def test_every_key_is_accounted_for(tmp_path: Path, change: dict[str, Tensor | None], message: str) -> None:
@@ -107,7 +107,7 @@ def test_every_key_is_accounted_for(tmp_path: Path, change: dict[str, Tensor | N
 
 
 class Trap:
-    """What a hostile checkpoint may hold: unpickling it would write a file."""
+    """A hostile object in a checkpoint: unpickling it would write a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -121,13 +121,13 @@ def test_code_in_a_checkpoint_is_never_run(tmp_path: Path) -> None:
     torch.save({"encoder.in_conv.weight": Trap(sprung)}, tmp_path / "zip.th")
     (tmp_path / "pickle.th").write_bytes(pickle.dumps(Trap(sprung)))
     for name in ("zip.th", "pickle.th"):
-        with pytest.raises(ValueError, match="holds code, which is never run"):
+        with pytest.raises(ValueError, match="contains code, which is never run"):
             import_public(tmp_path / name, LAYERS)
     assert not sprung.exists()
 
 
-def test_every_damage_gives_the_same_kind_of_error(tmp_path: Path) -> None:
-    """Bytes flipped anywhere: the file still loads (weights carry no checksum there) or is refused as a ValueError."""
+def test_a_changed_byte_raises_no_error_except_value_error(tmp_path: Path) -> None:
+    """A file with a changed byte either loads, since .th files have no checksum, or raises ValueError."""
     whole = (TINY / "official_ipa.th").read_bytes()
     path = tmp_path / "model.th"
     for position in range(0, len(whole), len(whole) // 61):
@@ -144,7 +144,7 @@ def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="not a checkpoint of plain tensors"):
             import_public(path, LAYERS)
     torch.save([1, 2], path)
-    with pytest.raises(ValueError, match="holds list"):
+    with pytest.raises(ValueError, match="contains a list"):
         import_public(path, LAYERS)
     torch.save({"a": torch.zeros(1)}, path)
     with pytest.raises(ValueError, match=r"lacks encoder\.in_conv\.weight"):
@@ -154,7 +154,7 @@ def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
 
 
 one_of_each = functools.cache(VDVAE)
-"""The large networks take a second each, even without weights, and nothing here changes them."""
+"""Cached, because building a large network takes a second even without weights, and no test changes one."""
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def _large_networks_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def public_shapes(name: str) -> dict[str, Tensor]:
-    """The tensors of a public checkpoint of that network, on the meta device, under the public names."""
+    """Return the tensors of a public checkpoint of this network under the public names, on the meta device."""
     config = preset(name)
     with torch.device("meta"):
         ours = one_of_each(config).state_dict()
@@ -193,8 +193,8 @@ def test_a_public_network_is_recognised_by_its_shapes(name: str) -> None:
 
 
 @pytest.mark.usefixtures("_large_networks_once")
-def test_what_shapes_cannot_tell_is_asked_for() -> None:
-    with pytest.raises(ValueError, match="ffhq256 and xray256 all have its shapes"):
+def test_a_network_that_shapes_do_not_identify_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the presets ffhq256 and xray256 have its shapes"):
         _recognise(public_shapes("ffhq256"), origin="it")
     with pytest.raises(ValueError, match=r"no preset has its shapes.*name a preset"):
         import_public(TINY / "official_ipa.th")
@@ -235,11 +235,11 @@ def test_layer_strings_are_parsed() -> None:
     [
         (_parse_encoder, "8y2", "'8y2' is not a layer"),
         (_parse_encoder, "", "'' is not a layer"),
-        (_parse_encoder, "8x2,4x1", "jumps from resolution 8 to 4"),
-        (_parse_encoder, "8d3", "pools 8 by 3"),
+        (_parse_encoder, "8x2,4x1", "has a layer at resolution 4, expected 8"),
+        (_parse_encoder, "8d3", "pools resolution 8 by 3"),
         (_parse_decoder, "1x1,4x2", "starts resolution 4 without mixing in 1"),
-        (_parse_decoder, "1x1,4m2", "mixes 2 into 4"),
-        (_parse_decoder, "1x1,4m1,4m1", "mixes 1 into 4"),
+        (_parse_decoder, "1x1,4m2", "mixes resolution 2 into 4"),
+        (_parse_decoder, "1x1,4m1,4m1", "mixes resolution 1 into 4"),
     ],
 )
 def test_wrong_layer_strings_are_explained(parse: object, text: str, message: str) -> None:
@@ -248,9 +248,9 @@ def test_wrong_layer_strings_are_explained(parse: object, text: str, message: st
         parse(text)
 
 
-def test_strings_of_another_network_are_refused() -> None:
+def test_layer_strings_of_another_network_are_rejected() -> None:
     other = LayerStrings(encoder="8x2,8d2,4x1,4d4,1x1", decoder="1x1,2m1,8m2", bits=8, normalisation=Normalisation())
-    with pytest.raises(ValueError, match=r"resolutions \[2\] that the encoder string never reaches"):
+    with pytest.raises(ValueError, match=r"resolutions \[2\], which the encoder string does not have"):
         import_public(TINY / "official_vdvae.th", other)
     fewer = LayerStrings(encoder="8x1,8d2,4x1,4d4,1x1", decoder=LAYERS.decoder, bits=8, normalisation=Normalisation())
     with pytest.raises(ValueError, match=r"does not have: encoder\.pyramid\.blocks\.5"):

@@ -1,4 +1,4 @@
-"""Packed files hold what plain ones hold: the same tensors, the same description, the same checksum."""
+"""Packed and plain files contain the same tensors, the same description and the same checksum."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def metadata(path: Path) -> dict[str, str]:
 
 
 def both(folder: Path) -> tuple[Path, Path]:
-    """A model in half precision, in a plain and in a packed file."""
+    """Write the same model in half precision to a plain file and to a packed file."""
     plain, packed = folder / "plain.safetensors", folder / "packed.safetensors"
     model = small_conditional()
     weights.save(model, plain, half=True, record={"steps": 7})
@@ -52,14 +52,14 @@ def test_a_packed_file_is_smaller_and_reads_as_the_plain_one(tmp_path: Path) -> 
     assert load_file(tmp_path / "again.safetensors").keys() == {packing.INDEX, packing.HIGH, packing.LOW}
 
 
-def test_files_are_plain_unless_asked_for_and_where_nothing_can_be_packed(tmp_path: Path) -> None:
+def test_files_are_plain_by_default_and_if_nothing_can_be_packed(tmp_path: Path) -> None:
     plain, _ = both(tmp_path)
     assert set(load_file(plain)) == set(small_conditional().state_dict())
     weights.save(small_vae(), tmp_path / "single.safetensors", packed=True)
     assert metadata(tmp_path / "single.safetensors")["format_version"] == "1"
 
 
-def test_single_precision_beside_half_stays_as_it_is(tmp_path: Path) -> None:
+def test_packing_leaves_other_types_than_float16_unchanged(tmp_path: Path) -> None:
     tensors = {"half": torch.ones(3, 2).half(), "single": torch.ones(4), "count": torch.tensor(3)}
     path = tmp_path / "mixed.safetensors"
     sealed_file.write(path, kind="condvae test", description={}, tensors=tensors, packed=True)
@@ -74,7 +74,7 @@ def test_a_damaged_packed_file_gives_one_clear_error(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for content in (whole[:100], whole[: len(whole) // 2], whole[:-1]):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):
+        with pytest.raises(ValueError, match=r"not a complete \.safetensors file"):
             weights.load(path)
     for position in range(0, len(whole), len(whole) // 199):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 16]) + whole[position + 1 :])
@@ -84,32 +84,32 @@ def test_a_damaged_packed_file_gives_one_clear_error(tmp_path: Path) -> None:
     path.write_bytes(whole)
     tensors, said = load_file(path), metadata(path)
     for changed, message in (
-        ({packing.HIGH: tensors[packing.HIGH][:-1].clone()}, r"is damaged: packed\.high is cut short"),
-        ({packing.LOW: tensors[packing.LOW].flip(0)}, "is damaged: its content does not match its checksum"),
+        ({packing.HIGH: tensors[packing.HIGH][:-1].clone()}, r"is damaged \(packed\.high is truncated\)"),
+        ({packing.LOW: tensors[packing.LOW].flip(0)}, r"is damaged \(its content does not match its checksum\)"),
     ):
         save_file({**tensors, **changed}, path, said)
         with pytest.raises(ValueError, match=message):
             weights.load(path)
-    # Shapes are not under the checksum, as in plain files: a model's weights are held to its network's shapes.
+    # The checksum does not cover shapes, in plain files either; they are compared with those of the network.
     index = json.loads(packing._inflated(tensors, packing.INDEX, 2**24))
     name = next(name for name, shape in index.items() if len(shape) == 4 and shape[0] != shape[1])
     index[name] = [index[name][1], index[name][0], *index[name][2:]]
     turned = {**tensors, packing.INDEX: packing._tensor(packing._deflated(json.dumps(index).encode()))}
     save_file(turned, path, said)
-    with pytest.raises(ValueError, match="holds weights of other shapes"):
+    with pytest.raises(ValueError, match="contains weights of the wrong shape"):
         weights.load(path)
-    # A packed file that says it is plain, and the other way round.
+    # A packed file with the version of a plain one, and the reverse.
     save_file(tensors, path, {**said, "format_version": "1"})
     with pytest.raises(ValueError, match="does not match its checksum"):
         weights.load(path)
     plain = tmp_path / "plain.safetensors"
     save_file(load_file(plain), plain, {**metadata(plain), "format_version": "2"})
-    with pytest.raises(ValueError, match=r"is damaged: packed\.index is missing"):
+    with pytest.raises(ValueError, match=r"is damaged \(packed\.index is missing\)"):
         weights.load(plain)
 
 
-def test_what_is_made_of_a_packed_file_for_others_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Safetensors alone reads what `export` and `save_pretrained` write, whatever they were given."""
+def test_export_and_save_pretrained_write_plain_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The safetensors library can read what they write, even if they were given a packed file."""
     plain, packed = both(tmp_path)
     monkeypatch.chdir(tmp_path)
     main(["export", str(packed), "--out", "exported.safetensors", "--half-precision"])
@@ -121,7 +121,7 @@ def test_what_is_made_of_a_packed_file_for_others_is_plain(tmp_path: Path, monke
     assert isinstance(condvae.from_pretrained("shared"), ConditionalVAE)
 
 
-def test_others_may_read_a_file_as_far_as_the_umask_allows(tmp_path: Path) -> None:
+def test_the_umask_decides_who_may_read_a_file(tmp_path: Path) -> None:
     for mask in (0o022, 0o077):
         before = os.umask(mask)
         try:
@@ -137,4 +137,4 @@ def test_embedded_models_are_packed_in_half_precision(name: str) -> None:
     path = weights.locate(name)
     assert load_file(path).keys() == {packing.INDEX, packing.HIGH, packing.LOW}
     header = weights.describe(name)
-    assert path.stat().st_size < 1.76 * header.parameters  # of 2 bytes each, and names, shapes and the record
+    assert path.stat().st_size < 1.76 * header.parameters  # plain: 2 bytes per weight, and names, shapes and record

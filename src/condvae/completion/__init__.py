@@ -1,4 +1,4 @@
-"""Completions of pictures: one call, its result, its record, many files."""
+"""Complete one picture or many files, and save the completions with a record of the call."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A folder of completions of any number of pictures, with their sheets and the record: all of it or nothing."""
+"""Write completions of any number of pictures to a folder, with contact sheets and a record: all files or none."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,16 +17,16 @@ _ROWS = 24
 
 
 class CompletionFolder:
-    """Add completions, then finish. Pictures that an earlier record in the folder lists give way; other files stay:
-    one with a name that is needed is an error.
+    """Write completions to a folder: in a `with` block, add the completions of each picture, then finish.
 
-    In memory is at most one page of the sheet.
+    Files listed in an earlier record in the folder are replaced. Other files stay; if one of them has a name that is
+    needed, ValueError is raised. At most one page of the contact sheet is kept in memory.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         earlier = outputs_of(self.folder / RECORD)
-        # The old record goes first and the new one comes last: a record never stands beside others' pictures.
+        # Remove the old record first and write the new one last, so that a record always matches the pictures.
         self._out = AtomicFolder(folder, replaces=[RECORD, *earlier] if earlier else [])
         self._images: list[RecordedImage] = []
         self._sheets: list[str] = []
@@ -34,7 +34,7 @@ class CompletionFolder:
         self._columns: list[str] = []
 
     def __enter__(self) -> "CompletionFolder":
-        for name in (_SHEET, RECORD):  # the others' names are known when their pictures are
+        for name in (_SHEET, RECORD):  # the other names are known only when their pictures are added
             self._out.check_free(name)
         self._out.__enter__()
         return self
@@ -45,9 +45,9 @@ class CompletionFolder:
         self._out.__exit__(kind, error, traceback)
 
     def add(self, completion: Completion) -> Sequence[str]:
-        """Write the completions of one more picture; returns the names of their files."""
+        """Write the completions of one more picture, and return the names of their files."""
         stem = stem_of(completion.file.path) if completion.file else "image"
-        # A number first: no two names can be the same, nor one that of a sheet.
+        # The number at the start makes every name unique and different from the names of the sheets.
         prefix = f"{len(self._images) + 1:03}-{stem}"
         names = tuple(f"{prefix}-{k + 1}.png" for k in range(len(completion)))
         for k, name in enumerate(names):
@@ -56,17 +56,20 @@ class CompletionFolder:
         self._rows.append(completion.row())
         self._columns = completion_columns(len(completion))
         if len(self._rows) == _ROWS:
-            self._turn_page()
+            self._write_sheet()
         return names
 
     def finish(self, provenance: Provenance) -> Path:
-        """Write the last page and the record; returns the path of the first sheet. All appears when the `with` ends."""
-        self._turn_page()
+        """Write the last sheet and the record, and return the path of the first sheet.
+
+        All files appear in the folder when the `with` block ends.
+        """
+        self._write_sheet()
         text = to_text(self.folder, provenance, self._images, self._sheets)
         self._out.write(RECORD, text)
         return self.folder / self._sheets[0]
 
-    def _turn_page(self) -> None:
+    def _write_sheet(self) -> None:
         if self._rows:
             name = f"sheet-{len(self._sheets) + 1}.png" if self._sheets else _SHEET
             self._out.put(name, contact_sheet(self._rows, self._columns))

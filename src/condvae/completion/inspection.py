@@ -1,6 +1,7 @@
-"""What is found out about a picture beside completing it: how strange it is to the model.
+"""Judge how strange a picture is for the model that completes it.
 
-`condvae.ood` judges that, a room that comes after this one: it is found on first use, and completing needs none of it.
+`condvae.ood` computes this. That package depends on this one, so it is imported by name on first use; completing works
+without it.
 """
 
 import importlib
@@ -13,48 +14,48 @@ from condvae.weights.cached_models import ModelId
 
 
 class Judgement(Protocol):
-    """How strange a picture is to a model, as `condvae.ood.Strangeness` says it."""
+    """How strange a picture is for a model; `condvae.ood.Strangeness` implements this protocol."""
 
     @property
     def score(self) -> float:
-        """Higher is more ordinary."""
+        """The score of the picture. A higher score means a more ordinary picture."""
 
     @property
     def percentile(self) -> float:
-        """How many in a hundred held-out training images with about as much known are as strange, or stranger."""
+        """Percentage of held-out images that are at least as strange, among those with a similar hidden share."""
 
     @property
     def strange(self) -> bool:
-        """Whether it is in the strangest 1 %."""
+        """Whether the percentile is 1 or less."""
 
 
 class Inspected(NamedTuple):
-    """What was found out about one picture."""
+    """The result of judging one picture."""
 
     strangeness: Judgement | None = None
-    """None: it was not judged."""
+    """None if the picture was not judged."""
     warning: str | None = None
-    """A sentence, if it is strange."""
+    """A warning for the user if the picture is strange, otherwise None."""
     failure: str | None = None
-    """A sentence, if it could not be judged."""
+    """The reason if the picture could not be judged, otherwise None."""
 
 
 class Inspector(Protocol):
-    """Judges pictures as one model sees them."""
+    """Judges how strange pictures are for one model."""
 
     @property
     def failure(self) -> str | None:
-        """A sentence, if no picture can be judged."""
+        """The reason if no picture can be judged, otherwise None."""
 
     def __call__(self, view: ModelView) -> Inspected: ...
 
 
 Inspection: TypeAlias = Callable[[ConditionalVAE, ModelId, int], Inspector | None]
-"""Makes an inspector for a model and a seed; None: there is nothing to judge by."""
+"""A function that makes an inspector for a model and a seed, or returns None if the model has no fit."""
 
 
-def by_strangeness(model: ConditionalVAE, identity: ModelId, seed: int) -> Inspector | None:
-    """The inspection of `condvae.ood`."""
+def strangeness_inspector(model: ConditionalVAE, identity: ModelId, seed: int) -> Inspector | None:
+    """Return the inspector of `condvae.ood` for this model, or None if the model has no fit."""
     found: Any = importlib.import_module("condvae.ood.completion_warnings")
     inspector: Inspector | None = found.warnings_of_completions(model, identity, seed)
     return inspector

@@ -1,11 +1,11 @@
-"""Many image files in one call: folders, bad files among them, progress, and the repetition of a record."""
+"""Complete many image files and folders in one call, or repeat a call from its record."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from condvae.completion.folder import CompletionFolder
-from condvae.completion.inspection import Inspection, by_strangeness
+from condvae.completion.inspection import Inspection, strangeness_inspector
 from condvae.completion.picture_completer import PictureCompleter
 from condvae.completion.record import read_record
 from condvae.completion.settings import CompletionSettings
@@ -25,38 +25,51 @@ def complete_files(
     chunk: int | None = None,
     device: str | None = None,
     say: Say = print,
-    inspect: Inspection | None = by_strangeness,
+    inspect: Inspection | None = strangeness_inspector,
 ) -> Path:
-    """Complete image files and those in folders; writes single files, sheets and a record, and returns the sheet."""
+    """Complete image files and all images in folders; return the path of the first contact sheet.
+
+    out: the folder for the completions, the contact sheets and the record.
+    chunk: the number of completions computed at a time, which limits memory; None for the default.
+    inspect: makes the inspector that warns about strange images; None for no warnings.
+    """
     selected = select_pictures(paths, hole, say, done="completed", out=out)
     return _complete(selected, hole, out, model, settings, chunk=chunk, device=device, say=say, inspect=inspect)
 
 
 def repeat(
-    record: Path, out: Path, *, chunk: int | None = None, say: Say = print, inspect: Inspection | None = by_strangeness
+    record: Path,
+    out: Path,
+    *,
+    chunk: int | None = None,
+    say: Say = print,
+    inspect: Inspection | None = strangeness_inspector,
 ) -> Path:
-    """What `complete_files` did, from its record: byte for byte, if versions and machine are the same."""
-    told = read_record(record)
-    for note in told.notes:
+    """Repeat a call of `complete_files` from its record.
+
+    The files are the same byte for byte if the versions and the kind of machine are the same.
+    """
+    earlier = read_record(record)
+    for note in earlier.notes:
         say(note)
     selected = []
-    for entry in told.images:
-        assert entry.file is not None  # or it would not have been read
-        way = told.hole.way
-        hole = replace(told.hole, **{way: entry.hole_file.path}) if entry.hole_file else told.hole  # type: ignore[arg-type]
+    for entry in earlier.images:
+        assert entry.file is not None  # read_record rejects images that were given in memory
+        way = earlier.hole.way
+        hole = replace(earlier.hole, **{way: entry.hole_file.path}) if entry.hole_file else earlier.hole  # type: ignore[arg-type]
         digest = entry.hole_file.sha256 if entry.hole_file else None
         selected.append(SelectedPicture(path=entry.file.path, hole=hole, sha256=entry.file.sha256, hole_sha256=digest))
     return _complete(
         selected,
-        told.hole,
+        earlier.hole,
         out,
-        told.model,
-        told.settings,
+        earlier.model,
+        earlier.settings,
         chunk=chunk,
-        device=told.device,
+        device=earlier.device,
         say=say,
         inspect=inspect,
-        model_sha256=told.model_sha256,
+        model_sha256=earlier.model_sha256,
     )
 
 
@@ -93,15 +106,19 @@ def _complete(
                 warnings.tell([found.warning] if found.warning else [], tell)
                 if found.failure is not None:
                     failures += 1
-                    again = f"nor of {printable(one.path)}; of more that is not repeated"
+                    second = f"{printable(one.path)} could not be judged either; further failures are not reported"
                     if failures <= 2:
-                        say(found.failure if failures == 1 else again)
+                        say(found.failure if failures == 1 else second)
             folder.add(result)
         pictures.skipped.check_not_all()
         sheet = folder.finish(completer.provenance(hole))
     if notes.untold:
-        say(f"the same holds for {notes.untold} more images")
+        say(f"similar notes apply to {_more_images(notes.untold)}")
     if warnings.untold:
-        say(f"the same warning holds for {warnings.untold} more images")
+        say(f"the same warning applies to {_more_images(warnings.untold)}")
     pictures.skipped.tell(say)
     return sheet
+
+
+def _more_images(count: int) -> str:
+    return f"{count} more image" if count == 1 else f"{count} more images"

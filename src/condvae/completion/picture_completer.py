@@ -1,11 +1,11 @@
-"""`complete`: one picture, many answers."""
+"""`complete`: draw completions of one picture."""
 
 import functools
 from collections.abc import Callable
 from pathlib import Path
 
 from condvae import weights
-from condvae.completion.inspection import Inspection, Inspector, by_strangeness
+from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
 from condvae.completion.record import Provenance
 from condvae.completion.result import Completion
 from condvae.completion.settings import CompletionSettings
@@ -41,12 +41,17 @@ def complete(
     chunk: int | None = None,
     device: str | None = None,
 ) -> Completion:
-    """n answers to what stands in the hidden part of an image: a path, a PIL image or an array [H, W, C].
+    """Draw n completions of an image, which is a path, a PIL image or an array [H, W, C].
 
-    What is hidden: `known` (white, or True in an array of bool, is known), `hole` (white, or True, is hidden), a box
-    (x, y, width, height in the image's pixels), a half, what the model was trained on (`random`), or else the image's
-    transparent pixels. device: auto, cpu, cuda or cuda:N; None: the CPU, or where a model in memory is.
-    docs/guides/complete.md has the rest.
+    Give at most one of these to define the hidden pixels; without any, the image's transparent pixels are hidden:
+    known: a picture or an array of bool; white or True is known.
+    hole: a picture or an array of bool; white or True is hidden.
+    box: hide (x, y, width, height), in pixels of the image.
+    half: hide this half of the image's middle square.
+    random: draw the hidden pixels from the observation process that the model was trained with.
+
+    device: "auto", "cpu", "cuda" or "cuda:N"; None for the CPU, or for the current device of a model in memory.
+    docs/guides/complete.md explains the other arguments.
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
     settings = CompletionSettings(
@@ -58,7 +63,7 @@ def complete(
 
 
 class PictureCompleter:
-    """A model and what is to be drawn from it, for any number of pictures."""
+    """Completes any number of pictures with one model and the same settings."""
 
     def __init__(
         self,
@@ -67,12 +72,14 @@ class PictureCompleter:
         *,
         device: str | None = None,
         chunk: int | None = None,
-        inspect: Inspection | None = by_strangeness,
+        inspect: Inspection | None = strangeness_inspector,
     ) -> None:
-        """A device moves the model there; a model in memory stays where it is unless one is named."""
+        """Open the model and move it to the device; device=None is the CPU, or leaves a model in memory where it is."""
         self.identity: ModelId | None = None
         if isinstance(model, VDVAE):
-            raise ValueError("the model is an unconditional VAE: condition it first, with condvae train")
+            raise ValueError(
+                "the model is an unconditional VAE: train a partial encoder for it first, with condvae train"
+            )
         if isinstance(model, ConditionalVAE):
             model = model if device is None else model.to(resolve_device(device))
         elif isinstance(model, str | Path):
@@ -84,11 +91,11 @@ class PictureCompleter:
         self.sampler = Sampler(model, chunk=chunk)
         self.inspector: Callable[[], Inspector | None] = lambda: None
         if self.identity is not None and inspect is not None:
-            # On first use: judging takes about as long as a few completions, and many callers do not ask.
+            # Made on first use, because judging takes as long as a few completions and many callers do not need it.
             self.inspector = functools.cache(functools.partial(inspect, model, self.identity, settings.seed))
 
     def provenance(self, hole: Hole) -> Provenance:
-        """What stands in a record."""
+        """Return what a record contains about the model and the settings."""
         return Provenance(
             settings=self.settings,
             hole=hole,
@@ -98,7 +105,7 @@ class PictureCompleter:
         )
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
-        """What the model sees of a picture; a ValueError if the two do not go together."""
+        """Prepare a picture for the model; raise ValueError if the hole does not suit the picture or the model."""
         return make_view(self.model, picture, hole, seed=self.settings.seed, keep_size=self.settings.keep_size)
 
     def __call__(self, view: ModelView) -> Completion:

@@ -1,4 +1,4 @@
-"""The record of a call: what it was asked, of which files and with which versions, so that it can be repeated."""
+"""The record of a call: its settings, files and software versions, so that the call can be repeated."""
 
 import json
 import math
@@ -22,12 +22,12 @@ _FORMAT, _VERSION = "condvae completions", 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Provenance:
-    """What completions were made with: the same for all images of a call."""
+    """How the completions of a call were made; the same for all its images."""
 
     settings: CompletionSettings
     hole: Hole
     model: ModelId | None
-    """None: a model in memory."""
+    """None for a model that was given in memory."""
     device: str
     precision: str
 
@@ -37,28 +37,28 @@ class RecordedImage:
     """One image of a call."""
 
     file: FileId | None
-    """None: it was given in memory."""
+    """None for an image that was given in memory."""
     hole_file: FileId | None
     outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallRecord:
-    """A record that was read: all that a call needs."""
+    """The contents of a record file: everything needed to repeat the call."""
 
     settings: CompletionSettings
     hole: Hole
-    """Pictures of what is hidden stand with the images."""
+    """How the hidden pixels were defined. Pictures for `known` or `hole` are listed per image, in `images`."""
     model: str | Path
     model_sha256: str
     images: tuple[RecordedImage, ...]
     device: str
     notes: tuple[str, ...]
-    """What is different today."""
+    """Messages about software versions that differ from those in the record."""
 
 
 def to_text(folder: Path, made: Provenance, images: Sequence[RecordedImage], sheets: Sequence[str]) -> str:
-    """The record of a call whose pictures are in a folder, as JSON; paths are relative to the folder."""
+    """Return the record of a call as JSON. Paths are relative to `folder`, where the pictures and the record are."""
 
     def named(file: FileId | None) -> dict[str, str] | None:
         return None if file is None else {"path": _relative(file.path, folder), "sha256": file.sha256}
@@ -86,8 +86,8 @@ def to_text(folder: Path, made: Provenance, images: Sequence[RecordedImage], she
 
 
 def outputs_of(path: Path) -> list[str]:
-    """Names of the pictures that a record lists; none where there is no record that can be read."""
-    if not path.is_file():  # a pipe would keep us waiting
+    """Return the names of the output pictures that a record lists; empty if there is no readable record."""
+    if not path.is_file():  # reading a pipe could block for ever
         return []
     try:
         plain = json.loads(path.read_text())
@@ -100,26 +100,28 @@ def outputs_of(path: Path) -> list[str]:
 
 
 def read_record(path: Path) -> CallRecord:
-    """What is needed to repeat a call; files are looked for, not read."""
+    """Read the record of a call; the images and the model that it names are not read."""
     if path.is_dir():
         path = path / RECORD
     name = printable(path)
-    if path.exists() and not path.is_file():  # a pipe, or a device without an end
-        raise ValueError(f"{name} is no regular file, expected the {RECORD} of condvae complete")
+    if path.exists() and not path.is_file():  # reading a pipe or a device could block for ever
+        raise ValueError(f"{name} is not a regular file, expected a {RECORD} from condvae complete")
     try:
         plain = json.loads(path.read_text())
     except OSError as error:
         raise ValueError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is no record of completions: it is not JSON") from error
+        raise ValueError(f"{name} is not valid JSON, expected a {RECORD} from condvae complete") from error
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-        raise ValueError(f"{name} is no record of completions, expected the {RECORD} of condvae complete")
+        raise ValueError(f"{name} is not a record of completions, expected a {RECORD} from condvae complete")
     if plain.get("format_version") != _VERSION:
-        raise ValueError(f"{name} has format version {plain.get('format_version')}, this condvae reads {_VERSION}")
+        raise ValueError(
+            f"{name} has format version {plain.get('format_version')}, but this condvae reads only {_VERSION}"
+        )
     try:
         return _recorded(plain, path)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{name} is damaged: {type(error).__name__} at {printable(str(error))}") from error
+        raise ValueError(f"{name} is damaged ({type(error).__name__}: {printable(str(error))})") from error
 
 
 def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
@@ -127,7 +129,9 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     by_picture = plain["hidden"]["way"] in ("known", "hole")
     needed = ("image", "hidden_by") if by_picture else ("image",)
     if plain["model"] is None or any(image[key] is None for image in plain["images"] for key in needed):
-        raise ValueError(f"{name} is of a model or pictures that were in memory: it can be repeated in Python alone")
+        raise ValueError(
+            f"{name} cannot be repeated, because its model or its pictures were given in memory: repeat it in Python"
+        )
 
     def found(file: Mapping[str, str] | None) -> FileId | None:
         return None if file is None else FileId(_path(folder, file["path"]), _text(file["sha256"]))
@@ -139,7 +143,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}")
     box = tuple(hidden["box"]) if "box" in hidden else None
-    # Pictures are read per image; here they only say which way it was.
+    # The real paths are in each image's entry; this placeholder only marks that `known` or `hole` was used.
     pictures = {hidden["way"]: Path()} if by_picture else {}
     hole = Hole(**pictures, box=box, half=hidden.get("half"), random=hidden["way"] == "random")
     images = tuple(
@@ -149,7 +153,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     if not images:
         raise ValueError(f"{name} is damaged: it lists no images")
     if hole.way != hidden["way"] or any((entry.hole_file is None) == by_picture for entry in images):
-        raise ValueError(f"{name} is damaged: it does not say in one way what was hidden")
+        raise ValueError(f"{name} is damaged: its entries disagree on how the hidden pixels were defined")
     was, now = plain["versions"], versions()
     changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
     return CallRecord(
@@ -169,7 +173,7 @@ def _path(folder: Path, relative: object) -> Path:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r}, expected text")
+        raise TypeError(f"found {value!r}, expected text")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The answer to a call: completions of one picture, what they were made from, and their files."""
+"""`Completion`: the result of `complete`, with the completions of one picture."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -26,85 +26,89 @@ class Completion:
     """Completions of one picture."""
 
     images: PixelArray
-    """[n, H, W, C]: grey levels at the model's size; known pixels are those of `original`."""
+    """[n, H, W, C]: the completions as grey levels, at the model's size; known pixels equal those of `original`."""
     observed: PixelArray
-    """[H, W, C]: what the model saw, grey where it is hidden."""
+    """[H, W, C]: what the model saw. Hidden pixels are grey."""
     view: ModelView
     provenance: Provenance
     inspector: Callable[[], Inspector | None] = field(default=lambda: None, repr=False)
-    """Makes what judges the picture, when that is asked for."""
+    """Returns the inspector that judges how strange the picture is; called on first use of `inspected`."""
 
     def __len__(self) -> int:
         return len(self.images)
 
     @property
     def original(self) -> PixelArray:
-        """[H, W, C]: the picture as the model could have seen it."""
+        """[H, W, C]: the picture at the model's size, including its hidden pixels."""
         return self.view.levels
 
     @property
     def known(self) -> Flags:
-        """[H, W]: True where observed."""
+        """[H, W]: True where a pixel is known."""
         return self.view.known
 
     @property
     def file(self) -> FileId | None:
-        """Where the picture was read, if from a file."""
+        """The file that the picture was read from; None if it was given in memory."""
         return self.view.file
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done to the picture, in sentences."""
+        """Messages about what was done to the picture, such as cropping and resizing."""
         return self.view.notes
 
     @functools.cached_property
     def inspected(self) -> Inspected:
-        """What is found out about the picture beside completing it: on first use, from the same observation."""
+        """How strange the picture is for the model; computed on first use, from the same observation."""
         inspector = self.inspector()
         return Inspected() if inspector is None else inspector(self.view)
 
     @property
     def strangeness(self) -> Judgement | None:
-        """How strange the picture is to the model, by what is known of it; None where no fit says what is ordinary, or
-        nothing is known.
+        """How strange the known part of the picture is for the model.
+
+        None if the model has no fit, or if no pixel is known.
         """
         return self.inspected.strangeness
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """That the picture is strange to the model, or why that cannot be said, in sentences."""
+        """A warning if the picture is strange for the model, or the reason if that could not be judged; or empty."""
         return tuple(line for line in (self.inspected.warning, self.inspected.failure) if line is not None)
 
     @property
     def mean(self) -> npt.NDArray[np.float32]:
-        """[H, W, C]: of all completions, in grey levels."""
-        # Whole numbers are added without rounding, in any order.
+        """[H, W, C]: mean of the completions, in grey levels."""
+        # Integers are added without rounding, so the order does not matter.
         return np.asarray(self.images.sum(axis=0, dtype=np.int64) / len(self), dtype=np.float32)
 
     @property
     def std(self) -> npt.NDArray[np.float32]:
-        """[H, W, C]: of all completions, in grey levels; 0 where they agree, as they do where a pixel is known."""
+        """[H, W, C]: standard deviation of the completions, in grey levels; 0 for known pixels."""
         squares = sum(image.astype(np.int64) ** 2 for image in self.images)
         sums = self.images.sum(axis=0, dtype=np.int64)
         return np.asarray(np.sqrt(squares * len(self) - sums**2) / len(self), dtype=np.float32)
 
     def picture(self, k: int) -> Image.Image:
-        """Completion k, from 0; at the picture's own size with keep_size, where only hidden pixels are new."""
+        """Return completion k, counted from 0, at the model's size.
+
+        With keep_size, return the whole picture at its own size instead; only its hidden pixels are changed.
+        """
         image: PixelArray = self.images[k]
         return self.view.pasted(image) if self.provenance.settings.keep_size else to_pil(as_tensor(image))
 
     def row(self) -> list[Tensor]:
-        """The tiles of a sheet, [C, H, W] uint8."""
+        """Return the tiles of one row of a contact sheet, each [C, H, W] uint8."""
         images = torch.from_numpy(self.images).permute(0, 3, 1, 2)
         return completion_row(as_tensor(self.original), as_tensor(self.observed), images)
 
     def sheet(self) -> Image.Image:
-        """A labelled contact sheet."""
+        """Return a labelled contact sheet of the completions."""
         return sheet_of([self])
 
     def save(self, folder: str | Path) -> Path:
-        """Write completions, sheet.png and record.json, all or none; returns the sheet."""
-        from condvae.completion.folder import CompletionFolder  # which knows this class
+        """Write the completions, sheet.png and record.json, all or none; return the path of the sheet."""
+        from condvae.completion.folder import CompletionFolder  # imported late, because that module imports this one
 
         with CompletionFolder(folder) as out:
             out.add(self)
@@ -112,5 +116,5 @@ class Completion:
 
 
 def sheet_of(completions: Sequence[Completion]) -> Image.Image:
-    """One labelled contact sheet of several pictures, as many completions of each."""
+    """Return one labelled contact sheet of several pictures, which must have the same number of completions."""
     return contact_sheet([one.row() for one in completions], completion_columns(len(completions[0])))

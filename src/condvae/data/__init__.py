@@ -1,4 +1,4 @@
-"""Images from disk: the standard layouts, their splits, the order of training and the way to the device."""
+"""Data sets on disk: recognise their layout, split them, order the training images and move batches to the device."""
 
 from condvae.data.delivery import deliver
 from condvae.data.image_set import Dataset, ImageSet, LevelBatch

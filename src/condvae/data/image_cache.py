@@ -1,4 +1,4 @@
-"""Many images into one array, in parallel: in memory, or beyond a limit in a memory-mapped file that is kept."""
+"""Read many images into one array in parallel: in memory, or above a limit in a memory-mapped cache file."""
 
 import json
 import os
@@ -19,30 +19,31 @@ from condvae.runtime.atomic import replacing
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import PixelArray
 
-_CHUNK = 64  # images per task of a thread: few enough for an even load, enough to hide the cost of a task
-_BAR_FROM = 5_000  # images from which on a terminal shows a progress bar
-_FORMAT = 1  # part of each key: raise it when the same files should decode to other pixels
+_CHUNK = 64  # images per thread task: few enough to balance the load, enough to hide the cost of starting a task
+_BAR_FROM = 5_000  # show a progress bar on a terminal from this number of images
+_FORMAT = 1  # part of each cache key: increase it when the same files decode to different pixels
 
 T = TypeVar("T")
 
-# Too many threads slow each other down: Pillow lets go of the interpreter's lock only while it decodes. With 16 cores,
-# JPEGs of 64 and 128 pixels were read fastest by one thread, of 256 by two (1.5 times), of 512 by four (2.4 times).
+# Use one thread per 128 pixels of image side. Pillow releases the interpreter's lock only while it decodes, so more
+# threads slow each other down. On 16 cores, one thread was fastest for JPEGs of 64 and 128 pixels, two for 256 pixels
+# (1.5 times as fast as one) and four for 512 pixels (2.4 times).
 _SIDE_PER_THREAD = 128
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How images are to be read."""
+    """How to read the images of a data set; the arguments of `open_data`."""
 
     size: int | None
     channels: int | None
     cache: Path
     workers: int
     memory_limit: int
-    """Bytes of an array from which on it goes to a file in `cache`."""
+    """Arrays of more bytes than this are written to a file in `cache`."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes and channels that no network has."""
+        """Raise ValueError for a size, channels or workers that are out of range."""
         if self.size is not None:
             check_whole(self.size, "size", least=1)
         if self.channels is not None:
@@ -50,53 +51,56 @@ class ReadOptions:
         check_whole(self.workers, "workers", least=1)
 
     def for_side(self, side: int) -> "ReadOptions":
-        """With no more threads than images of so many pixels a side are worth."""
+        """Return a copy that uses only as many threads as help for images of this side, in pixels."""
         return replace(self, workers=min(self.workers, max(1, side // _SIDE_PER_THREAD)))
 
     def key(self, identity: str, what: str) -> str:
-        """The name under which a file of the cache holds these images, read this way."""
+        """Return the name of the cache file for these images with this size and these channels."""
         return digest([_FORMAT, identity, what, self.size, self.channels])
 
 
 class Stored(NamedTuple):
-    """An array of images, and what could not be read: those rows are black and must not be used."""
+    """An array of images. Rows of images that could not be read are black and must not be used."""
 
     images: PixelArray  # [N, H, W, C]
-    broken: dict[int, str]  # row -> reason
+    broken: dict[int, str]  # row of an unreadable image -> reason
 
 
 def store(
     shape: tuple[int, int, int, int], make: Callable[[int], PixelArray], *, key: str, name: str, reading: ReadOptions
 ) -> Stored:
-    """Image i is make(i); where that raises, row i is black and the reason is kept. name: of the set, for the user."""
+    """Fill an array whose image i is make(i); if make(i) raises, leave row i black and keep the reason.
+
+    name: the data set, for messages.
+    """
     needed = int(np.prod(shape, dtype=np.int64))
     if needed <= reading.memory_limit:
         images = np.zeros(shape, dtype=np.uint8)
         return Stored(images, _fill(images, make, name, reading.workers))
     try:
         reading.cache.mkdir(parents=True, exist_ok=True)
-        with _alone(reading.cache / f"{key}.lock"):
+        with _exclusive_lock(reading.cache / f"{key}.lock"):
             return stored(key, reading) or _write(shape, make, key=key, name=name, reading=reading)
     except OSError as error:
         raise ValueError(
             f"{name} needs {needed / 2**30:.1f} GiB in the folder {reading.cache}, which cannot be written "
-            f"({error.strerror or error}): make room there (or set XDG_CACHE_HOME to another place), or lower --size"
+            f"({error.strerror or error}): free disk space there, set XDG_CACHE_HOME to another folder, or lower --size"
         ) from error
 
 
 def stored(key: str, reading: ReadOptions) -> Stored | None:
-    """What an earlier run left in the cache, if it is whole."""
+    """Return the array that an earlier run wrote to the cache; None if it is missing or incomplete."""
     path = reading.cache / f"{key}.npy"
     try:
         images = np.load(path, mmap_mode="r")
         broken = json.loads(path.with_suffix(".json").read_text())
         return Stored(images, {int(row): str(reason) for row, reason in broken.items()})
     except (OSError, ValueError, EOFError, AttributeError):
-        return None  # absent or cut short: it is written again
+        return None  # missing or truncated, so it is written again
 
 
 def in_threads(work: Callable[[int], T], n: int, *, workers: int, label: str) -> Iterator[T]:
-    """work(0), ..., work(n - 1) in order; an interruption ends it at once and not after all the work."""
+    """Yield work(0), ..., work(n - 1) in order, computed by threads; an interruption cancels the work not yet begun."""
 
     def chunk(start: int) -> list[T]:
         return [work(i) for i in range(start, min(start + _CHUNK, n))]
@@ -113,7 +117,7 @@ def in_threads(work: Callable[[int], T], n: int, *, workers: int, label: str) ->
 
 
 def reason_of(error: Exception) -> str:
-    """An exception as a few words on one line."""
+    """Return the message of an exception on one line, or its type if it has no message."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -121,7 +125,7 @@ def _fill(images: PixelArray, make: Callable[[int], PixelArray], name: str, work
     def one(i: int) -> str | None:
         try:
             images[i] = make(i)
-        except Exception as error:  # decoders raise whatever they like on broken files
+        except Exception as error:  # decoders can raise any exception on broken files
             images[i] = 0
             return reason_of(error)
         return None
@@ -133,17 +137,17 @@ def _fill(images: PixelArray, make: Callable[[int], PixelArray], name: str, work
 def _write(
     shape: Sequence[int], make: Callable[[int], PixelArray], *, key: str, name: str, reading: ReadOptions
 ) -> Stored:
-    """Read all images into a file of the cache, which is then mapped."""
+    """Read all images into a cache file, then memory-map it."""
     path = reading.cache / f"{key}.npy"
-    for left_over in reading.cache.glob(f".{key}.*.part"):  # by a run that died; the lock says that it did
+    for left_over in reading.cache.glob(f".{key}.*.part"):  # from killed runs: a live one would hold the lock
         left_over.unlink(missing_ok=True)
     needed, free = int(np.prod(shape, dtype=np.int64)), shutil.disk_usage(reading.cache).free
     if needed > free:
-        raise OSError(f"{free / 2**30:.1f} GiB are free")
+        raise OSError(f"only {free / 2**30:.1f} GiB are free")
     with replacing(path) as temporary:
         images = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=tuple(shape))
         with temporary.open("rb+") as file:
-            if hasattr(os, "posix_fallocate"):  # a full disk shall be an error now, not a bus error while writing
+            if hasattr(os, "posix_fallocate"):  # fail now if the disk is full, not with a bus error later
                 os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
             broken = _fill(images, make, name, reading.workers)
             images.flush()
@@ -157,11 +161,11 @@ def _write(
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time: the first of several ranks decodes, the others wait and then map its file."""
+def _exclusive_lock(path: Path) -> Iterator[None]:
+    """Admit one process at a time: the first of several ranks decodes, the others wait and then map its file."""
     try:
         import fcntl
-    except ImportError:  # not on Windows, where several processes do the same work and the last one stays
+    except ImportError:  # Windows has no fcntl: there, each process decodes, and the last one's file is kept
         yield
         return
     with open(path, "a") as lock:

@@ -1,4 +1,4 @@
-"""Layouts that are image files: any folder or zip, pix2pix pairs, packs with dataset.json, Chest X-ray 14."""
+"""Read data sets of image files: any folder or zip, pix2pix pairs, packs with dataset.json, Chest X-ray 14."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ import numpy as np
 
 from condvae.data.image_cache import ReadOptions, Stored, in_threads, reason_of, store, stored
 from condvae.data.image_set import ImageSet, Indices, Labels
-from condvae.data.splits import Found, folder_splits
+from condvae.data.splits import ParsedData, folder_splits
 from condvae.images.archive import SUFFIXES, Files, common_top, digest, opened
 from condvae.images.decode import ImageHeader, decode, is_grey, read_header
 from condvae.runtime.checks import first_few
@@ -24,27 +24,27 @@ FINDINGS = (
     "Hernia", "Infiltration", "Mass", "Nodule", "Pleural_Thickening", "Pneumonia", "Pneumothorax",
 )
 # fmt: on
-_LOOKING_THREADS = 2  # reading heads is all Python, but disks may be slow
+_HEADER_THREADS = 2  # parsing headers holds the interpreter's lock: a second thread only hides the latency of the disk
 _NO_FINDING = "No Finding"
-# Lists in dataset.json that say who is on an image.
+# Keys of lists in dataset.json that name the patient or person shown in each image.
 _GROUP_KEYS = ("patient_id", "patient", "subject_id", "subject", "person_id", "person", "group_id", "group")
 
 
-def read_folder(path: Path, reading: ReadOptions) -> Found:
-    """A folder or a zip of images, with or without a dataset.json."""
+def read_folder(path: Path, reading: ReadOptions) -> ParsedData:
+    """Read a folder or a zip of images, with or without a dataset.json."""
     with opened(path) as files:
         names = files.images()
         if not names:
             kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
-            raise ValueError(f"{path} holds no images: expected files of the kinds {kinds}, in it or below")
+            raise ValueError(f"{path} contains no images: expected files of type {kinds}, also in its subfolders")
         for top in ("", common_top(files.names)):
             if f"{top}dataset.json" in files.names:
                 return _read_pack(files, top, reading)
         return _found(files, names, reading, splits=folder_splits(names))
 
 
-def read_chest_xray14(path: Path, reading: ReadOptions) -> Found:
-    """`Data_Entry_2017*.csv`, `train_val_list.txt`, `test_list.txt`, and the images anywhere below."""
+def read_chest_xray14(path: Path, reading: ReadOptions) -> ParsedData:
+    """Read `Data_Entry_2017*.csv`, `train_val_list.txt` and `test_list.txt`, with the images in any subfolder."""
     table = min(path.glob("Data_Entry_2017*.csv"))
     findings: dict[str, list[str]] = {}
     patients: dict[str, int] = {}
@@ -57,7 +57,7 @@ def read_chest_xray14(path: Path, reading: ReadOptions) -> Found:
         except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
             raise ValueError(
                 f"{table} cannot be read ({reason_of(error)}): expected the columns Image Index, Finding Labels and "
-                f"Patient ID, as NIH publishes it"
+                f"Patient ID, as in the file that NIH publishes"
             ) from error
     unknown = sorted({name for names in findings.values() for name in names} - set(FINDINGS))
     if unknown:
@@ -69,7 +69,7 @@ def read_chest_xray14(path: Path, reading: ReadOptions) -> Found:
         by_stem = {Path(name).stem: name for name in files.images()}
         stems = [stem for stem in findings if stem in by_stem]
         if not stems:
-            raise ValueError(f"{path} holds none of the images that {table.name} lists: unpack images_*.tar.gz there")
+            raise ValueError(f"{path} contains none of the images listed in {table.name}: unpack images_*.tar.gz there")
         labels = np.zeros((len(stems), len(FINDINGS)), dtype=np.uint8)
         for i, stem in enumerate(stems):
             labels[i, [FINDINGS.index(name) for name in findings[stem]]] = 1
@@ -90,7 +90,7 @@ def _listed(path: Path) -> set[str]:
 
 
 def _list_of(stem: str, lists: dict[str, set[str]]) -> str | None:
-    """An image is where its list says; where only one list is there, the other images are of the other kind."""
+    """Return the split whose list names the image. If only one list exists, all other images are in the other split."""
     for split, other in (("test", "train"), ("train", "test")):
         if stem in lists[split] or (not lists[split] and stem not in lists[other]):
             return split
@@ -98,11 +98,11 @@ def _list_of(stem: str, lists: dict[str, set[str]]) -> str | None:
 
 
 def _absent(table: str, count: int) -> tuple[str, ...]:
-    return (f"{table}: {count:,} of its images are not there",) if count else ()
+    return (f"{table}: {count:,} of the images that it lists could not be found",) if count else ()
 
 
-def _read_pack(files: Files, top: str, reading: ReadOptions) -> Found:
-    """The layout of StyleGAN: dataset.json with labels [[name, label], ...] and lists in the same order."""
+def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
+    """Read StyleGAN's layout: dataset.json with labels [[name, label], ...], and other lists in the same order."""
     place = files.path / f"{top}dataset.json"
     try:
         with files.open(f"{top}dataset.json") as file:
@@ -112,14 +112,15 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> Found:
         raise ValueError(
             f'{place} cannot be read ({reason_of(error)}): expected {{"labels": [[name, label], ...]}}'
         ) from error
-    if not entries:  # StyleGAN writes null where there are no labels
+    if not entries:  # StyleGAN writes null if there are no labels
         names = files.images()
         return replace(_found(files, names, reading, splits=folder_splits(names)), kind="pack")
     present = set(files.names)
     here = [i for i, (name, _) in enumerate(entries) if f"{top}{name}" in present]
     if not here:
         raise ValueError(
-            f"{place} lists {entries[0][0]} and others, none of which is there: expected names relative to it"
+            f"none of the images listed in {place} was found (the first is {entries[0][0]}): "
+            "give names relative to its folder"
         )
     names = tuple(f"{top}{entries[i][0]}" for i in here)
     groups = None
@@ -136,10 +137,11 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> Found:
         found,
         kind="pack",
         label_names=tuple(map(str, label_names)) if isinstance(label_names, list) and labels is not None else None,
-        flips=not (isinstance(label_names, list) and set(map(str, label_names)) == set(FINDINGS)),  # the heart is left
+        # A mirrored chest x-ray shows the heart on the wrong side.
+        flips=not (isinstance(label_names, list) and set(map(str, label_names)) == set(FINDINGS)),
         skipped=(
             *_absent("dataset.json", len(entries) - len(here)),
-            *((f"dataset.json: {unlisted:,} images are not in it",) if unlisted else ()),
+            *((f"dataset.json: {unlisted:,} of the images could not be found in it",) if unlisted else ()),
             *found.skipped,
         ),
     )
@@ -154,7 +156,10 @@ def _pack_labels(values: Sequence[Any], place: Path) -> Labels | None:
         labels = np.array(values)
         if labels.ndim == 2 and np.isin(labels, (0, 1)).all():
             return labels.astype(np.uint8)
-    raise ValueError(f"{place} has labels of mixed kinds, expected a whole number each, or lists of zeros and ones")
+    raise ValueError(
+        f"{place} has labels of different kinds, expected one whole number per image, "
+        "or one list of zeros and ones per image, all of the same length"
+    )
 
 
 def _found(
@@ -165,7 +170,7 @@ def _found(
     labels: Labels | None = None,
     groups: Indices | None = None,
     splits: Sequence[str | None] | None = None,
-) -> Found:
+) -> ParsedData:
     """Decode the named files and sort them into their splits."""
     pixels, broken = _decoded(files, names, reading)
     if len(broken) == len(names):
@@ -183,10 +188,10 @@ def _found(
     split = np.array(["train"] * len(names) if splits is None else [name or "" for name in splits])
     parts = {name: whole.subset(np.flatnonzero(good & (split == name))) for name in ("train", "validation", "test")}
     held = {name: part for name, part in parts.items() if name != "train" and len(part)}
-    if pairs and "test" not in held and "validation" in held:  # pix2pix publishes train/ and val/, and tests on val/
+    if pairs and "test" not in held and "validation" in held:  # pix2pix data has train/ and val/, and is tested on val/
         held["test"] = held.pop("validation")
     elsewhere = int((split == "").sum())
-    return Found(
+    return ParsedData(
         kind="pairs" if pairs else "images",
         name=str(files.path),
         identity=files.identity,
@@ -194,78 +199,84 @@ def _found(
         validation=held.get("validation"),
         test=held.get("test"),
         skipped=(
-            *((f"{files.path}: {elsewhere:,} images are in no split",) if elsewhere else ()),
+            *((f"{files.path}: {elsewhere:,} of the images could not be assigned to a split",) if elsewhere else ()),
             *(f"{names[row]}: {reason}" for row, reason in sorted(broken.items())),
         ),
     )
 
 
 def _decoded(files: Files, names: Sequence[str], reading: ReadOptions) -> Stored:
-    """The images as [N, size, size, C], or [N, size, 2 size, C] where every one of them is a pair."""
+    """Decode images to [N, size, size, C], or to [N, size, 2 size, C] if all of them are pairs (twice as wide as high).
+
+    An array that is already in the cache is used instead.
+    """
     key = reading.key(files.identity, digest(list(names)))
     ready = stored(key, reading)
     if ready is not None and len(ready.images) == len(names):
         return ready
-    looks = _looks(files, names, reading)
-    pairs = all(one.width == 2 * one.height for _, one in looks)
-    size = reading.size or _common_size(files.path, [one for _, one in looks], pairs=pairs)
-    channels = reading.channels or _channels(files, looks, reading)
+    headers = _read_headers(files, names, reading)
+    pairs = all(one.width == 2 * one.height for _, one in headers)
+    size = reading.size or _common_size(files.path, [one for _, one in headers], pairs=pairs)
+    channels = reading.channels or _channels(files, headers, reading)
 
     def one(i: int) -> PixelArray:
         with files.open(names[i]) as file:
             return decode(file, channels=channels, size=reading.size, pair=pairs)
 
-    side = int(np.median([one.width * one.height for _, one in looks]) ** 0.5)
+    side = int(np.median([one.width * one.height for _, one in headers]) ** 0.5)
     shape = (len(names), size, 2 * size if pairs else size, channels)
     return store(shape, one, key=key, name=str(files.path), reading=reading.for_side(side))
 
 
-def _looks(files: Files, names: Sequence[str], reading: ReadOptions) -> list[tuple[str, ImageHeader]]:
-    """The heads of all files that have one."""
+def _read_headers(files: Files, names: Sequence[str], reading: ReadOptions) -> list[tuple[str, ImageHeader]]:
+    """Read the headers of all files; leave out unreadable ones, but raise ValueError if none is readable."""
 
     def one(i: int) -> ImageHeader | str:
         try:
             with files.open(names[i]) as file:
                 return read_header(file)
-        except Exception as error:  # decoders raise whatever they like on broken files
+        except Exception as error:  # decoders can raise any exception on broken files
             return reason_of(error)
 
-    threads = min(reading.workers, _LOOKING_THREADS)
-    looks = list(in_threads(one, len(names), workers=threads, label=f"looking at {files.path}"))
-    if isinstance(looks[0], str) and all(isinstance(one, str) for one in looks):
-        raise _all_broken(files.path, len(names), names[0], looks[0])
-    return [(name, one) for name, one in zip(names, looks, strict=True) if not isinstance(one, str)]
+    threads = min(reading.workers, _HEADER_THREADS)
+    headers = list(in_threads(one, len(names), workers=threads, label=f"reading the image headers of {files.path}"))
+    if isinstance(headers[0], str) and all(isinstance(one, str) for one in headers):
+        raise _all_broken(files.path, len(names), names[0], headers[0])
+    return [(name, one) for name, one in zip(names, headers, strict=True) if not isinstance(one, str)]
 
 
-def _channels(files: Files, looks: Sequence[tuple[str, ImageHeader]], reading: ReadOptions) -> int:
-    """1 if all images are grey: by their mode, or where that leaves it open by their pixels, up to the first colour."""
-    unsure = [name for name, one in looks if not one.grey]
+def _channels(files: Files, headers: Sequence[tuple[str, ImageHeader]], reading: ReadOptions) -> int:
+    """Return 1 if all images are grey, otherwise 3.
+
+    Images whose mode leaves this open are decoded, until one with colours is found.
+    """
+    unsure = [name for name, one in headers if not one.grey]
 
     def grey(i: int) -> bool:
         try:
             with files.open(unsure[i]) as file:
                 return is_grey(file)
-        except Exception:  # broken, so it will be skipped
+        except Exception:  # a broken file will be skipped, so its colours do not matter
             return True
 
-    return 1 if all(in_threads(grey, len(unsure), workers=reading.workers, label="looking for colours")) else 3
+    return 1 if all(in_threads(grey, len(unsure), workers=reading.workers, label="checking for colours")) else 3
 
 
-def _common_size(path: Path, looks: Sequence[ImageHeader], *, pairs: bool) -> int:
-    """The side of all images, or the sentence that says why there is none."""
-    sizes = Counter((one.width, one.height) for one in looks).most_common()
+def _common_size(path: Path, headers: Sequence[ImageHeader], *, pairs: bool) -> int:
+    """Return the side of the images; raise ValueError unless all have one size and are square (or pairs)."""
+    sizes = Counter((one.width, one.height) for one in headers).most_common()
     (width, height), _ = sizes[0]
     if len(sizes) == 1 and (pairs or width == height):
         return height
     counts = ", ".join(f"{count:,} of {w} x {h}" for (w, h), count in sizes[:3]) + (", ..." if len(sizes) > 3 else "")
-    trouble = "images of mixed sizes" if len(sizes) > 1 else "images that are not square"
+    trouble = "images of different sizes" if len(sizes) > 1 else "images that are not square"
     raise ValueError(
-        f"{path} holds {trouble} ({counts}): "
-        "give --size and the network's image size, such as --size 64, to crop and resize them"
+        f"{path} contains {trouble} ({counts}): "
+        "give --size with the network's image size, such as --size 64, to crop and resize them"
     )
 
 
 def _all_broken(path: Path, count: int, name: str, reason: str) -> ValueError:
     return ValueError(
-        f"{path} holds {count:,} images and none can be read ({name}: {reason}): copy or download them again"
+        f"none of the {count:,} images in {path} can be read ({name}: {reason}): copy or download them again"
     )

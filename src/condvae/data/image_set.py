@@ -1,4 +1,4 @@
-"""A data set in memory or memory-mapped: rows of one array, three sets of them, and what a batch is made of."""
+"""`ImageSet` (rows of an array in memory or on disk), `Dataset` (its three splits) and `LevelBatch` (a batch)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,19 +15,19 @@ from condvae.runtime.pixels import PixelArray, from_uint8
 Indices = NDArray[np.int64]
 Labels = NDArray[Any]  # [N] int64 or [N, K] uint8
 
-_SAMPLE = 20_000  # images are enough for a mean and a standard deviation to four digits
+_SAMPLE = 20_000  # this number of images gives the mean and the standard deviation to four digits
 _SAMPLE_SEED = 5
 
 
 class LevelBatch(NamedTuple):
-    """8-bit grey levels on their way to a training step."""
+    """A batch of images as 8-bit grey levels, before the training step converts it to floats."""
 
     images: Tensor  # [B, C, H, W] uint8
     labels: Tensor | None  # [B] int64 or [B, K] uint8
     paired: Tensor | None  # [B, C', H, W] uint8
 
     def to(self, device: torch.device, non_blocking: bool = False) -> "LevelBatch":
-        """The same on another device."""
+        """Return the batch on another device."""
         return LevelBatch(
             self.images.to(device, non_blocking=non_blocking),
             None if self.labels is None else self.labels.to(device, non_blocking=non_blocking),
@@ -35,7 +35,7 @@ class LevelBatch(NamedTuple):
         )
 
     def pinned(self) -> "LevelBatch":
-        """In memory that a GPU can copy from by itself."""
+        """Return the batch in pinned memory, from which a GPU can copy asynchronously."""
         return LevelBatch(
             self.images.pin_memory(),
             None if self.labels is None else self.labels.pin_memory(),
@@ -43,7 +43,7 @@ class LevelBatch(NamedTuple):
         )
 
     def batch(self) -> Batch:
-        """As floats in [-1, 1]."""
+        """Convert the images to floats in [-1, 1]."""
         return Batch(
             x=from_uint8(self.images),
             labels=self.labels,
@@ -53,21 +53,21 @@ class LevelBatch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageSet:
-    """Some rows of an array of images, which is shared and not copied."""
+    """A selection of rows of an array of images. Several sets can share one array; it is not copied."""
 
     images: PixelArray
     """[N_all, H, W, C], in memory or memory-mapped."""
     labels: Labels | None = None
-    """[N_all] int64: one class each; or [N_all, K] uint8: which of K findings hold."""
+    """[N_all] int64: the class of each image; or [N_all, K] uint8: 1 for each of K findings that is present."""
     paired: PixelArray | None = None
-    """[N_all, H, W, C']: another picture of the same thing, such as its edges."""
+    """[N_all, H, W, C']: a second picture of the same content, such as its edges."""
     groups: Indices | None = None
-    """[N_all]: who is on each image, where several may be of one patient or person."""
+    """[N_all]: the number of the patient or person shown in each image, if several images can show the same one."""
     rows: Indices
     """[N] indices into the arrays above."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not an array of square 8-bit images, with as many labels and partners."""
+        """Raise ValueError unless images are uint8 and square, and the other arrays have one row per image."""
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) != 4 or shape[1] != shape[2] or shape[3] not in (1, 3):
             raise ValueError(
@@ -75,7 +75,7 @@ class ImageSet:
             )
         for name, other in (("labels", self.labels), ("paired images", self.paired), ("groups", self.groups)):
             if other is not None and len(other) != shape[0]:
-                raise ValueError(f"there are {shape[0]:,} images and {len(other):,} {name}, expected as many")
+                raise ValueError(f"there are {shape[0]:,} images but {len(other):,} {name}, expected the same number")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -92,16 +92,16 @@ class ImageSet:
 
     @property
     def members(self) -> Indices | None:
-        """[N]: who is on these images."""
+        """[N]: the number of the patient or person shown in each image of this set; None if unknown."""
         return None if self.groups is None else self.groups[self.rows]
 
     @property
     def nbytes(self) -> int:
-        """What the pixels of these rows take."""
+        """Bytes of the pixels of these rows, paired images included."""
         return sum(len(self) * int(np.prod(a.shape[1:])) for a in (self.images, self.paired) if a is not None)
 
     def gather(self, positions: Indices) -> LevelBatch:
-        """The images at these positions as they lie on disk, [B, H, W, C]; labels as in `take`."""
+        """Return the images at these positions in the array's layout, [B, H, W, C], with their labels."""
         rows = self.rows[positions]
 
         def rows_of(array: NDArray[Any] | None) -> Tensor | None:
@@ -112,34 +112,34 @@ class ImageSet:
         return LevelBatch(images, rows_of(self.labels), rows_of(self.paired))
 
     def take(self, positions: Indices) -> LevelBatch:
-        """The images at these positions of the set, [B, C, H, W]."""
+        """Return the images at these positions of the set, [B, C, H, W], with their labels."""
         return channels_first(self.gather(positions))
 
     def subset(self, positions: Indices) -> "ImageSet":
-        """The set of the images at these positions."""
+        """Return the set of the images at these positions."""
         return replace(self, rows=self.rows[positions])
 
     def normalisation(self) -> tuple[float, float]:
-        """Mean and standard deviation of the grey levels 0..255, of at most 20,000 of the images."""
+        """Mean and standard deviation of the grey levels 0..255, estimated from up to 20,000 random images."""
         rows = self.rows
         if len(rows) == 0:
-            raise ValueError("an empty set of images has no mean grey level: give a set with images")
+            raise ValueError("an empty set of images has no mean grey level: give at least one image")
         if len(rows) > _SAMPLE:
             rows = np.sort(np.random.RandomState(_SAMPLE_SEED).permutation(rows)[:_SAMPLE])
         counts = np.zeros(256, dtype=np.int64)
-        step = max(1, 2**24 // int(np.prod(self.images.shape[1:])))  # bincount widens its input eightfold
+        step = max(1, 2**24 // int(np.prod(self.images.shape[1:])))  # bincount widens each pixel to eight bytes
         for start in range(0, len(rows), step):
             counts += np.bincount(np.asarray(self.images)[rows[start : start + step]].ravel(), minlength=256)
         levels = np.arange(256, dtype=np.float64)
         mean = float(counts @ levels / counts.sum())
         std = float(np.sqrt(counts @ (levels - mean) ** 2 / counts.sum()))
         if std == 0:
-            raise ValueError(f"every pixel of the images has grey level {mean:g}: give images that differ")
+            raise ValueError(f"all pixels of all images have grey level {mean:g}: give images with some variation")
         return mean, std
 
 
 def channels_first(levels: LevelBatch) -> LevelBatch:
-    """[B, H, W, C] -> [B, C, H, W], contiguous wherever they come from, so that networks compute the same bits."""
+    """Convert [B, H, W, C] to contiguous [B, C, H, W]; a fixed memory layout makes networks compute the same bits."""
     images, labels, paired = levels
     return LevelBatch(
         images.permute(0, 3, 1, 2).contiguous(),
@@ -150,7 +150,7 @@ def channels_first(levels: LevelBatch) -> LevelBatch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    """Three sets of images without a common one, and what is known of all of them."""
+    """A data set: its training, validation and test images, which do not overlap."""
 
     kind: str
     train: ImageSet
@@ -158,12 +158,15 @@ class Dataset:
     test: ImageSet
     label_names: tuple[str, ...] | None
     flips: bool
-    """Whether a mirrored image is as good as the image: not so for digits and chest x-rays."""
+    """Whether training may mirror images. False for digits and chest x-rays."""
     skipped: tuple[str, ...]
-    """What was left out: 'name: reason' for each broken file."""
+    """What was left out, in lines 'name: reason': each broken file, and counts of missing or unassigned images."""
 
     def seen_before(self, test: ImageSet) -> int | None:
-        """How many of those on some test images are on training or validation images too; None if nobody said who."""
+        """Count the people shown in `test` who also appear in training or validation images.
+
+        None if the data set does not say who is shown (`ImageSet.groups`).
+        """
         known = [one.members for one in (self.train, self.validation) if len(one)]
         seen = [members for members in known if members is not None]
         if test.members is None or len(seen) < len(known):
@@ -171,18 +174,18 @@ class Dataset:
         return len(np.intersect1d(test.members, np.concatenate([test.members[:0], *seen])))
 
     def summary(self) -> str:
-        """One line for the log."""
+        """Describe the data set in one line, for the log."""
         train = self.train
         text = (
             f"{self.kind}: {len(train):,} training, {len(self.validation):,} validation and {len(self.test):,} test "
             f"images of {train.size} x {train.size} x {train.channels}"
         )
         if train.paired is not None:
-            text += f", each with a partner of {train.paired.shape[3]} channels"
+            text += f", each paired with a {train.paired.shape[3]}-channel image"
         if train.labels is not None:
             text += f", {_label_count(train.labels, self.label_names)} labels"
         if self.skipped:
-            text += f"; {len(self.skipped)} skipped, the first is {self.skipped[0]}"
+            text += f"; {len(self.skipped)} skipped, the first: {self.skipped[0]}"
         return text
 
 

@@ -1,4 +1,4 @@
-"""`open_data`: a path to images, whatever their layout, as training, validation and test sets."""
+"""`open_data`: recognise the layout of a data set, and read its training, validation and test images."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from condvae.data.arrays import read_npy, read_npz, read_npz_folder
 from condvae.data.image_cache import ReadOptions, store
 from condvae.data.image_folders import read_chest_xray14, read_folder
 from condvae.data.image_set import Dataset, ImageSet, Indices
-from condvae.data.splits import Found, finish, with_test
+from condvae.data.splits import ParsedData, finish, with_test
 from condvae.data.standard_sets import idx_images, read_cifar10, read_idx, read_svhn
 from condvae.images.archive import SUFFIXES, digest
 from condvae.runtime import folders
@@ -37,16 +37,16 @@ def open_data(
     workers: int | None = None,
     memory_limit: int = 2 * 2**30,
 ) -> Dataset:
-    """Read a data set; its kind is recognised. Several paths are joined to one set.
+    """Read a data set; its layout is recognised automatically. Several paths are joined into one data set.
 
-    path: "cifar10", where nothing is called so, is the copy that `condvae fetch cifar10` got.
-    size: crop the centre square of every image and resize it by Lanczos to so many pixels; None takes them as they are.
-    channels: 1 for luminance, 3 for RGB; None for 1 if all images are grey and 3 if not.
-    validation: images to hold out of the training images where the layout has no validation set; 0 for none,
-        None for a tenth up to 5,000.
-    seed: of what is held out.
-    cache: folder for decoded images that exceed `memory_limit` bytes; None for condvae in the user's cache folder.
-    workers: most threads that decode, fewer where images are small; None for one per processor, up to 8.
+    path: "cifar10" is the copy that `condvae fetch cifar10` wrote, unless a file or folder of that name exists.
+    size: crop the centre square of every image and resize it (Lanczos) to this side, in pixels; None keeps the size.
+    channels: 1 for luminance, 3 for RGB; None for 1 if all images are grey, otherwise 3.
+    validation: number of training images to hold out if the layout has no validation set; 0 for none, None for a tenth
+        of them but at most 5,000.
+    seed: selects the images that are held out.
+    cache: folder for decoded images of more than `memory_limit` bytes; None for condvae's folder in the user's cache.
+    workers: the largest number of decoding threads (small images use fewer); None for one per processor, up to 8.
     """
     if validation is not None:
         check_whole(validation, "validation")
@@ -60,12 +60,12 @@ def open_data(
     )
     paths = [path] if isinstance(path, str | Path) else list(path)
     if not paths:
-        raise ValueError("no path to a data set was given, expected at least one")
+        raise ValueError("no path to a data set was given: give at least one")
     found = [with_test(_recognised(Path(one).expanduser(), reading), seed) for one in paths]
     return finish(found[0] if len(found) == 1 else _joined(found, reading), validation=validation, seed=seed)
 
 
-def _recognised(path: Path, reading: ReadOptions) -> Found:
+def _recognised(path: Path, reading: ReadOptions) -> ParsedData:
     if not path.exists() and path == Path(cifar10.NAME):
         return cifar10.read(reading)
     if not path.exists():
@@ -73,7 +73,7 @@ def _recognised(path: Path, reading: ReadOptions) -> Found:
     return _read_folder(path, reading) if path.is_dir() else _read_file(path, reading)
 
 
-def _read_file(path: Path, reading: ReadOptions) -> Found:
+def _read_file(path: Path, reading: ReadOptions) -> ParsedData:
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty: copy or download it again")
     readers = {".zip": read_folder, ".npz": read_npz, ".npy": read_npy, ".mat": read_svhn}
@@ -83,11 +83,11 @@ def _read_file(path: Path, reading: ReadOptions) -> Found:
     if "idx3" in path.name:
         return read_idx(path, reading)
     if suffix in _PACKED:
-        raise ValueError(f"{path} is packed: unpack it and give the folder")
-    raise ValueError(f"{path} is not a data set of a known kind: expected {_KINDS}")
+        raise ValueError(f"{path} is a packed archive: unpack it and give the folder")
+    raise ValueError(f"{path} is not a data set in a supported layout: expected {_KINDS}")
 
 
-def _read_folder(path: Path, reading: ReadOptions) -> Found:
+def _read_folder(path: Path, reading: ReadOptions) -> ParsedData:
     for folder in (path, path / "cifar-10-batches-py"):
         if (folder / "data_batch_1").is_file() or (folder / "test_batch").is_file():
             return read_cifar10(folder, reading)
@@ -100,7 +100,7 @@ def _read_folder(path: Path, reading: ReadOptions) -> Found:
     if idx_images(path):
         return read_idx(path, reading)
     arrays = sorted(path.glob("*.npy"))
-    # An array among images or folders is somebody's notes on them.
+    # Next to images or folders, an .npy file is taken for extra data about them, not for the data set.
     if arrays and not any(entry.is_dir() or entry.suffix.lower() in SUFFIXES for entry in path.iterdir()):
         return read_npy(_training_array(path, arrays), reading)
     return read_folder(path, reading)
@@ -110,28 +110,29 @@ def _training_array(folder: Path, arrays: Sequence[Path]) -> Path:
     train = [array for array in arrays if "train" in array.stem] if len(arrays) > 1 else list(arrays)
     if len(train) != 1:
         raise ValueError(
-            f"{folder} holds {len(arrays)} .npy files, {len(train)} of them called train: give one of them"
+            f"{folder} contains {len(arrays)} .npy files, {len(train)} of them with train in the name: "
+            "give the path of the one to use"
         )
     return train[0]
 
 
-def _joined(found: Sequence[Found], reading: ReadOptions) -> Found:
-    """All training images of several sets as one, and so for the others; labels stay if all have them and agree."""
+def _joined(found: Sequence[ParsedData], reading: ReadOptions) -> ParsedData:
+    """Join several data sets split by split; keep labels only if all sets have labels of the same kind and names."""
     first = found[0]
     for other in found[1:]:
         if (other.train.size, other.train.channels) != (first.train.size, first.train.channels):
             raise ValueError(
-                f"{first.name} has images of {_shape(first.train)} and {other.name} of {_shape(other.train)}: "
-                f"give --size, or sets that are all grey or all in colour"
+                f"{first.name} has images of {_shape(first.train)} but {other.name} of {_shape(other.train)}: "
+                f"give --size, or use data sets that are all grey or all in colour"
             )
-    labelled = len({one.label_names for one in found}) == 1 and _alike([one.train.labels for one in found])
+    labelled = len({one.label_names for one in found}) == 1 and _same_row_shape([one.train.labels for one in found])
     identity = digest([one.identity for one in found])
 
     groups = _joined_groups(found)
 
     def join(split: str) -> ImageSet | None:
         sets = [getattr(one, split) for one in found if getattr(one, split) is not None]
-        # Which rows they are depends on what was held out, hence on the seed.
+        # The seed decides which rows were held out, so the cache key must depend on the rows.
         rows = [hashlib.sha256(one.rows.tobytes()).hexdigest() for one in sets]
         joined = _joined_sets(sets, labelled, reading.key(identity, digest(rows)), reading) if sets else None
         return joined if joined is None or groups is None else replace(joined, groups=np.concatenate(groups[split]))
@@ -165,20 +166,20 @@ def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: Re
             return image
 
         shape = (total, *arrays[0].shape[1:])
-        return store(shape, one, key=f"{key}-{what}", name="the joined set", reading=reading).images
+        return store(shape, one, key=f"{key}-{what}", name="the joined data set", reading=reading).images
 
     return ImageSet(
         images=copied([one.images for one in sets], "images"),
         labels=np.concatenate(labels) if labelled and len(labels) == len(sets) else None,
-        paired=copied(partners, "paired") if _alike(partners) and len(partners) == len(sets) else None,
+        paired=copied(partners, "paired") if _same_row_shape(partners) and len(partners) == len(sets) else None,
         rows=np.arange(total, dtype=np.int64),
     )
 
 
-def _joined_groups(found: Sequence[Found]) -> dict[str, list[Indices]] | None:
-    """By split, who is on the images of each set that has it: different ones in different sets.
+def _joined_groups(found: Sequence[ParsedData]) -> dict[str, list[Indices]] | None:
+    """For each split, the group numbers of the images of each set, renumbered so that no two sets share a group.
 
-    In a set that does not say so, each image is its own.
+    In a set without groups, each image becomes its own group. None if no set has groups.
     """
     if all(one.train.members is None for one in found):
         return None
@@ -187,8 +188,8 @@ def _joined_groups(found: Sequence[Found]) -> dict[str, list[Indices]] | None:
     for one in found:
         sets = {split: getattr(one, split) for split in joined if getattr(one, split) is not None}
         counts = np.cumsum([len(part) for part in sets.values()])
-        said = [part.members for part in sets.values() if part.members is not None]
-        members = np.concatenate(said) if len(said) == len(sets) else np.arange(counts[-1])
+        given = [part.members for part in sets.values() if part.members is not None]
+        members = np.concatenate(given) if len(given) == len(sets) else np.arange(counts[-1])
         numbers = np.unique(members, return_inverse=True)[1].astype(np.int64) + start
         start += len(numbers)
         for split, mine in zip(sets, np.split(numbers, counts[:-1]), strict=True):
@@ -196,8 +197,8 @@ def _joined_groups(found: Sequence[Found]) -> dict[str, list[Indices]] | None:
     return joined
 
 
-def _alike(arrays: Sequence[np.ndarray | None]) -> bool:
-    """Whether all are there, with rows of one shape."""
+def _same_row_shape(arrays: Sequence[np.ndarray | None]) -> bool:
+    """Whether no array is None and all have rows of the same shape."""
     shapes = {None if array is None else array.shape[1:] for array in arrays}
     return len(shapes) == 1 and None not in shapes
 

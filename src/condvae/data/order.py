@@ -5,27 +5,28 @@ import numpy as np
 from condvae.data.image_set import Indices
 from condvae.runtime.checks import check_whole
 
-_EPOCHS_KEPT = 2  # a batch spans two epochs at most, unless it is longer than the set
+_EPOCHS_KEPT = 2  # a batch spans at most two epochs, unless it is larger than the set
 
 
 class Order:
-    """Which image stands at position p of an endless row of epochs, each a permutation of all images.
+    """An endless sequence of epochs, each a random permutation of all n images.
 
-    Nothing is remembered from call to call but what can be computed again, so a run resumes exactly by its position.
+    The image at a position depends only on the seed and the position, so a run can resume exactly. Permutations are
+    kept only to save time.
     """
 
     def __init__(self, n: int, seed: int) -> None:
         check_whole(n, "the number of images", least=1)
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
-            raise ValueError(f"the seed of the order is {seed!r}, expected a whole number of up to 64 bits")
+            raise ValueError(f"the seed of the order is {seed!r}, expected a whole number from 0, below 2**64")
         self.n = n
         self.seed = seed
         self._kept: dict[int, Indices] = {}
 
     def __call__(self, start: int, count: int) -> Indices:
-        """Images at positions start .. start + count - 1."""
+        """Return the indices of the images at positions start .. start + count - 1."""
         if start < 0 or count < 0:
-            raise ValueError(f"positions {start} to {start + count} of an order, expected none below 0")
+            raise ValueError(f"start is {start} and count is {count}, expected both to be 0 or more")
         parts = []
         position, end = start, start + count
         while position < end:
@@ -37,7 +38,7 @@ class Order:
 
     def _epoch(self, epoch: int) -> Indices:
         if epoch not in self._kept:
-            # RandomState, because its permutation is promised to stay the same in all versions of NumPy.
+            # RandomState, because NumPy guarantees that its permutations stay the same in all versions.
             random = np.random.RandomState(np.random.Philox(key=np.array([self.seed, epoch], dtype=np.uint64)))
             while len(self._kept) >= _EPOCHS_KEPT:
                 self._kept.pop(next(iter(self._kept)))
@@ -46,5 +47,5 @@ class Order:
 
 
 def spread(n: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """At most `count` of the positions 0..n - 1, evenly over them."""
+    """Return `count` evenly spaced positions from 0..n - 1, or all of them if n < count."""
     return np.arange(min(n, count)) * n // max(min(n, count), 1)

@@ -1,4 +1,4 @@
-"""Which images are for training, validation and testing."""
+"""Split a data set into training, validation and test images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import numpy as np
 from condvae.data.image_set import Dataset, ImageSet, Indices
 from condvae.images.archive import common_top
 
-_MOST_TEST = 7_000  # of FFHQ's 70,000
-_MOST_VALIDATION = 5_000  # of CIFAR-10's 50,000 and of ImageNet
+_MOST_TEST = 7_000  # as for FFHQ, a tenth of 70,000 images
+_MOST_VALIDATION = 5_000  # as for CIFAR-10, a tenth of 50,000 images, and for ImageNet
 _FOLDERS = {
     "train": "train",
     "test": "test",
@@ -20,14 +20,14 @@ _FOLDERS = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """What a layout says, before anything is held out."""
+class ParsedData:
+    """A data set as its files define it, before any images are held out."""
 
     kind: str
     name: str
     """The path as the user gave it."""
     identity: str
-    """Changes when the files do."""
+    """A digest that changes when the files change."""
     train: ImageSet
     validation: ImageSet | None = None
     test: ImageSet | None = None
@@ -37,10 +37,10 @@ class Found:
 
 
 def folder_splits(names: Sequence[str]) -> list[str | None] | None:
-    """'train', 'validation' or 'test' per name, by its first folder; None where folders do not say so.
+    """Return 'train', 'validation' or 'test' for each name, from its first folder; or None if no folders are splits.
 
-    Folders called so count if they hold all images, or if there are two of them: then images elsewhere get None.
-    A lone train/ beside car/ and ship/ is a class.
+    Folders with these names are splits if they contain all images, or if there are at least two of them; images outside
+    them then get None. A single train/ next to car/ and ship/ is a class of images.
     """
     top = len(common_top(names)) if not _split_of(common_top(names)) else 0
     splits = [_split_of(name[top:]) for name in names]
@@ -53,9 +53,11 @@ def _split_of(name: str) -> str | None:
 
 
 def hold_out(n: int, count: int, seed: int, groups: Indices | None = None) -> tuple[Indices, Indices]:
-    """Indices to keep and `count` positions to hold out: the last of a seeded permutation, in ascending order.
+    """Split the positions 0..n - 1 at random; return those to keep and `count` to hold out, both in ascending order.
 
-    groups: [n]. Whole groups are held out, as many as fit into `count`, from the last of a permutation of groups.
+    The last `count` positions of a permutation seeded with `seed` are held out.
+    groups: [n], the group of each position. Groups are never divided: each is held out if it still fits into `count`,
+    starting from the end of a seeded permutation of groups.
     """
     random = np.random.RandomState(seed if seed < 2**32 else [seed % 2**32, seed >> 32])
     if groups is None:
@@ -73,17 +75,17 @@ def hold_out(n: int, count: int, seed: int, groups: Indices | None = None) -> tu
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def with_test(found: Found, seed: int) -> Found:
-    """Hold a test set out of the training images where the layout has none: a tenth, up to 7,000 images."""
+def with_test(found: ParsedData, seed: int) -> ParsedData:
+    """If there is no test set, hold out a tenth of the training images, but at most 7,000."""
     if found.test is not None:
         return found
     n = len(found.train)
     kept, held = hold_out(n, min(_MOST_TEST, n // 10), seed, found.train.members)
-    return Found(**{**vars(found), "train": found.train.subset(kept), "test": found.train.subset(held)})
+    return ParsedData(**{**vars(found), "train": found.train.subset(kept), "test": found.train.subset(held)})
 
 
-def finish(found: Found, *, validation: int | None, seed: int) -> Dataset:
-    """Hold a validation set out of the training images where there is none; validation=0 asks for none at all."""
+def finish(found: ParsedData, *, validation: int | None, seed: int) -> Dataset:
+    """If there is no validation set, hold one out of the training images; validation=0 makes it empty in any case."""
     n = len(found.train)
     train, held_set = found.train, found.validation
     nothing = np.zeros(0, dtype=np.int64)
@@ -93,14 +95,14 @@ def finish(found: Found, *, validation: int | None, seed: int) -> Dataset:
         count = min(_MOST_VALIDATION, n // 10) if validation is None else validation
         if validation is not None and validation >= n:
             raise ValueError(
-                f"{found.name} has {n:,} training images, of which {validation:,} cannot be held out for validation: "
-                f"give a --validation below {n}"
+                f"{found.name} has {n:,} training images, so {validation:,} cannot be held out for validation: "
+                f"give --validation a number below {n}"
             )
         kept, held = hold_out(n, count, seed, found.train.members)
         train, held_set = train.subset(kept), train.subset(held)
     if len(train) == 0:
         raise ValueError(
-            f"{found.name} leaves no image to train on ({len(held_set):,} for validation, "
+            f"{found.name} has no images left to train on ({len(held_set):,} are for validation and "
             f"{0 if found.test is None else len(found.test):,} for testing): add training images"
         )
     return Dataset(

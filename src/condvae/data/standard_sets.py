@@ -1,4 +1,4 @@
-"""The benchmarks with files of their own kind: CIFAR-10's pickled batches, SVHN's .mat, MNIST's idx files."""
+"""Read benchmarks that have their own file formats: CIFAR-10's pickled batches, SVHN's .mat, MNIST's idx files."""
 
 import gzip
 import pickle
@@ -10,86 +10,92 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from condvae.data.arrays import ArrayPart, checked_labels, found_in, joined_parts
+from condvae.data.arrays import ArrayPart, checked_labels, joined_parts, parsed_arrays
 from condvae.data.image_cache import ReadOptions
-from condvae.data.splits import Found
+from condvae.data.splits import ParsedData
 
 CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _TRAIN_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
 BATCHES = (*_TRAIN_BATCHES, "test_batch")
 
 
-def read_cifar10(folder: Path, reading: ReadOptions) -> Found:
-    """`data_batch_1` to `data_batch_5` and `test_batch`, pickled by Python 2."""
+def read_cifar10(folder: Path, reading: ReadOptions) -> ParsedData:
+    """Read `data_batch_1` to `data_batch_5` and `test_batch`, which were pickled by Python 2."""
     absent = [name for name in BATCHES if not (folder / name).is_file()]
     if absent:
-        raise ValueError(f"{folder} lacks {', '.join(absent)} of CIFAR-10: unpack cifar-10-python.tar.gz again")
+        raise ValueError(f"{folder} lacks CIFAR-10's {', '.join(absent)}: unpack cifar-10-python.tar.gz again")
     train = joined_parts([_cifar_batch(folder / name) for name in _TRAIN_BATCHES])
-    return found_in("cifar10", folder, reading, train, test=_cifar_batch(folder / "test_batch"), names=CIFAR10_NAMES)
+    return parsed_arrays(
+        "cifar10", folder, reading, train, test=_cifar_batch(folder / "test_batch"), names=CIFAR10_NAMES
+    )
 
 
-def read_svhn(path: Path, reading: ReadOptions) -> Found:
-    """`train_32x32.mat` and `test_32x32.mat`, or a folder with them, or one other .mat file of that kind."""
+def read_svhn(path: Path, reading: ReadOptions) -> ParsedData:
+    """Read SVHN from `train_32x32.mat` and `test_32x32.mat` (or their folder), or from one other .mat file."""
     folder = path if path.is_dir() else path.parent
     train, test = folder / "train_32x32.mat", folder / "test_32x32.mat"
     if path.is_file() and path != train:
-        return found_in("svhn", path, reading, _mat(path), flips=False, names=tuple("0123456789"))
+        return parsed_arrays("svhn", path, reading, _mat(path), flips=False, names=tuple("0123456789"))
     if not train.is_file():
-        raise ValueError(f"{folder} lacks train_32x32.mat of SVHN: download it, or give one .mat file")
+        raise ValueError(f"{folder} lacks SVHN's train_32x32.mat: download it, or give the path of one .mat file")
     held = _mat(test) if test.is_file() else None
-    return found_in("svhn", path, reading, _mat(train), test=held, flips=False, names=tuple("0123456789"))
+    return parsed_arrays("svhn", path, reading, _mat(train), test=held, flips=False, names=tuple("0123456789"))
 
 
 def idx_images(folder: Path) -> dict[str, Path]:
-    """'train' and 'test' -> MNIST's image files in a folder, plain or compressed, with a - or a . before idx3."""
+    """Find MNIST's image files in a folder: {'train': path, 'test': path}, as far as they exist.
+
+    The files may be compressed, and their names may have - or . before idx3.
+    """
     found: dict[str, Path] = {}
     for split, word in (("train", "train"), ("test", "t10k")):
         stems = [f"{word}-images{mark}idx3-ubyte{end}" for mark in "-." for end in ("", ".gz")]
-        there = [folder / stem for stem in stems if (folder / stem).is_file()]
-        if there:
-            found[split] = there[0]
+        existing = [folder / stem for stem in stems if (folder / stem).is_file()]
+        if existing:
+            found[split] = existing[0]
     return found
 
 
-def read_idx(path: Path, reading: ReadOptions) -> Found:
-    """MNIST and its like: a folder with `train-images-idx3-ubyte` and friends, or one file of images."""
+def read_idx(path: Path, reading: ReadOptions) -> ParsedData:
+    """Read MNIST or a data set of the same format: a folder with `train-images-idx3-ubyte`, or one file of images."""
     files = idx_images(path if path.is_dir() else path.parent)
     if path.is_file() and path != files.get("train"):
         files = {"train": path}
     if "train" not in files:
-        raise ValueError(f"{path} lacks train-images-idx3-ubyte, the training images: download it too")
+        raise ValueError(f"{path} lacks the training images, train-images-idx3-ubyte: download that file too")
     parts = {split: _idx(file) for split, file in files.items()}
-    return found_in("idx", path, reading, parts["train"], test=parts.get("test"), flips=False)
+    return parsed_arrays("idx", path, reading, parts["train"], test=parts.get("test"), flips=False)
 
 
 def _mat(path: Path) -> ArrayPart:
     try:
         from scipy.io import loadmat  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
-        raise ValueError(f"{path} needs SciPy to be read: pip install 'condvae[svhn]'") from error
+        raise ValueError(f"reading {path} needs SciPy: pip install 'condvae[svhn]'") from error
     try:
         held = loadmat(str(path))
         images, labels = held["X"], np.asarray(held["y"]).reshape(-1).astype(np.int64)
-    except Exception as error:  # SciPy raises whatever it likes on broken files
-        raise ValueError(f"{path} is not a whole .mat file with X and y ({error}): download it again") from error
+    except Exception as error:  # SciPy can raise any exception on broken files
+        raise ValueError(f"{path} is not a complete .mat file with X and y ({error}): download it again") from error
     if images.ndim != 4:
         raise ValueError(f"X of {path} has the shape {list(images.shape)}, expected [32, 32, 3, N] as in SVHN")
-    # The images are the last axis there, which would scatter each over the whole array; label 10 means the digit 0.
+    # Move the axis of images first: in the file it is last, which scatters each image over the whole array. SVHN's
+    # label 10 is the digit 0.
     return ArrayPart(np.ascontiguousarray(images.transpose(3, 0, 1, 2)), labels % 10, [path])
 
 
 def _idx(path: Path) -> ArrayPart:
     images = _idx_array(path, dimensions=3)
-    beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
-    plain = beside.with_name(beside.name.removesuffix(".gz"))
-    for labels in (beside, plain, plain.with_name(plain.name + ".gz")):
+    same_kind = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+    plain = same_kind.with_name(same_kind.name.removesuffix(".gz"))
+    for labels in (same_kind, plain, plain.with_name(plain.name + ".gz")):
         if labels != path and labels.is_file():
             return ArrayPart(images, _idx_array(labels, dimensions=1).astype(np.int64), [path, labels])
     return ArrayPart(images, None, [path])
 
 
 def _idx_array(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """Two zeros, 8 for uint8, the number of dimensions, each of them in four bytes, then the values."""
+    """Read an idx file: bytes 0, 0, 8 (uint8) and the number of dimensions, four bytes per length, then the values."""
     opener: Callable[[Path, str], IO[bytes]] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
     try:
         with opener(path, "rb") as file:
@@ -103,7 +109,7 @@ def _idx_array(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     values = np.frombuffer(content, dtype=np.uint8, offset=start)
     if values.size != int(np.prod(shape, dtype=np.int64)):
         raise ValueError(
-            f"{path} holds {values.size:,} bytes, expected {' x '.join(map(str, shape))}: download it again"
+            f"{path} contains {values.size:,} values, expected {' x '.join(map(str, shape))}: download it again"
         )
     return values.reshape(shape)
 
@@ -114,8 +120,8 @@ def _cifar_batch(path: Path) -> ArrayPart:
             held = _ArraysOnly(file, encoding="bytes").load()
     except pickle.UnpicklingError as error:
         raise ValueError(f"{path} is not a batch of CIFAR-10 ({error}): unpack cifar-10-python.tar.gz again") from error
-    except Exception as error:  # a pickle that is cut short can raise anything
-        raise ValueError(f"{path} is not a whole pickle ({error}): unpack cifar-10-python.tar.gz again") from error
+    except Exception as error:  # a truncated pickle can raise any exception
+        raise ValueError(f"{path} is not a complete pickle ({error}): unpack cifar-10-python.tar.gz again") from error
     items = held.items() if isinstance(held, dict) else ()
     plain = {key.decode() if isinstance(key, bytes) else key: value for key, value in items}
     data, labels = plain.get("data"), plain.get("labels")
@@ -129,11 +135,11 @@ def _cifar_batch(path: Path) -> ArrayPart:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Unpickles NumPy arrays and plain values; any other name in the file is refused before anything of it runs."""
+    """Unpickle only NumPy arrays and plain values; reject any other name in the file before its code can run."""
 
     def find_class(self, module: str, name: str) -> Any:
-        # NumPy's own ways to rebuild an array, taken from an array because their modules changed names.
-        # Functions of Python are wrapped: a pickle could set attributes on what it is handed.
+        # The functions with which NumPy rebuilds an array. They are taken from an array, because the names of their
+        # modules differ between versions. Python functions are wrapped: a pickle could set attributes on them.
         rebuild = np.zeros(0).__reduce__()[0]
         from_buffer: Any = np.zeros(1).__reduce_ex__(5)[0]
         core = module.replace("numpy._core", "numpy.core")
@@ -143,8 +149,8 @@ class _ArraysOnly(pickle.Unpickler):
             ("numpy.core.multiarray", "_reconstruct"): rebuild,
             ("numpy.core.multiarray", "scalar"): np.int64(0).__reduce__()[0],
             ("numpy.core.numeric", "_frombuffer"): lambda *arguments: from_buffer(*arguments),
-            ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # bytes, as Python 3 writes them for 2
+            ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # how Python 3 pickles bytes for Python 2
         }
         if (core, name) not in allowed:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no array needs and which could run code")
+            raise pickle.UnpicklingError(f"it uses {module}.{name}, which no array needs and which could run code")
         return allowed[core, name]

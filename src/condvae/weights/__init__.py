@@ -1,4 +1,4 @@
-"""Models as files: our one-file artifacts, models by name and on the hub, and the import of public checkpoints."""
+"""Save and load models: model files, models by name or on the hub, and the import of public checkpoints."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""One `.safetensors` file per model: its weights, and in the metadata all else it needs. Reading executes no code."""
+"""Model files: one `.safetensors` file with the weights, and with the rest of the model as metadata.
+
+Reading a model file executes no code.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,14 +23,14 @@ from condvae.weights.model_names import locate
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a file says of its model."""
+    """The description of a model in its file: everything except the weights."""
 
     config: VDVAEConfig
     partial: PartialConfig | None
     process: Process | None
-    """What the partial encoder was trained on, where its maker said so."""
+    """The observation process that the partial encoder was trained with; None if unknown or unconditional."""
     record: dict[str, Any]
-    """How it came to be: data, steps, bits per dimension, whatever its maker stored."""
+    """How the model was made: data, steps, bits per dimension, and anything else that was passed to `save`."""
     parameters: int
     """Number of weights."""
 
@@ -40,14 +43,15 @@ def save(
     packed: bool = False,
     record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the model and a free-form training record; `half` stores weights as float16.
+    """Write a model file atomically: an older file of this name stays until the new one is complete.
 
-    packed: these in a sixth fewer bytes, for condvae alone to read; plain files are for whoever reads safetensors.
-
-    Atomic: the file appears whole under its name or not at all, and an older one stays until then.
+    half: store the weights as float16.
+    packed: compress float16 weights by a sixth. Only condvae can read a packed file; any safetensors library can read
+        a plain one.
+    record: any JSON values that describe how the model was made.
     """
     path = Path(path)
-    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    model = getattr(model, "_orig_mod", model)  # the module inside the wrapper of torch.compile
     if not isinstance(model, VDVAE | ConditionalVAE):
         raise ValueError(f"cannot save a {type(model).__name__}, expected a VDVAE or a ConditionalVAE")
     vae = model.artifact if isinstance(model, ConditionalVAE) else model
@@ -62,9 +66,9 @@ def save(
 
 
 def read_model(name: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
-    """The model in a file that `save` wrote, in float32 on the CPU: by its path, or a name that `locate` knows.
+    """Read a model file, given by its path or by a name that `locate` knows; in float32, on the CPU.
 
-    A conditional one has its artifact frozen, unless `train_artifact` is set to go on training all of it.
+    The artifact of a conditional model is frozen unless train_artifact=True, which is for training all of it further.
     """
     path = locate(name)
     header, weights = _read(path)
@@ -75,15 +79,15 @@ def read_model(name: str | Path, *, train_artifact: bool = False) -> VDVAE | Con
 
 
 def load_conditional(name: str | Path) -> ConditionalVAE:
-    """`load` where only a conditional model will do."""
+    """Load a model like `load`; raise ValueError unless it is conditional."""
     model = read_model(name)
     if not isinstance(model, ConditionalVAE):
-        raise ValueError(f"{name} is an unconditional VAE: condition it first with condvae train")
+        raise ValueError(f"{name} is an unconditional VAE: train a partial encoder for it first, with condvae train")
     return model
 
 
 def describe(name: str | Path) -> Header:
-    """What a file says of its model; a name will do, as for `load`."""
+    """Read the description of a model from its file; `name` is a path or a name, as for `load`."""
     return _read(locate(name))[0]
 
 
@@ -95,31 +99,34 @@ def assemble(
     origin: str,
     train_artifact: bool = False,
 ) -> VDVAE | ConditionalVAE:
-    """The model of these configs with these weights; nothing is allocated or drawn at random on the way."""
+    """Build the model with these configs and weights, without allocating or drawing any initial weights."""
     try:
         with torch.device("meta"):
             vae = VDVAE(config)
             model = ConditionalVAE(vae, partial, train_artifact=train_artifact) if partial else vae
     except RuntimeError as error:
-        raise ValueError(f"{origin} describes a network too large to exist") from error
+        raise ValueError(f"{origin} describes a network that is too large to build") from error
     assign(model, weights, origin)
     return model.eval()
 
 
 def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None:
-    """Put weights into a model made on the meta device; every name and shape must fit."""
+    """Put weights into a model that was built on the meta device.
+
+    Raise ValueError unless names and shapes match exactly and all weights are finite.
+    """
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     if missing := sorted(set(wanted) - set(weights)):
-        raise ValueError(f"{origin} lacks {first_few(missing)}")
+        raise ValueError(f"{origin} lacks weights that the network needs: {first_few(missing)}")
     if surplus := sorted(set(weights) - set(wanted)):
-        raise ValueError(f"{origin} holds weights that this model does not have: {first_few(surplus)}")
+        raise ValueError(f"{origin} contains weights that the network does not have: {first_few(surplus)}")
     misfits = [f"{n} is {tuple(weights[n].shape)}, expected {s}" for n, s in wanted.items() if weights[n].shape != s]
     if misfits:
-        raise ValueError(f"{origin} holds weights of other shapes: {first_few(misfits)}")
-    if strange := [name for name, tensor in weights.items() if not tensor.is_floating_point()]:
-        raise ValueError(f"{origin} holds weights that are not real numbers: {first_few(strange)}")
+        raise ValueError(f"{origin} contains weights of the wrong shape: {first_few(misfits)}")
+    if not_floats := [name for name, tensor in weights.items() if not tensor.is_floating_point()]:
+        raise ValueError(f"{origin} contains weights that are not floating-point numbers: {first_few(not_floats)}")
     if broken := [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]:
-        raise ValueError(f"{origin} holds NaN or infinite weights: {first_few(broken)}")
+        raise ValueError(f"{origin} contains NaN or infinite weights: {first_few(broken)}")
     wants_gradient = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=True, assign=True)
     for name, parameter in model.named_parameters():
@@ -138,15 +145,15 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
             parameters=sum(tensor.numel() for tensor in weights.values()),
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not describe a model that this version of condvae knows: {error}") from error
+        raise ValueError(f"{path} does not describe a model that this version of condvae supports: {error}") from error
     return header, weights
 
 
 def stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
-    """A weight as files have it; a ValueError unless it is finite there."""
+    """Convert a weight to the type that a file stores; raise ValueError if it is not finite, before or after."""
     if not torch.isfinite(tensor).all():
-        raise ValueError(f"{name} holds NaN or infinite weights: a file of them would be of no use, so none is written")
+        raise ValueError(f"{name} contains NaN or infinite weights: no file was written, because it would be useless")
     made = tensor.detach().to("cpu", torch.float16 if half else torch.float32, copy=True).contiguous()
     if not torch.isfinite(made).all():
-        raise ValueError(f"{name} holds weights too large for {'half' if half else 'single'} precision")
+        raise ValueError(f"{name} contains weights that are too large for {'half' if half else 'single'} precision")
     return made

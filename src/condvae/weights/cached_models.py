@@ -1,4 +1,4 @@
-"""A model by name for a call: opened once for calls in a row, with what a record says of it."""
+"""Open models by name. The last model stays in memory, so that successive calls load it only once."""
 
 import functools
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from condvae.vdvae.model import VDVAE
 
 @dataclass(frozen=True, kw_only=True)
 class ModelId:
-    """Which model: a name, or a path, and what was in its file."""
+    """Identifies a model in records: its name or path, and its file with the SHA-256."""
 
     name: str
     file: FileId
     by_name: bool
-    """Whether the name finds it again anywhere; else its path does."""
+    """Whether `name` finds the model from any folder (embedded or on the hub). If False, the path of `file` is used."""
 
 
 def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, VDVAE | ConditionalVAE]:
-    """A model by name on a device, and which one it is. It may serve other calls too: leave it as it is."""
+    """Load a model onto a device, and identify it. Later calls may share the model, so do not change it."""
     path = weights.locate(name)
     where = resolve_device(device)
     stat = path.stat()
@@ -34,14 +34,14 @@ def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, VDVAE | 
 
 
 def open_conditional(name: str | Path, device: str = "cpu") -> tuple[ModelId, ConditionalVAE]:
-    """`open_model` where only a conditional model will do."""
+    """Open a model like `open_model`; raise ValueError unless it is conditional."""
     identity, model = open_model(name, device)
     if not isinstance(model, ConditionalVAE):
-        raise ValueError(f"{name} is an unconditional VAE: condition it first with condvae train")
+        raise ValueError(f"{name} is an unconditional VAE: train a partial encoder for it first, with condvae train")
     return identity, model
 
 
 @functools.lru_cache(maxsize=1)
 def _loaded(path: Path, size: int, changed: int, device: torch.device) -> tuple[str, VDVAE | ConditionalVAE]:
-    """A file's digest and its model: loaded once, unless the file changes."""
+    """Return the SHA-256 of a model file and its model; size and time of change are part of the cache key."""
     return file_sha256(path), weights.load(path).to(device)

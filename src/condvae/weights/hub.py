@@ -1,4 +1,4 @@
-"""Files on the Hugging Face hub: one download, one upload, and errors in one sentence. Nothing fetched is executed."""
+"""Download and upload model files on the Hugging Face hub, with one-sentence errors. No downloaded code is executed."""
 
 import contextlib
 import logging
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MODEL_FILE = "model.safetensors"
-"""What a model's file is called on the hub and in a folder."""
+"""The name of the model file in a repository on the hub, and in a run folder."""
 CARD_FILE = "README.md"
 
 _ID = re.compile(r"(?P<repository>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>\w[\w./-]*))?", re.ASCII)
@@ -20,14 +20,14 @@ class HubModel(NamedTuple):
     repository: str
     """owner/name"""
     revision: str | None = None
-    """A branch, a tag or a commit; None: the newest."""
+    """A branch, a tag or a commit; None for the newest commit."""
 
     def __str__(self) -> str:
         return f"{self.repository}@{self.revision}" if self.revision else self.repository
 
 
 def hub_model(text: str) -> HubModel | None:
-    """The model that "owner/name" or "owner/name@revision" stands for; None if the text is no such thing."""
+    """Parse "owner/name" or "owner/name@revision"; return None if the text has another form."""
     found = _ID.fullmatch(text)
     if found is None or text.endswith(".safetensors"):
         return None
@@ -37,23 +37,23 @@ def hub_model(text: str) -> HubModel | None:
 def fetch(
     model: HubModel, *, cache: str | Path | None = None, token: str | None = None, endpoint: str | None = None
 ) -> Path:
-    """The model's file in the local cache, downloaded unless it is there already."""
-    hub = _library(f"{model} is no file here, and fetching it from the hub")
+    """Download the model's file unless the local cache has it, and return its path there."""
+    hub = _library(f"{model} is not a local file, and downloading it from the hub")
     try:
-        download = hub.hf_hub_download  # found on first use, when it sets up the log
-        with _no_chatter():
+        download = hub.hf_hub_download  # this first use imports the client, which configures its log
+        with _quiet_log():
             file = download(
                 model.repository, MODEL_FILE, revision=model.revision, cache_dir=cache, token=token, endpoint=endpoint
             )
-    except Exception as error:  # connections, disks and the hub fail in many ways, and each is one sentence
-        raise ValueError(f"{model} is no file here, and {_why(error, model)}") from error
+    except Exception as error:  # network, disk and hub can raise many exceptions; each becomes one sentence
+        raise ValueError(f"{model} is not a local file, and {_reason(error, model)}") from error
     return Path(file)
 
 
 def push(
     folder: Path, repository: str, *, private: bool = False, token: str | None = None, endpoint: str | None = None
 ) -> None:
-    """Upload a folder's model and card; the repository is made if it does not exist."""
+    """Upload a folder's model and model card; create the repository if it does not exist."""
     hub = _library("uploading")
     try:
         api = hub.HfApi(endpoint=endpoint, token=token)
@@ -62,16 +62,16 @@ def push(
             repo_id=repository,
             folder_path=folder,
             allow_patterns=[MODEL_FILE, CARD_FILE],
-            commit_message="A model of condvae",
+            commit_message="Upload a condvae model",
         )
     except Exception as error:
         raise ValueError(
-            f"{folder} was written but not uploaded to {repository}: {_why(error, HubModel(repository))}"
+            f"{folder} was written but not uploaded to {repository}: {_reason(error, HubModel(repository))}"
         ) from error
 
 
 def check_pushable(repository: str) -> None:
-    """Raise a ValueError unless this is the name of a repository and there is a library to upload with."""
+    """Raise ValueError unless this is the name of a repository and huggingface_hub is installed."""
     if (found := hub_model(repository)) is None or found.revision:
         raise ValueError(f"a model cannot be uploaded to {repository!r}, expected owner/name")
     _library("uploading")
@@ -86,8 +86,8 @@ def _library(purpose: str) -> Any:
 
 
 @contextlib.contextmanager
-def _no_chatter() -> Iterator[None]:
-    """The client reports every attempt; the last one's outcome, in one sentence, will do."""
+def _quiet_log() -> Iterator[None]:
+    """Suppress the client's log of each attempt, because the user gets the final outcome in one sentence."""
     logger = logging.getLogger("huggingface_hub")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -97,18 +97,18 @@ def _no_chatter() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _why(error: Exception, model: HubModel) -> str:
+def _reason(error: Exception, model: HubModel) -> str:
     from huggingface_hub import errors
 
     repository, revision = model
-    # From the particular to the general: some of these are subclasses of others.
+    # Subclasses come before their base classes.
     for kind, reason in (
-        (errors.GatedRepoError, f"{repository} on the hub is for those who were given access: pass a token"),
-        (errors.RepositoryNotFoundError, f"the hub has no {repository}, or it is private and wants a token"),
+        (errors.GatedRepoError, f"{repository} on the hub is only for users who were given access: pass a token"),
+        (errors.RepositoryNotFoundError, f"the hub has no {repository}, or it is private and needs a token"),
         (errors.RevisionNotFoundError, f"{repository} on the hub has no revision {revision!r}"),
-        (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set, so that the hub is not asked"),
-        (errors.LocalEntryNotFoundError, "the hub cannot be reached, and the cache does not hold it"),
-        (errors.EntryNotFoundError, f"{repository} on the hub holds no {MODEL_FILE}: it is no model of condvae"),
+        (errors.OfflineModeIsEnabled, "it cannot be downloaded because HF_HUB_OFFLINE is set"),
+        (errors.LocalEntryNotFoundError, "the hub cannot be reached, and the model is not in the cache"),
+        (errors.EntryNotFoundError, f"{repository} on the hub has no {MODEL_FILE}: it is not a condvae model"),
     ):
         if isinstance(error, kind):
             return reason

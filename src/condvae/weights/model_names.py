@@ -1,4 +1,4 @@
-"""Models by name: a file, a run folder, a model that comes with the package, or one on the hub."""
+"""Find models by name: a file, a run folder, an embedded model, or a model on the hub."""
 
 import difflib
 from pathlib import Path
@@ -6,19 +6,21 @@ from pathlib import Path
 from condvae.weights.hub import MODEL_FILE, fetch, hub_model
 
 DEFAULT_MODEL = "faces64"
-"""What every verb uses where no model is named."""
+"""The model that a command uses if none is named."""
 MODELS = Path(__file__).parent / "models"
-"""NAME.safetensors of every embedded model, and NAME.ood.safetensors where it has a fit of `condvae ood`."""
+"""Contains NAME.safetensors for each embedded model, and NAME.ood.safetensors for its fit of `condvae ood`."""
 
 
 def embedded_names() -> list[str]:
-    """The models that come with the package."""
+    """Return the names of the models that are installed with the package."""
     return sorted(path.stem for path in MODELS.glob("*.safetensors") if not path.stem.endswith(".ood"))
 
 
 def locate(name: str | Path) -> Path:
-    """The file of a model: a path, a folder with model.safetensors, an embedded name, or "owner/name[@revision]" of
-    the hub. What lies under a path comes first.
+    """Find the file of a model; models on the hub are downloaded.
+
+    name: a path, a folder with model.safetensors, the name of an embedded model, or "owner/name[@revision]" on the hub.
+    An existing file, or a folder with a model, takes precedence over an embedded model and the hub.
     """
     path, text = Path(name), str(name)
     if path.is_file():
@@ -30,19 +32,20 @@ def locate(name: str | Path) -> Path:
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give a file, such as {inside}")
     if model := hub_model(text):
-        if path.parent.is_dir() and not model.revision:  # a mistyped path, which the hub need not hear of
+        if path.parent.is_dir() and not model.revision:  # probably a mistyped path: do not ask the hub
             raise ValueError(
-                f"{path} does not exist: there is a folder {path.parent}, but not that in it; "
-                f"if a model of the hub is meant, write {model.repository}@main"
+                f"{path} does not exist, although its folder {path.parent} does: check the path, "
+                f"or write {model.repository}@main for the model on the hub"
             )
         return fetch(model)
     raise ValueError(_unknown(text))
 
 
 def title_of(name: str, path: Path) -> str:
-    """What reports call the model of a name that was located at a path."""
+    """Return the title of a model in reports, from its name and its located path."""
     title = Path(name).name.removesuffix(".safetensors")
-    return path.resolve().parent.name if title in ("", "model") else title  # what every run folder calls its own
+    # In run folders every model is called model.safetensors, so the name of the folder tells more.
+    return path.resolve().parent.name if title in ("", "model") else title
 
 
 def _unknown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A folder that can be shared: a model's file and a card that says what it is; and the way back from it or the hub."""
+"""Save a model as a folder to share (model file and model card), upload it to the hub, and load models."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,10 +24,11 @@ def save_pretrained(
     token: str | None = None,
     endpoint: str | None = None,
 ) -> Path:
-    """Write model.safetensors and a model card, README.md, and upload both if `push_to` is an owner/name of the hub.
+    """Write model.safetensors and a model card, README.md, to a folder; upload both to the hub if `push_to` is given.
 
-    model: itself, or the name or path of one, whose record is then kept unless another is given.
-    name: the card's title. A card that is there already stays as it is.
+    model: a model, or the name or path of one. In the latter case its record is kept, unless `record` is given.
+    name: title of the model card. An existing README.md is not changed.
+    push_to: "owner/name" of a repository on the hub; it is created if it does not exist.
     """
     folder = Path(folder)
     if push_to is not None:
@@ -54,33 +55,34 @@ def load(
     endpoint: str | None = None,
     train_artifact: bool = False,
 ) -> VDVAE | ConditionalVAE:
-    """A model by its file, its run folder, its name in the package, or "owner/name[@revision]" on the hub.
+    """Load a model, in float32 on the CPU.
 
-    In float32 on the CPU. A conditional one has its artifact frozen, unless `train_artifact` is set to go on training
-    all of it. cache: folder for downloads; by default huggingface_hub's own.
+    name: a model file, a run folder, the name of an embedded model, or "owner/name[@revision]" on the hub.
+    cache: folder for downloads; by default huggingface_hub's own.
+    train_artifact: do not freeze the artifact of a conditional model, so that all of it can be trained further.
     """
     wanted = None if Path(name).exists() else hub_model(str(name))
     if wanted is None and revision is not None:
-        raise ValueError(f"a revision was given, but {name} is no model of the hub: leave it out")
+        raise ValueError(f"a revision was given, but {name} is not a model on the hub: leave out the revision")
     if wanted is None or (revision, cache, token, endpoint) == (None,) * 4:
         return read_model(name, train_artifact=train_artifact)
     if revision is not None:
         if wanted.revision:
-            raise ValueError(f"{name} names a revision, and {revision!r} was given too: leave one out")
+            raise ValueError(f"{name} names a revision, but the revision {revision!r} was given too: leave out one")
         wanted = HubModel(wanted.repository, revision)
     return read_model(fetch(wanted, cache=cache, token=token, endpoint=endpoint), train_artifact=train_artifact)
 
 
 from_pretrained = load
-"""The name by which the hub's users know it."""
+"""Another name for `load`, as in other libraries that use the hub."""
 
 
 def card(header: Header, *, name: str, where: str) -> str:
-    """The text of a model card. where: what `from_pretrained` is given to load the model."""
+    """Return the text of a model card. where: the argument of `from_pretrained` that loads the model."""
     config, conditional = header.config, header.partial is not None
     size = f"{config.image_size} x {config.image_size}"
     what = (
-        "A conditional VAE: a frozen VD-VAE with a partial encoder that draws images fitting an observation."
+        "A conditional VAE: a frozen VD-VAE and a partial encoder. It draws images that fit an observation."
         if conditional
         else "An unconditional hierarchical VAE (VD-VAE)."
     )
@@ -106,7 +108,7 @@ def card(header: Header, *, name: str, where: str) -> str:
         "",
         *(f"- {key}: {value}" for key, value in facts.items() if value is not None),
         "",
-        "The file holds its network's shape and the record of its training; `condvae info` prints them.",
+        "The model file contains the network's configuration and the training record; `condvae info` prints them.",
         "",
         "```python",
         "import condvae",

@@ -1,8 +1,8 @@
-"""Import of public checkpoints (`.th`): VD-VAE's own, and the paper authors' conditional ones.
+"""Import public checkpoints (`.th`): those of the VD-VAE release, and the paper authors' conditional ones.
 
-Both are flat dictionaries of tensors, with or without a `module.` prefix from data-parallel training. The authors'
-release leaves partial blocks (`part_enc`) in unconditional checkpoints too: without a `part_encoder` they mean nothing
-and are left out.
+Both are flat dictionaries of tensors, with or without a `module.` prefix from data-parallel training. In the authors'
+release, unconditional checkpoints also contain blocks of a partial encoder (`part_enc`). Without a `part_encoder` these
+blocks are unused, and they are not imported.
 """
 
 import re
@@ -22,7 +22,8 @@ from condvae.vdvae.model import VDVAE
 from condvae.vdvae.presets import PUBLIC_PRESETS, preset
 from condvae.weights.artifact_file import assemble
 
-# The public names on the left, ours on the right; decoder bias images are named by position there, by resolution here.
+# Public names on the left, our names on the right. `_START` below handles the decoder's bias images, which the public
+# code numbers by position and we name by resolution.
 _ARTIFACT_NAMES = (
     (r"encoder\.in_conv\.(weight|bias)", r"encoder.pyramid.input.\1"),
     (r"encoder\.enc_blocks\.(0|[1-9]\d*)\.(c[1-4]\.(?:weight|bias))", r"encoder.pyramid.blocks.\1.\2"),
@@ -43,9 +44,10 @@ _START = r"decoder\.bias_xs\.(0|[1-9]\d*)"
 
 @dataclass(frozen=True, kw_only=True)
 class LayerStrings:
-    """What shapes cannot tell: the layer strings of the public code, in its own language.
+    """The configuration that cannot be inferred from the shapes of the weights, in the notation of the public code.
 
-    `32x11` is eleven blocks at 32, `32d2` one that pools by 2, `4m1` a decoder block at 4 that mixes in the state of 1.
+    `32x11` is eleven blocks at resolution 32, `32d2` is a block at 32 that then pools by 2, and `4m1` is a decoder
+    block at 4 that first mixes in the state of resolution 1.
     """
 
     encoder: str
@@ -53,14 +55,14 @@ class LayerStrings:
     bits: int
     normalisation: Normalisation
     largest_bias: int = 64
-    """The public code's no_bias_above: decoder states start as a learnt image up to this resolution."""
+    """The public code's no_bias_above: up to this resolution, the decoder state starts as a learnt image."""
 
 
 def import_public(path: str | Path, layers: str | VDVAEConfig | LayerStrings | None = None) -> VDVAE | ConditionalVAE:
-    """The model in a public checkpoint: conditional if it has a partial encoder, else the artifact alone.
+    """Read the model in a public checkpoint: a conditional model if it has a partial encoder, otherwise a VDVAE.
 
-    layers: a preset's name or a config; or layer strings, and the checkpoint's shapes tell the rest; or None where one
-    preset has exactly these shapes.
+    layers: the name of a preset; a config; layer strings, which are completed from the shapes of the weights; or None
+        if exactly one preset has these shapes.
     """
     path = Path(path)
     state = read_checkpoint(path)
@@ -82,46 +84,50 @@ def import_public(path: str | Path, layers: str | VDVAEConfig | LayerStrings | N
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
-    """The tensors of a `.th` file by name, without `module.`; pickled code is refused, never run."""
+    """Read the tensors of a `.th` file by name, without `module.`; a file with pickled code is rejected, never run."""
     if not path.is_file():
         raise ValueError(f"{path} does not exist: give the path of a .th checkpoint")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's doubts about pickles of other programs: the error below says it
+            warnings.simplefilter("ignore")  # torch warns about foreign pickles, but the error below is enough
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        # A damaged pickle can raise anything, and torch's own message would advise to run what the file holds.
+        # A damaged pickle can raise any exception, and torch's own message would advise running the file's code.
         raise ValueError(
-            f"{path} is not a checkpoint of plain tensors: it is damaged, cut short, of another kind, or holds code, "
-            "which is never run"
+            f"{path} is not a checkpoint of plain tensors: it is damaged, truncated or of another kind, or it contains "
+            "code, which is never run"
         ) from error
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"{path} holds {type(content).__name__}, expected a dictionary of tensors")
-    if strangers := [
+        raise ValueError(f"{path} contains a {type(content).__name__}, expected a non-empty dictionary of tensors")
+    if others := [
         str(name) for name, value in content.items() if not isinstance(name, str) or not isinstance(value, Tensor)
     ]:
-        raise ValueError(f"{path} holds more than tensors: {first_few(strangers)}")
+        raise ValueError(f"{path} contains entries that are not tensors: {first_few(others)}")
     if unusual := [name for name, tensor in content.items() if tensor.layout != torch.strided or tensor.is_meta]:
-        raise ValueError(f"{path} holds tensors without plain numbers: {first_few(unusual)}")
+        raise ValueError(f"{path} contains tensors that are sparse or have no values: {first_few(unusual)}")
     state = {name.removeprefix("module."): tensor for name, tensor in content.items()}
     if len(state) < len(content):
-        raise ValueError(f"{path} holds weights twice, with and without the prefix module.")
+        raise ValueError(f"{path} contains some weights twice, with and without the prefix 'module.'")
     return state
 
 
 def public_config(state: Mapping[str, Tensor], layers: LayerStrings, *, origin: str = "the checkpoint") -> VDVAEConfig:
-    """Widths, inner widths, channels, latent channels and mixture components from shapes; the rest from `layers`."""
+    """Build the config of a checkpoint.
+
+    Widths, inner widths, channels, latent channels and mixture components come from the shapes of the weights, the rest
+    from `layers`.
+    """
     encoder = _parse_encoder(layers.encoder)
     decoder = _parse_decoder(layers.decoder)
     if missing := sorted(set(decoder) - set(encoder)):
-        raise ValueError(f"the decoder string has resolutions {missing} that the encoder string never reaches")
+        raise ValueError(f"the decoder string has the resolutions {missing}, which the encoder string does not have")
     stages = []
     encoder_block, decoder_block = 0, sum(decoder.values())
     for resolution, count in encoder.items():
         decoder_block -= decoder.get(resolution, 0)
         if count:
             first = f"encoder.enc_blocks.{encoder_block}.c1.weight"
-        else:  # the coarsest stage may be reached by pooling alone
+        else:  # the coarsest stage has no encoder block if it is only pooled to
             first = f"decoder.dec_blocks.{decoder_block}.prior.c1.weight"
         inner, width = _shape(state, first, origin)[:2]
         stages.append(
@@ -148,7 +154,7 @@ def public_config(state: Mapping[str, Tensor], layers: LayerStrings, *, origin: 
 
 
 def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
-    """The public preset whose weights have exactly these shapes."""
+    """Return the one public preset whose weights have exactly these shapes; raise ValueError if none or several do."""
     channels = _shape(state, "encoder.in_conv.weight", origin)[1]
     fitting = []
     for name in PUBLIC_PRESETS:
@@ -164,22 +170,27 @@ def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
     if len(fitting) == 1:
         return fitting[0][1]
     found = (
-        f"{' and '.join(name for name, _ in fitting)} all have its shapes" if fitting else "no preset has its shapes"
+        f"the presets {' and '.join(name for name, _ in fitting)} have its shapes"
+        if fitting
+        else "no preset has its shapes"
     )
     raise ValueError(
-        f"{origin} does not say which network it is ({found}): "
-        f"name a preset ({', '.join(PUBLIC_PRESETS)}) or give its layer strings"
+        f"the network of {origin} cannot be recognised ({found}): "
+        f"name a preset ({', '.join(PUBLIC_PRESETS)}) or give the layer strings"
     )
 
 
 def _rename(
     state: Mapping[str, Tensor], config: VDVAEConfig, *, origin: str
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Artifact and partial encoder under our names; a name that belongs to neither is an error."""
+    """Rename weights from the public names to ours; return those of the artifact and of the partial encoder.
+
+    Raise ValueError if a name belongs to neither.
+    """
     starts = [stage.resolution for stage in config.decoder_stages if stage.resolution <= config.largest_bias]
     artifact: dict[str, Tensor] = {}
     partial: dict[str, Tensor] = {}
-    strangers = []
+    unknown = []
     for name, tensor in state.items():
         start = re.fullmatch(_START, name)
         if start and int(start[1]) < len(starts):
@@ -189,9 +200,9 @@ def _rename(
         elif ours := _match(name, _PARTIAL_NAMES):
             partial[ours] = tensor
         else:
-            strangers.append(name)
-    if strangers:
-        raise ValueError(f"{origin} holds weights of unknown meaning: {first_few(strangers)}")
+            unknown.append(name)
+    if unknown:
+        raise ValueError(f"{origin} contains weights with unknown names: {first_few(unknown)}")
     has_partial_encoder = any(name.startswith("pyramid.") for name in partial)
     return artifact, partial if has_partial_encoder else {}
 
@@ -204,17 +215,22 @@ def _match(name: str, table: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def _parse_encoder(text: str) -> dict[int, int]:
-    """Blocks per resolution, fine to coarse: '8x2,8d2,4d4,1x1' -> {8: 3, 4: 1, 1: 1}."""
+    """Count the blocks per resolution, from fine to coarse: '8x2,8d2,4d4,1x1' -> {8: 3, 4: 1, 1: 1}."""
     counts: dict[int, int] = {}
     resolution: int | None = None
     for resolution_here, letter, number in _tokens(text, "xd"):
         if resolution is not None and resolution_here != resolution:
-            raise ValueError(f"the encoder string {text!r} jumps from resolution {resolution} to {resolution_here}")
+            raise ValueError(
+                f"the encoder string {text!r} has a layer at resolution {resolution_here}, expected {resolution}: "
+                "change the resolution by pooling only"
+            )
         resolution = resolution_here
         counts[resolution] = counts.get(resolution, 0) + (number if letter == "x" else 1)
         if letter == "d":
             if number < 2 or resolution % number:
-                raise ValueError(f"the encoder string {text!r} pools {resolution} by {number}")
+                raise ValueError(
+                    f"the encoder string {text!r} pools resolution {resolution} by {number}, expected a divisor above 1"
+                )
             resolution //= number
     if resolution is not None:
         counts.setdefault(resolution, 0)
@@ -222,17 +238,20 @@ def _parse_encoder(text: str) -> dict[int, int]:
 
 
 def _parse_decoder(text: str) -> dict[int, int]:
-    """Blocks per resolution, coarse to fine: '1x1,4m1,4x2' -> {1: 1, 4: 3}."""
+    """Count the blocks per resolution, from coarse to fine: '1x1,4m1,4x2' -> {1: 1, 4: 3}."""
     counts: dict[int, int] = {}
     for resolution, letter, number in _tokens(text, "xm"):
         reached = max(counts, default=None)
         if letter == "m" and (resolution in counts or number != reached):
             raise ValueError(
-                f"the decoder string {text!r} mixes {number} into {resolution}, "
-                "expected the stage before it, and only in its first block"
+                f"the decoder string {text!r} mixes resolution {number} into {resolution}: "
+                "mix in only the previous resolution, and only in the first block of a resolution"
             )
         if letter == "x" and reached is not None and resolution != reached:
-            raise ValueError(f"the decoder string {text!r} starts resolution {resolution} without mixing in {reached}")
+            raise ValueError(
+                f"the decoder string {text!r} starts resolution {resolution} without mixing in {reached}: "
+                f"write {resolution}m{reached} first"
+            )
         counts[resolution] = counts.get(resolution, 0) + (number if letter == "x" else 1)
     return counts
 
@@ -250,9 +269,10 @@ def _tokens(text: str, letters: str) -> list[tuple[int, str, int]]:
 def _shape(state: Mapping[str, Tensor], name: str, origin: str) -> tuple[int, ...]:
     if name not in state:
         raise ValueError(
-            f"{origin} lacks {name}: it is not a checkpoint of VD-VAE's or the paper's release, or of another network"
+            f"{origin} lacks {name}: it is not a checkpoint of the VD-VAE release or of the paper's authors, "
+            "or it has another network"
         )
     shape = tuple(state[name].shape)
     if len(shape) != 4:
-        raise ValueError(f"{origin} holds {name} with shape {shape}, expected the four dimensions of a convolution")
+        raise ValueError(f"{name} in {origin} has the shape {shape}, expected the four dimensions of a convolution")
     return shape

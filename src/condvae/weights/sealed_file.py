@@ -1,7 +1,7 @@
-"""A `.safetensors` file with a JSON description and a checksum over both: whole under its name, or not there at all.
+"""`.safetensors` files with a JSON description and a checksum over tensors and description, written atomically.
 
-Models and checkpoints are such files. Reading one executes no code. A packed file holds the same tensors in fewer
-bytes: its checksum is that of the plain one, and `read` gives the same.
+Models and checkpoints are such files. Reading one executes no code. A packed file contains the same tensors in fewer
+bytes; it has the checksum of the plain file, and `read` returns the same for both.
 """
 
 import hashlib
@@ -20,18 +20,21 @@ from condvae.runtime.atomic import replacing
 from condvae.weights import packing
 
 PLAIN, PACKED = "1", "2"
-"""Versions of the format: versions of condvae before there was packing read the plain one alone, as others do."""
+"""Versions of the format. Older versions of condvae and other safetensors libraries can read only plain files."""
 MODEL, CHECKPOINT = "condvae", "condvae checkpoint"
 """Kinds of files."""
-_MADE_BY = {MODEL: "a model of condvae train", "condvae classifier": "a classifier of condvae design train"}
+_KIND_NAMES = {
+    MODEL: "a model file from condvae train",
+    "condvae classifier": "a classifier file from condvae design train",
+}
 
 
 def write(
     path: Path, *, kind: str, description: Mapping[str, Any], tensors: Mapping[str, Tensor], packed: bool = False
 ) -> None:
-    """Write atomically: an older file of this name stays until the new one is whole and on the disk.
+    """Write a file atomically: an older file of this name stays until the new one is complete and on the disk.
 
-    packed: float16 tensors in fewer bytes, for condvae alone to read. Where there are none the file is plain anyway.
+    packed: compress float16 tensors, so that only condvae can read the file. Without any, the file is plain anyway.
     """
     text = json.dumps(description)
     packed = packed and packing.packable(tensors)
@@ -48,15 +51,15 @@ def write(
             temporary.touch()
             permissions = temporary.stat().st_mode
             save_file(stored, temporary, metadata)
-            temporary.chmod(permissions)  # safetensors lets nobody but the owner read
+            temporary.chmod(permissions)  # safetensors makes files readable only by their owner
             with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
     except SafetensorError as error:
-        raise OSError(f"{path} could not be written: {error}") from error
+        raise OSError(f"{path} could not be written ({error})") from error
 
 
 def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
-    """The description and the tensors; a ValueError says what is wrong with any other file."""
+    """Return the description and the tensors; raise ValueError if the file is damaged or of another kind."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give a file, such as {path / 'model.safetensors'}")
     if not path.is_file():
@@ -67,39 +70,39 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(
-            f"{path} is not a whole .safetensors file ({error}): damaged, cut short or of another kind"
+            f"{path} is not a complete .safetensors file ({error}): it is damaged, truncated or of another kind"
         ) from error
     found = metadata.get("format")
     if found == CHECKPOINT and kind == MODEL:
-        raise ValueError(f"{path} is a checkpoint of a run: give the run's model.safetensors or best.safetensors")
+        raise ValueError(f"{path} is a training checkpoint: give the run's model.safetensors or best.safetensors")
     if found != kind and str(found).startswith(MODEL):
-        is_one, expected = (_MADE_BY.get(one, f"a {one} file") for one in (str(found), kind))
-        raise ValueError(f"{path} is {is_one}, expected {expected}")
+        actual, expected = (_KIND_NAMES.get(one, f"a {one} file") for one in (str(found), kind))
+        raise ValueError(f"{path} is {actual}, expected {expected}")
     if found != kind:
-        raise ValueError(f"{path} is a .safetensors file, but not one of condvae's: expected a {kind} file")
+        raise ValueError(f"{path} is a .safetensors file that condvae did not write: expected a {kind} file")
     version = metadata.get("format_version")
     if version not in (PLAIN, PACKED):
         raise ValueError(
-            f"{path} has format version {version}, this condvae reads {PLAIN} and {PACKED}: update condvae"
+            f"{path} has format version {version}, but this condvae reads only {PLAIN} and {PACKED}: update condvae"
         )
     if version == PACKED:
         try:
             tensors = packing.unpack(tensors)
         except ValueError as error:
-            raise ValueError(f"{path} is damaged: {error}; get or write it again") from error
+            raise ValueError(f"{path} is damaged ({error}): copy or write it again") from error
     text = metadata.get("model", "")
     if metadata.get("sha256") != _digest(text, tensors):
-        raise ValueError(f"{path} is damaged: its content does not match its checksum; get or write it again")
+        raise ValueError(f"{path} is damaged (its content does not match its checksum): copy or write it again")
     try:
         return json.loads(text), tensors
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} does not describe a model or a checkpoint in JSON: {error}") from error
+        raise ValueError(f"{path} does not describe a model or a checkpoint in valid JSON: {error}") from error
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         digest.update(name.encode())
-        # A view of the memory, not a copy: checkpoints are large.
+        # Hash a view of the memory instead of a copy, because checkpoints are large.
         digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

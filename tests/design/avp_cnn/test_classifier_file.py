@@ -70,16 +70,16 @@ def test_other_files_give_one_clear_error(model: AVPCNN, tmp_path: Path) -> None
     whole = path.read_bytes()
     for content in (b"", b"hello", whole[:100], whole[:-1]):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"not a whole \.safetensors file"):
+        with pytest.raises(ValueError, match=r"not a complete \.safetensors file"):
             load_classifier(path)
     path.write_bytes(whole[:-4] + b"\1\1\1\1")
     with pytest.raises(ValueError, match="does not match its checksum"):
         load_classifier(path)
     weights.save(small_vae(), path)
-    with pytest.raises(ValueError, match="is a model of condvae train"):
+    with pytest.raises(ValueError, match="is a model file from condvae train"):
         load_classifier(path)
     save_classifier(model, path)
-    with pytest.raises(ValueError, match="is a classifier of condvae design train"):
+    with pytest.raises(ValueError, match="is a classifier file from condvae design train"):
         weights.load(path)
 
 
@@ -95,10 +95,10 @@ def test_a_file_must_hold_what_it_describes(model: AVPCNN, tmp_path: Path) -> No
     write()
     load_classifier(path)
     for changed, message in (
-        ({"gain": None}, "lacks gain"),
+        ({"gain": None}, "lacks weights that the network needs: gain"),
         ({"more": torch.zeros(1)}, "does not have: more"),
         ({"gain": torch.ones(3)}, r"gain is \(3,\)"),
-        ({"gain": torch.ones(2, dtype=torch.int64)}, "not real numbers: gain"),
+        ({"gain": torch.ones(2, dtype=torch.int64)}, "not floating-point numbers: gain"),
         ({"gain": torch.full((2,), float("nan"))}, "NaN or infinite weights: gain"),
     ):
         write(**changed)
@@ -115,7 +115,7 @@ def test_a_file_must_hold_what_it_describes(model: AVPCNN, tmp_path: Path) -> No
         with pytest.raises(ValueError, match="does not describe a classifier that this condvae knows"):
             load_classifier(path)
     write({**plain, "config": replace(CONFIG, head=2**31 - 1).to_dict()})
-    with pytest.raises(ValueError, match=r"too large to exist|other shapes"):
+    with pytest.raises(ValueError, match=r"too large to exist|the wrong shape"):
         load_classifier(path)
 
 
@@ -133,11 +133,11 @@ def test_nothing_of_no_use_is_written(model: AVPCNN, tmp_path: Path, monkeypatch
             save_classifier(model, path, half=False)
     with torch.no_grad():
         model.last.weight[0, 0] = 1e6
-    with pytest.raises(ValueError, match=r"last\.weight holds weights too large for half precision"):
+    with pytest.raises(ValueError, match=r"last\.weight contains weights that are too large for half precision"):
         save_classifier(model, path)
     with torch.no_grad():
         model.last.weight[0, 0] = float("nan")
-    with pytest.raises(ValueError, match=r"last\.weight holds NaN"):
+    with pytest.raises(ValueError, match=r"last\.weight contains NaN"):
         save_classifier(model, path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
