@@ -50,7 +50,10 @@ class PlainBlocks:
     def __call__(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
     ) -> Tensor:
-        """Return samples [B, n, C, H, W] uint8 for seeds [B, n]; the first `shared` latent groups are those of sample 0."""
+        """Return samples [B, n, C, H, W] uint8 for seeds [B, n].
+
+        All samples of an observation use the first `shared` latent groups of its sample 0.
+        """
         config = self.model.artifact.config
         shape = (*seeds.shape, config.channels, config.image_size, config.image_size)
         made = torch.empty(shape, dtype=torch.uint8, device=self.model.device)
