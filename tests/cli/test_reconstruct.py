@@ -49,7 +49,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixt
     for words, message in (
         ([], "no images were given"),
         ([photo, "--groups", "5"], "but this model has 4"),
-        ([photo, "--groups", "-1"], "number of groups"),
+        ([photo, "--groups", "-1"], "number of latent groups"),
         ([photo, "--down-to", "2"], "only at 1, 4, 8"),
         ([photo, "--groups", "1", "--down-to", "4"], "not both"),
         ([photo, "text.png"], "text.png"),

@@ -177,7 +177,7 @@ def test_pipes_are_not_waited_for(tmp_path: Path, model: list[str], capsys: pyte
     assert "record.json is no regular file" in refused(["--repeat", str(pipe)], tmp_path / "never", capsys)
     assert "record.json already exists" in refused([good, *model, "--half", "left"], out, capsys)
     for words in ([str(pipe), "--half", "left"], [good, "--hole", str(pipe)]):
-        assert "record.json is no regular file" in refused([*words, *model], tmp_path / "never", capsys)
+        assert "record.json is not a regular file" in refused([*words, *model], tmp_path / "never", capsys)
 
 
 def test_links_in_circles(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
