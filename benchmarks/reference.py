@@ -123,9 +123,7 @@ class PlainVAE(nn.Module):
     def __init__(self, config: VDVAEConfig, partial_channels: int | None = None) -> None:
         super().__init__()
         if config.scales != "log_std" or not isinstance(config.likelihood, LogisticMixture):
-            raise ValueError(
-                "the reference needs log-std outputs and a mixture of logistics, like public code"
-            )
+            raise ValueError("the reference needs log-std outputs and a mixture of logistics, like public code")
         self.config, self.mixture = config, config.likelihood
         self.encoder = PlainEncoder(config, config.channels)
         self.partial_encoder = PlainEncoder(config, partial_channels) if partial_channels else None

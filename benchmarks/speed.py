@@ -92,7 +92,7 @@ class Row:
     target: str = ""
     met: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Times since the start of a process, by what was reached."""
+    """Seconds from the start of a process to each stage, by the name of the stage."""
     remarks: list[str] = field(default_factory=list)
 
     def text(self) -> str:

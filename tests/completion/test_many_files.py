@@ -243,9 +243,7 @@ def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytes
     out = folder / "out"
     main([*words, "-o", str(out)])
     printed = capsys.readouterr().out
-    assert (
-        "skipped 2 of 28 files:" in printed and "bad.png is not an image" in printed and "empty.jpg" in printed
-    )
+    assert "skipped 2 of 28 files:" in printed and "bad.png is not an image" in printed and "empty.jpg" in printed
     assert len(contents(out)) == 26 + 2 and "sheet-2.png" in contents(out)
     first = contents(out)
     main([*words, "-o", str(out)])  # what lies in the folder that is written to is no input

@@ -59,7 +59,7 @@ def choose_tile_twice(m: int, n: int, c: int) -> Tile:
 
 
 class Window(NamedTuple):
-    """The pixels that one program computes where taps overlap: a part of one image, or several small images."""
+    """The pixels that one program of `depthwise` or `stem` computes: a part of one image, or several small images."""
 
     images: int
     rows: int
