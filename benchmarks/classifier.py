@@ -1,9 +1,9 @@
-"""How many images the classifier g judges in a second, and how far quicker ways are from the exact one.
+"""How many images per second the classifier g processes, and how far its fast modes are from the exact one.
 
     python benchmarks/classifier.py --device cuda --out classifier.json
 
-The ways: plain torch in float32, plain torch in float16, and fused kernels in float16; on a CPU only the first. Without
-the name of a file the network is untrained, as fast as any, with normalisations that have seen images.
+The modes are plain torch in float32, plain torch in float16, and fused kernels in float16; on a CPU, only the first. By
+default the network is untrained, which does not change its speed; its normalisations have seen images.
 """
 
 import json
@@ -31,16 +31,17 @@ from condvae.runtime.ranks import join
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure."""
+    """Measure the speed of the classifier."""
 
     classifier: str | None = None
-    """A file, or an embedded name; an untrained one of 15 variables for grey images of 64 x 64 if not given."""
+    """A file, or the name of an embedded classifier. By default, an untrained one (15 variables, 64 x 64, grey)."""
     batch: int | None = None
-    """Images in one call; 8,192 on a GPU, 64 on a CPU if not given."""
+    """Images per call. By default 8,192 on a GPU, 64 on a CPU."""
     repeats: int = 10
+    """Timed calls, of which the median is reported."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     out: Path | None = None
-    """JSON file for all numbers."""
+    """JSON file for all results."""
 
 
 def main(options: Options) -> None:
@@ -66,10 +67,10 @@ def main(options: Options) -> None:
         exact: Tensor | None = None
         for name, (precision, plain) in ways.items():
             g.precision, g.plain = precision, plain  # type: ignore[assignment]
-            said = g.log_posterior(pixels, known).double()
-            exact = said if exact is None else exact
+            log_p = g.log_posterior(pixels, known).double()
+            exact = log_p if exact is None else exact
             result[name] = rate(lambda: g.log_posterior(pixels, known), len(pixels), options.repeats, device)
-            result[name]["log_probabilities_off"] = difference(said, exact)
+            result[name]["log_probabilities_off"] = difference(log_p, exact)
             if on_gpu:
                 torch.cuda.empty_cache()
         fastest = list(ways)[-1]
@@ -82,7 +83,7 @@ def main(options: Options) -> None:
 
 
 def rate(work: Callable[[], object], images: int, repeats: int, device: torch.device) -> dict[str, Any]:
-    """Images per second, by the median of some calls, and the memory that they need."""
+    """Return the images per second, from the median time of the calls, and the memory that they need."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     took = sorted(seconds(work, device) for _ in range(max(1, repeats)))
@@ -93,14 +94,14 @@ def rate(work: Callable[[], object], images: int, repeats: int, device: torch.de
     return made
 
 
-def difference(said: Tensor, exact: Tensor) -> dict[str, float]:
-    """In nats; and of the probabilities themselves."""
-    off, p = (said - exact).abs(), (said.exp() - exact.exp()).abs()
+def difference(log_p: Tensor, exact: Tensor) -> dict[str, float]:
+    """Return the differences of log-probabilities, in nats, and of the probabilities."""
+    off, p = (log_p - exact).abs(), (log_p.exp() - exact.exp()).abs()
     return {"mean": float(off.mean()), "worst": float(off.max()), "worst_probability": float(p.max())}
 
 
 def observations(config: ClassifierConfig, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Smooth random images, each of which is known in two windows."""
+    """Return smooth random images, and their known pixels: two random windows per image."""
     generator = torch.Generator().manual_seed(0)
     coarse = torch.rand(n, config.channels, 8, 8, generator=generator) * 2 - 1
     pixels = F.interpolate(coarse.to(device), size=(config.size, config.size), mode="bilinear")
@@ -115,7 +116,7 @@ def untrained() -> AVPCNN:
     g = AVPCNN(ClassifierConfig(size=64, channels=1, names=tuple(f"finding {i}" for i in range(15))))
     for layer in g.modules():
         if isinstance(layer, Norm):
-            layer.momentum = 1.0  # statistics of one batch, so that signals neither vanish nor explode
+            layer.momentum = 1.0  # use the statistics of one batch, so that signals neither vanish nor explode
     pixels, known = observations(g.config, 16, torch.device("cpu"))
     g.train()(torch.cat((g.normalise(pixels) * known, known.float()), dim=1))
     return g.eval()

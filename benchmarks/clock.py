@@ -1,4 +1,4 @@
-"""How long something takes on a device, which may still be at it when Python has gone on."""
+"""Timing of work on a device that may still be computing when the call returns."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import torch
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Of one call, from nothing left to do to nothing left to do."""
+    """Return the seconds that one call takes; the device is idle before it and after it."""
 
     def done() -> float:
         if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""How soon a user sees completions: `condvae complete` from the start of its process, and where the time goes."""
+"""How long `condvae complete` takes from the start of its process to its end, and what the time is spent on."""
 
 import json
 import os
@@ -22,21 +22,22 @@ import torch; mark("import torch")
 import condvae, condvae.completion; mark("import condvae")
 model = condvae.load(sys.argv[2]); mark("load the model")
 condvae.complete(sys.argv[1], half="right", model=model, n=8); mark("8 completions")
-condvae.complete(sys.argv[1], half="right", model=model, n=8); mark("8 more")
-condvae.complete(sys.argv[1], half="right", model=model, n=64); mark("64")
+condvae.complete(sys.argv[1], half="right", model=model, n=8); mark("8 more completions")
+condvae.complete(sys.argv[1], half="right", model=model, n=64); mark("64 completions")
 print(json.dumps(seconds))
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure."""
+    """Time `condvae complete` on a CPU."""
 
     image: Path = FACE
     model: str = "faces64"
     n: int = 8
-    """Completions in a call."""
+    """Completions per call."""
     runs: int = 5
+    """Calls to time."""
 
 
 def main(options: Options) -> None:

@@ -1,10 +1,10 @@
-"""How long it takes to say where to scan next: n completions, and what the classifier makes of them at every location.
+"""How long it takes to choose the next scan: n completions, and the classifier's predictions for all locations.
 
     python benchmarks/design.py --device cuda --out design.json
 
-The reference, in the same run: plain torch in float32, one completion at a time with y encoded for each, and one call
-of the classifier per completion and location. It is timed on a few of them and scaled to all. Without names of files
-the networks are untrained: as fast as any.
+The reference is timed in the same run: plain torch in float32, one completion at a time with y encoded for each, and
+one call of the classifier per completion and location. A few of its calls are timed and scaled to all of them. If no
+files are named, the networks are untrained, which does not change their speed.
 """
 
 import json
@@ -37,28 +37,30 @@ from condvae.sampling.plain import sample_conditional, seeds_from
 from condvae.vdvae import VDVAE, preset
 
 WANTED_MS = {"cuda": 100, "cpu": 8000}
-"""One step for one image."""
+"""Target for one step on one image, in milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure."""
+    """Time the choice of the next scan."""
 
     model: str | None = None
-    """A conditional model; an untrained one of the preset xray64 if not given."""
+    """A conditional model. By default, an untrained one with the preset xray64."""
     classifier: str | None = None
-    """Its classifier; an untrained one of 15 variables if not given."""
+    """A classifier for the model's images. By default, an untrained one for 15 variables."""
     n: int = 10
+    """Completions per step."""
     points: int = 17
-    """Locations along a side."""
+    """Locations along one side of the image."""
     block: int = 0
-    """Images that are scanned together, for how long many take; 0 measures one image alone."""
+    """Also time this many images scanned together; 0 times only one image."""
     repeats: int = 10
+    """Timed calls, of which the median is reported."""
     reference_calls: int = 20
-    """Calls of the classifier that the reference is timed on."""
+    """Classifier calls of the reference that are timed."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     out: Path | None = None
-    """JSON file for all numbers."""
+    """JSON file for all results."""
 
 
 def main(options: Options) -> None:
@@ -87,11 +89,11 @@ def main(options: Options) -> None:
 
 
 def measure(model: ConditionalVAE, classifier: AVPCNN, options: Options, device: torch.device) -> dict[str, Any]:
-    """Milliseconds of one step for one image, as a policy takes it; then for a block of images."""
+    """Time one step of a policy in milliseconds, for one image and then for a block of images."""
     size, channels = model.artifact.config.image_size, model.artifact.config.channels
     candidates = Candidates.grid(size, side=size // 4, points=options.points).to(device)
     images = torch.randint(256, (max(1, options.block), channels, size, size), device=device, dtype=torch.uint8)
-    known = candidates.windows[torch.arange(len(images)) % len(candidates)]  # one scan was taken
+    known = candidates.windows[torch.arange(len(images)) % len(candidates)]  # one scan has been taken
     completer = ModelCompleter.of(model, name="model", chunk=sampler_chunk(model, options.n))
     policy = Greedy(
         name="eig",
@@ -142,7 +144,7 @@ def plain_ms(
     options: Options,
     device: torch.device,
 ) -> dict[str, Any]:
-    """The reference: a part of its calls, and what all of them would take."""
+    """Time some calls of the reference, and extrapolate to all of them."""
     x = from_uint8(image)
 
     def complete(k: int) -> Tensor:
@@ -157,8 +159,8 @@ def plain_ms(
     def ask(number: int) -> list[float]:
         after = known | candidates.windows[number % len(candidates)]
         seen = torch.where(after, from_uint8(completions[number % options.n]), 0.0)
-        said: list[float] = exact.log_posterior(seen, after)[0, 0].tolist()
-        return said
+        log_p: list[float] = exact.log_posterior(seen, after)[0, 0].tolist()
+        return log_p
 
     ask(0)
     draws = min(3, options.n)
@@ -174,7 +176,7 @@ def plain_ms(
 
 
 def networks_of(options: Options) -> tuple[ConditionalVAE, AVPCNN]:
-    """By name, or untrained."""
+    """Load the named networks, or make untrained ones."""
     if options.model is None:
         config = preset("xray64")
         model = ConditionalVAE(VDVAE(config), PartialConfig(channels=config.channels + 1))

@@ -1,7 +1,7 @@
-"""How many freeform observations per second: ours, and the reference drawn one at a time, in one run.
+"""How many freeform holes are drawn per second, by condvae and by a reference, in the same run.
 
-The reference is a plain sampler in the way public code works: NumPy's random numbers and PIL's drawing, mask by mask
-(tests/observe/plain_freeform.py, which the tests also compare with). Usage: python benchmarks/masks.py [--device cuda]
+The reference works as public code does: it draws one hole at a time with NumPy's random numbers and PIL
+(tests/helpers/plain_freeform.py, which tests use too). Usage: python benchmarks/masks.py [--device cuda]
 """
 
 import json
@@ -26,17 +26,17 @@ RANGES = ((0.0, 1.0), (0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure."""
+    """Measure how many freeform holes are drawn per second."""
 
     sizes: tuple[int, ...] = (32, 64, 256)
-    """Pixels per side."""
+    """Image sizes, in pixels per side."""
     batch: int = 128
-    """Drawn together."""
+    """Holes drawn in one call."""
     seconds: float = 2.0
-    """For each measurement."""
+    """Duration of each measurement."""
     device: str = "cpu"
     threads: int = 2
-    """Of the CPU."""
+    """CPU threads of torch."""
 
 
 def main(options: Options) -> None:
@@ -65,13 +65,13 @@ def draw(process: Freeform, batch: int, size: int, generator: torch.Generator) -
 
 
 def one(rng: np.random.Generator, size: int, low: float, high: float) -> None:
-    """Candidates until one fits."""
+    """Draw candidates until one has a hidden share in the range."""
     while not low < 1 - candidate(rng, size, low=low, high=high).mean() < high:
         pass
 
 
 def rate(work: Callable[[], None], seconds: float) -> float:
-    """Calls per second, after a first one that does not count."""
+    """Return the number of calls per second, after one call that is not counted."""
     work()
     begin, calls = time.perf_counter(), 0
     while time.perf_counter() - begin < seconds:

@@ -1,9 +1,9 @@
-"""How fast a model is measured: LPIPS-GT with its K completions drawn, and Inception's features.
+"""How fast a model is evaluated: LPIPS-GT, including the drawing of K completions, and Inception features.
 
     python benchmarks/measuring.py --data cifar10
 
-References, in the same run: for LPIPS-GT, plain torch operations in float32 that encode y for every completion, and
-LPIPS of pairs of images; each completion by itself, or all K of an image at once. For Inception, the exact network.
+References are timed in the same run. For LPIPS-GT: plain torch in float32, with y encoded for every completion, and
+LPIPS of pairs of images, for one completion at a time or for all K of an image. For Inception: the exact network.
 """
 
 import json
@@ -35,25 +35,26 @@ PRECISIONS: tuple[Literal["exact"], Literal["fast"]] = ("exact", "fast")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure."""
+    """Time the evaluation of a model."""
 
     data: Path
     """Test images of the model's size."""
     model: str = "cifar10"
     images: int = 500
     n: int = 100
+    """Completions per image, K."""
     together: int = 50
     """Images whose completions are drawn in one call."""
     features: int = 4096
-    """Images for Inception."""
+    """Images for which Inception features are computed."""
     reference_images: int = 2
-    """Images that the references are timed on."""
+    """Images on which the references are timed."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     lpips: Path | None = None
     inception: Path | None = None
-    """Files of the networks; the fetched ones if not given."""
+    """Files of the LPIPS and Inception networks. By default, the downloaded ones."""
     out: Path | None = None
-    """JSON file for all numbers."""
+    """JSON file for all results."""
 
 
 def main(options: Options) -> None:
@@ -71,7 +72,7 @@ def main(options: Options) -> None:
 
 
 def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Options) -> dict[str, Any]:
-    """Seconds for LPIPS-GT, completions included."""
+    """Time LPIPS-GT, including the drawing of completions, in seconds."""
     device = lpips.device
     x = from_uint8(take(test, options.images).to(device))
     size = test.size
@@ -121,7 +122,7 @@ def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Optio
 
 
 def inception(test: ImageSet, options: Options, device: torch.device) -> dict[str, Any]:
-    """Images per second, and what the fast features cost in exactness."""
+    """Measure the images per second, and how far the fast features are from the exact ones."""
     images = take(test, options.features).to(device)
     rates, found = {}, {}
     for precision in PRECISIONS:

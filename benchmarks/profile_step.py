@@ -1,4 +1,4 @@
-"""Where the time of one of our training steps or completions goes, kernel by kernel.
+"""Time of each kernel in one of our training steps or completions.
 
 Usage: python benchmarks/profile_step.py [--work ipa-128] [--device cuda] [--rows 15]
 """
@@ -17,21 +17,22 @@ from benchmarks.works import ON_CPU, ON_GPU, Variant, ours
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Profile."""
+    """Profile one training step or completion."""
 
     work: str = "ipa-128"
-    """A row of benchmarks/speed.py."""
+    """Name of a row in benchmarks/speed.py."""
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
     streams: int | None = 0
-    """Streams beside the main one; with several, kernels overlap and their times no longer add up."""
+    """Number of side streams; with side streams, kernels overlap and their times no longer add up to the total."""
     rows: int = 15
+    """Kernels to print, those with the most time first."""
 
 
 def main(options: Options) -> None:
     device = torch.device(options.device)
     works = [work for work in (ON_GPU if device.type == "cuda" else ON_CPU) if work.name == options.work]
     if not works:
-        raise SystemExit(f"unknown work {options.work!r}: benchmarks/speed.py lists them")
+        raise SystemExit(f"unknown --work {options.work!r}: benchmarks/works.py lists the names")
     run = ours(works[0], device, Variant(streams=options.streams))
     for _ in range(4):
         run()

@@ -1,9 +1,9 @@
-"""VD-VAE and IPA in the way public research code works: the other side of every comparison in `speed.py`.
+"""VD-VAE and IPA written as public research code is: the reference for every comparison in `speed.py`.
 
-Eager, float32 with torch's defaults, NCHW. State and activation are concatenated for every posterior block, the prior
-block gives statistics and feature at once, the likelihood is always computed, masks are drawn one by one on the CPU
-inside the step, loss and gradient norm are read on the host, and y is encoded once per sample. Nothing of
-condvae.vdvae computes here; only weights are taken over, and tests hold both sides to each other.
+It is eager, in float32 with torch's defaults, and NCHW. State and activation are concatenated for every posterior
+block, the prior block computes statistics and feature together, the likelihood is always computed, holes are drawn one
+by one on the CPU inside the step, loss and gradient norm are read on the host, and y is encoded once per sample. No
+code of condvae.vdvae computes anything here; only weights are copied, and tests compare both implementations.
 """
 
 import copy
@@ -29,7 +29,7 @@ Objective: TypeAlias = Literal["elbo", "ipa", "ipa-r"]
 
 
 class PlainBlock(nn.Module):
-    """GELU and convolution, four times."""
+    """A block of four convolutions, each after a GELU."""
 
     def __init__(
         self, inputs: int, middle: int, outputs: int, resolution: int, residual: bool = False, down: int = 1
@@ -53,7 +53,7 @@ class PlainBlock(nn.Module):
 
 
 class PlainEncoder(nn.Module):
-    """The last activation at each resolution."""
+    """An encoder that returns the last activation at each resolution."""
 
     def __init__(self, config: VDVAEConfig, channels: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class PlainEncoder(nn.Module):
 
 
 class PlainDecoderBlock(nn.Module):
-    """Everything that belongs to one group of latents."""
+    """All layers of one latent group."""
 
     def __init__(self, config: VDVAEConfig, stage: Stage, conditional: bool) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class PlainDecoderBlock(nn.Module):
     def forward(
         self, h: Tensor, image: Tensor | None, partial: Tensor | None, noise: Tensor | None, *, from_partial: bool
     ) -> tuple[Tensor, Tensor]:
-        """The next state, and the KL in nats [B]: image and partial are the activations of the two encoders."""
+        """Return the next state, and the KL in nats [B]. image, partial: activations of the two encoders."""
         p_mean, p_log_std, feature = self.prior(h).split((self.latents, self.latents, h.shape[1]), dim=1)
         q = self.posterior(torch.cat((h, image), dim=1)).chunk(2, dim=1) if image is not None else None
         c = None
@@ -109,12 +109,12 @@ class PlainDecoderBlock(nn.Module):
 
 
 class Result(NamedTuple):
-    """One pass through the network."""
+    """The result of one pass through the network."""
 
     parameters: Tensor
-    """Of the pixels, [B, P, H, W]."""
+    """Parameters of the pixels' distribution, [B, P, H, W]."""
     kl_nats: Tensor
-    """[B, L]"""
+    """KL of each latent group, [B, L]."""
 
 
 class PlainVAE(nn.Module):
@@ -123,7 +123,7 @@ class PlainVAE(nn.Module):
     def __init__(self, config: VDVAEConfig, partial_channels: int | None = None) -> None:
         super().__init__()
         if config.scales != "log_std" or not isinstance(config.likelihood, LogisticMixture):
-            raise ValueError("the reference has log-std outputs and a mixture of logistics, as public code does")
+            raise ValueError("the reference needs log-std outputs and a mixture of logistics, like public code")
         self.config, self.mixture = config, config.likelihood
         self.encoder = PlainEncoder(config, config.channels)
         self.partial_encoder = PlainEncoder(config, partial_channels) if partial_channels else None
@@ -181,13 +181,13 @@ class PlainVAE(nn.Module):
         return ((x + 1) * 127.5 + self.config.normalisation.shift) * self.config.normalisation.scale
 
     def observe(self, x: Tensor, known: Tensor) -> Tensor:
-        """y = concat(x * known, known)"""
+        """Return y = concat(x * known, known)."""
         return torch.cat((self.normalise(x) * known, known), dim=1)
 
     def loss(
         self, objective: Objective, x: Tensor, known: Tensor | None = None, noise: Sequence[Tensor] | None = None
     ) -> Tensor:
-        """Nats per dimension, mean over the batch, with the likelihood; known: [B, 1, H, W] of 0 and 1."""
+        """Return the loss, likelihood included, in nats per dimension, batch mean; known: [B, 1, H, W] of 0 and 1."""
         y = self.observe(x, known) if known is not None else None
         if objective == "ipa-r":
             parameters, kl = self(None, y, noise=noise, from_partial=True)
@@ -201,7 +201,7 @@ class PlainVAE(nn.Module):
 
     @torch.no_grad()
     def complete(self, y: Tensor, n: int) -> Tensor:
-        """uint8 [n, C, H, W]: y [1, Cy, H, W] is repeated and encoded n times."""
+        """Return n samples [n, C, H, W] uint8; y [1, Cy, H, W] is repeated and encoded n times."""
         parameters = self(None, y.repeat(n, 1, 1, 1), from_partial=True).parameters
         images = plain_sample(self.mixture, parameters)
         return ((images + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
@@ -213,7 +213,7 @@ def plain_kl(mean: Tensor, log_std: Tensor, other_mean: Tensor, other_log_std: T
 
 
 def _components(mixture: LogisticMixture, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """log-weights [B, H, W, K]; means, log-scales, coefficients [B, H, W, 3, K]."""
+    """Return log-weights [B, H, W, K], and means, log-scales and coefficients [B, H, W, 3, K]."""
     k = mixture.components
     last = parameters.permute(0, 2, 3, 1)
     rest = last[..., k:].reshape(*last.shape[:3], 3, 3 * k)
@@ -222,7 +222,7 @@ def _components(mixture: LogisticMixture, parameters: Tensor) -> tuple[Tensor, T
 
 
 def plain_log_prob(mixture: LogisticMixture, parameters: Tensor, x: Tensor) -> Tensor:
-    """log p of each pixel of a colour image, [B, H, W]."""
+    """Return log p of each pixel of a colour image, [B, H, W]."""
     log_weights, means, log_scales, coefficients = _components(mixture, parameters)
     x = ((x + 1) * 127.5).round()
     if mixture.bits == 5:
@@ -244,21 +244,21 @@ def plain_log_prob(mixture: LogisticMixture, parameters: Tensor, x: Tensor) -> T
 
 
 def plain_sample(mixture: LogisticMixture, parameters: Tensor) -> Tensor:
-    """[B, 3, H, W] in [-1, 1]"""
+    """Draw images [B, 3, H, W] in [-1, 1]."""
     log_weights, means, log_scales, coefficients = _components(mixture, parameters)
     gumbel = -torch.log(-torch.log(torch.empty_like(log_weights).uniform_(1e-5, 1 - 1e-5)))
     chosen = F.one_hot((log_weights + gumbel).argmax(dim=-1), mixture.components).to(means.dtype).unsqueeze(3)
-    mean, log_scale, lean = ((part * chosen).sum(dim=-1) for part in (means, log_scales, coefficients))
+    mean, log_scale, coefficient = ((part * chosen).sum(dim=-1) for part in (means, log_scales, coefficients))
     u = torch.empty_like(mean).uniform_(1e-5, 1 - 1e-5)
     x = mean + torch.exp(log_scale) * (torch.log(u) - torch.log(1 - u))
     red = x[..., 0].clamp(-1, 1)
-    green = (x[..., 1] + lean[..., 0] * red).clamp(-1, 1)
-    blue = (x[..., 2] + lean[..., 1] * red + lean[..., 2] * green).clamp(-1, 1)
+    green = (x[..., 1] + coefficient[..., 0] * red).clamp(-1, 1)
+    blue = (x[..., 2] + coefficient[..., 1] * red + coefficient[..., 2] * green).clamp(-1, 1)
     return torch.stack((red, green, blue), dim=1)
 
 
 def plain_known(rng: np.random.Generator, batch: int, size: int) -> Tensor:
-    """[batch, 1, size, size] of 0 and 1 on the CPU: freeform masks one by one, each until its share fits (0, 1)."""
+    """Draw freeform holes one by one until each hidden share is in (0, 1); [batch, 1, size, size], 1 where known."""
     drawn: list[Tensor] = []
     while len(drawn) < batch:
         known = candidate(rng, size, low=0.0, high=1.0)
@@ -268,7 +268,7 @@ def plain_known(rng: np.random.Generator, batch: int, size: int) -> Tensor:
 
 
 class PlainTraining:
-    """The public training step. Only what is trained is averaged: public code goes over frozen weights as well."""
+    """The training step of public code, except that only trained weights are averaged, not also frozen ones."""
 
     def __init__(self, model: PlainVAE, objective: Objective, *, lr: float, skip_above: float, seed: int = 0) -> None:
         self.model, self.objective, self.skip_above = model, objective, skip_above
@@ -285,7 +285,7 @@ class PlainTraining:
         self.rng = np.random.default_rng(seed)
 
     def __call__(self, levels: Tensor) -> float:
-        """One step on uint8 [B, C, H, W]; returns the loss."""
+        """Do one step on images [B, C, H, W] uint8; return the loss."""
         x = levels.float() / 127.5 - 1
         known = None
         if self.objective != "elbo":
@@ -305,11 +305,11 @@ class PlainTraining:
 
 @torch.no_grad()
 def plain_copy(model: VDVAE | ConditionalVAE) -> PlainVAE:
-    """The same network with the same weights, in this file's way."""
+    """Return a reference network with the same architecture and weights as the model."""
     vae = model.artifact if isinstance(model, ConditionalVAE) else model
     partial = model.partial if isinstance(model, ConditionalVAE) else None
     if partial is not None and partial.relative:
-        raise ValueError("the reference's partial encoder predicts c itself: give a model of the direct form")
+        raise ValueError("the reference has no relative partial encoder: give a model with the form 'direct'")
     weight = vae.decoder.gain
     plain = PlainVAE(vae.config, partial.channels if partial else None).to(weight.device, weight.dtype)
     pairs: list[tuple[nn.Module, nn.Module]] = [(plain.output, vae.decoder.output)]

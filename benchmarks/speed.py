@@ -1,6 +1,6 @@
-"""How fast training and sampling are: ours and the reference (`reference.py`) in one process, as a table and JSON.
+"""How fast condvae trains and samples, compared with the reference (`reference.py`) in one process; a table and JSON.
 
-On a GPU at the paper's networks, on a CPU with a small one. Every row is printed as soon as it is measured.
+On a GPU it measures the paper's networks, on a CPU a small one. Every row is printed as soon as it is measured.
 Usage: python benchmarks/speed.py [--device cuda] [--works ipa-128 complete-1] [--ablation] [--out table.json]
 """
 
@@ -34,51 +34,51 @@ ABLATION = {
     "fused kernels": Variant(precision="bf16", fused=True, graph=False),
     "fused kernels, graph, one stream": Variant(precision="bf16", fused=True, streams=0),
     "fused kernels, graph": Variant(precision="bf16", fused=True),
-    # Last: it takes minutes to its first step.
+    # This comes last, because it takes minutes until its first step.
     "bf16, compiled blocks, graph": Variant(precision="bf16", fused=False, compiled=True),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure."""
+    """Compare the speed of training and sampling with the reference."""
 
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
     works: tuple[str, ...] = ()
-    """Which rows; none: all."""
+    """Rows to measure. By default, all."""
     seconds: float = 2.0
-    """For each measurement, after warming up; five repeats at least."""
+    """Duration of each measurement after the warm-up; at least five repeats are timed."""
     reference: bool = True
-    """Whether to measure the reference too."""
+    """Also measure the reference."""
     ablation: bool = False
-    """Instead: the IPA steps with one of our measures after the other."""
+    """Instead, measure the IPA steps with our optimisations added one after another."""
     recompute: Literal["auto", "yes", "no"] = "auto"
-    """Whether our steps compute activations again instead of keeping them. auto: as training decides."""
+    """Whether our steps recompute activations instead of keeping them. auto: decide as training does."""
     threads: int = 2
-    """Of the CPU."""
+    """CPU threads of torch."""
     out: Path | None = None
-    """Write the rows as JSON, again after each."""
+    """JSON file for the rows, rewritten after each row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """What was measured of one implementation."""
+    """The measurements of one implementation."""
 
     ms: float
-    """Median time of the whole batch."""
+    """Median time of a whole batch."""
     per_second: float
-    """Images, completions or masks."""
+    """Images, completions or holes per second."""
     first_call_s: float
-    """From nothing to the end of the first call."""
+    """Time from building everything to the end of the first call."""
     allocated_gb: float | None = None
-    """Most memory in use at once."""
+    """Most memory allocated at once."""
     reserved_gb: float | None = None
     remarks: list[str] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
 class Row:
-    """One work."""
+    """One row of the table: the measurements of one work."""
 
     work: str
     batch: int
@@ -87,12 +87,12 @@ class Row:
     reference: Side | None = None
     ratio: float | None = None
     tflops: float | None = None
-    """Per second, ours."""
+    """TFLOP per second of our side."""
     share_of_peak: float | None = None
     target: str = ""
     met: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
-    """From the start of a process."""
+    """Seconds from the start of a process to each stage, by the name of the stage."""
     remarks: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -119,8 +119,8 @@ class Row:
 
 
 HEADER = (
-    f"{'work':44}{'batch':>6}{'ours ms':>11}{'their ms':>11}{'ratio':>7}{'ours/s':>12}{'their/s':>12}"
-    f"{'GB ours':>12}{'GB theirs':>12}{'TFLOP/s':>9}{'peak':>7}  {'must (reach for)':24}{'met':6}remarks"
+    f"{'work':44}{'batch':>6}{'ours ms':>11}{'ref ms':>11}{'ratio':>7}{'ours/s':>12}{'ref/s':>12}"
+    f"{'GB ours':>12}{'GB ref':>12}{'TFLOP/s':>9}{'peak':>7}  {'must (reach for)':24}{'met':6}remarks"
 )
 
 
@@ -138,7 +138,7 @@ def main(options: Options) -> None:
         "peak_tflops": peak / 1e12,
     }
     print(f"{machine['device']}, torch {torch.__version__}, measured peak {peak / 1e12:,.2f} TFLOP/s")
-    print("GB: most memory allocated / reserved\n" + HEADER, flush=True)
+    print("ref: the reference; GB: most memory allocated / reserved\n" + HEADER, flush=True)
     rows: list[Row] = []
 
     def done(row: Row) -> None:
@@ -169,10 +169,10 @@ def main(options: Options) -> None:
 
 
 def chosen(works: Sequence[Work], names: Sequence[str]) -> list[Work]:
-    """Those of these names, in their own order."""
+    """Return the works with these names, or all; in the order of `works`."""
     if unknown := sorted(set(names) - {work.name for work in works}):
         known = ", ".join(dict.fromkeys(work.name for work in works))
-        raise SystemExit(f"unknown works {', '.join(unknown)}, expected some of {known}")
+        raise SystemExit(f"unknown in --works: {', '.join(unknown)}; expected names among {known}")
     return [work for work in works if not names or work.name in names]
 
 
@@ -181,7 +181,7 @@ def as_json(machine: dict[str, object], rows: Sequence[Row]) -> str:
 
 
 def compare(work: Work, device: torch.device, variant: Variant, seconds: float, peak: float, reference: bool) -> Row:
-    """Both sides after each other; what fails is a remark."""
+    """Measure our side and then the reference; a failure becomes a remark."""
     row = Row(work=work.name, batch=work.batch, network=work.network)
     sides: list[tuple[str, Callable[[], Runner]]] = [("ours", functools.partial(ours, work, device, variant))]
     if reference:
@@ -189,7 +189,7 @@ def compare(work: Work, device: torch.device, variant: Variant, seconds: float, 
     for name, build in sides:
         try:
             side = measure(build, work, device, seconds)
-        except Exception as error:  # one row must not end the run
+        except Exception as error:  # a failed row must not end the run
             row.remarks.append(f"{name} failed: {type(error).__name__}: {first_line(error)}")
         else:
             setattr(row, name, side)
@@ -207,7 +207,7 @@ def compare(work: Work, device: torch.device, variant: Variant, seconds: float, 
 
 
 def measure(build: Callable[[], Runner], work: Work, device: torch.device, seconds: float) -> Side:
-    """Build, warm up, repeat. Short steps are timed several at a time, since in training nobody waits between them."""
+    """Build, warm up and time. Short steps are timed several at a time, as training does not wait between steps."""
     cuda = device.type == "cuda"
     free(device)
     if cuda:
@@ -244,7 +244,7 @@ def measure(build: Callable[[], Runner], work: Work, device: torch.device, secon
 
 
 def start(work: Work, device: torch.device, cache: Path, name: str) -> Row:
-    """From nothing to the first training steps, in a process of its own."""
+    """Time a new process from its start to its first training steps."""
     row = Row(work=f"{work.name}, {name}", batch=work.batch, network=work.network)
     caches = {"TRITON_CACHE_DIR": str(cache / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor")}
     command = [sys.executable, str(Path(__file__).with_name("start.py")), "--device", str(device)]
@@ -258,8 +258,8 @@ def start(work: Work, device: torch.device, cache: Path, name: str) -> Row:
             timeout=LONGEST_START,
         )
     except subprocess.SubprocessError as error:
-        said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-        row.remarks.append(f"failed: {(said.strip().splitlines() or ['?'])[-1]}")
+        message = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+        row.remarks.append(f"failed: {(message.strip().splitlines() or ['?'])[-1]}")
         return row
     report = json.loads(child.stdout.splitlines()[-1])
     row.seconds, row.remarks = report["seconds"], report["remarks"]
@@ -269,7 +269,7 @@ def start(work: Work, device: torch.device, cache: Path, name: str) -> Row:
 
 
 def measured_peak(device: torch.device) -> float:
-    """Floating-point operations per second of a large matrix product: bfloat16 on a GPU, float32 on a CPU."""
+    """Measure the floating-point operations per second of a large matrix product: bfloat16 on a GPU, else float32."""
     size, dtype = (8192, torch.bfloat16) if device.type == "cuda" else (1024, torch.float32)
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     times = []
@@ -283,7 +283,7 @@ def measured_peak(device: torch.device) -> float:
 
 
 def free(device: torch.device) -> None:
-    """Nothing of what was measured before stays in memory."""
+    """Free the memory of earlier measurements."""
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()
     gc.collect()

@@ -1,4 +1,4 @@
-"""How soon training begins: one process up to its first training steps, as JSON. `speed.py` starts it."""
+"""Time from the start of a process to its first training steps, printed as JSON. `speed.py` runs this file."""
 
 import time
 
@@ -18,11 +18,11 @@ from benchmarks.works import ON_CPU, ON_GPU, OurTraining, Variant  # noqa: E402
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure."""
+    """Time the start of training."""
 
     device: str = "cuda"
     began: float = BEGAN
-    """Seconds since the epoch at which the process was started."""
+    """Time at which the process was started, in seconds since the epoch."""
 
 
 def main(options: Options) -> None:
@@ -43,7 +43,7 @@ def main(options: Options) -> None:
     mark("built")
     training()
     mark("first step")
-    training()  # on a GPU it is recorded and then replayed
+    training()  # on a GPU, the step is recorded as a graph and then replayed
     mark("first replayed step")
     training()
     mark("one more step")

@@ -1,4 +1,4 @@
-"""What `speed.py` measures: each work as this project does it and as the reference does, ready to be called."""
+"""The works that `speed.py` times, such as a training step: each as condvae does it and as the reference does it."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -27,12 +27,12 @@ from condvae.vdvae.blocks import Block, recompute_activations
 from condvae.vdvae.decoder import LatentBlock
 
 Kind: TypeAlias = Literal["elbo", "ipa", "ipa-r", "complete", "masks", "start"]
-LR, NEVER = 1e-5, 1e9  # weights hardly move, and no side may save time by leaving an update out
+LR, NEVER = 1e-5, 1e9  # weights hardly change, and no side can save time by skipping an update
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What the issue on speed asks for."""
+    """A speed target: `must` is required, and `reach` is the goal beyond it."""
 
     unit: Literal["/s", "ms", "x", "s"]
     must: float
@@ -44,36 +44,36 @@ class Target:
         return f"{self.must:,g} ({self.reach:,g}) {self.unit}{memory}"
 
     def judge(self, value: float | None, memory_gb: float | None) -> str:
-        """How far the value gets."""
+        """Return which target the value meets: "reach", "must", or "no" for neither; "?" if there is no value."""
         if value is None:
             return "?"
         if self.memory_gb is not None and (memory_gb is None or memory_gb > self.memory_gb):
             return "no"
-        if self.unit in ("ms", "s"):  # less is better
+        if self.unit in ("ms", "s"):  # lower is better
             return "reach" if value <= self.reach else "must" if value <= self.must else "no"
         return "reach" if value >= self.reach else "must" if value >= self.must else "no"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One row of the table."""
+    """One work to time, which is one row of the table."""
 
     name: str
     kind: Kind
     batch: int
-    """Images of a step, completions of one image, or masks."""
+    """Number of images in a step, of completions of one image, or of holes."""
     network: str = "cifar10"
     target: Target | None = None
 
     @property
     def config(self) -> VDVAEConfig:
-        if self.network == "demo32":  # our own, restated with what the reference has
+        if self.network == "demo32":  # our own network, with the scales and likelihood that the reference supports
             return preset("demo32", scales="log_std", likelihood=LogisticMixture())
         return preset(self.network)
 
     @property
     def flop(self) -> float:
-        """Floating-point operations of an image; 0: not counted."""
+        """Floating-point operations per image; 0 if they are not counted."""
         config = self.config
         if self.kind == "elbo":
             return flops.elbo_step(config)
@@ -112,7 +112,7 @@ ON_CPU = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """Which of our measures are taken; the default is all that the device offers."""
+    """Which of our optimisations are used; by default, all that the device supports."""
 
     precision: TrainingPrecision | None = None
     fused: bool | None = None
@@ -123,19 +123,19 @@ class Variant:
 
 
 class Runner(Protocol):
-    """Something to time."""
+    """A call to time."""
 
     items: int
-    """Images, completions or masks of one call."""
+    """Number of images, completions or holes per call."""
 
     def __call__(self) -> object: ...
 
     def remarks(self) -> list[str]:
-        """What the table should say beside the figures."""
+        """Return remarks for the table."""
 
 
 def make_model(config: VDVAEConfig, *, conditional: bool) -> VDVAE | ConditionalVAE:
-    """Random weights, also where training would start at zero."""
+    """Make a model with random weights, also where training would start with zeros."""
     torch.manual_seed(0)
     vae = VDVAE(config)
     for module in vae.modules():
@@ -153,7 +153,7 @@ def random_levels(work: Work, device: torch.device, batch: int) -> Tensor:
 
 
 class OurTraining:
-    """The training step, with freeform observations drawn inside it."""
+    """Our training step, which also draws freeform holes."""
 
     def __init__(self, work: Work, device: torch.device, variant: Variant) -> None:
         model = make_model(work.config, conditional=work.kind != "elbo")
@@ -197,16 +197,16 @@ class OurTraining:
 
     def remarks(self) -> list[str]:
         progress = self.step.report()
-        skipped = [f"{progress.skipped} of {progress.steps} updates were left out"] if progress.skipped else []
+        skipped = [f"{progress.skipped} of {progress.steps} updates were skipped"] if progress.skipped else []
         return [*self.messages, *skipped]
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """torch.compile of every block, which dynamo translates once for all blocks of a shape."""
+    """Apply torch.compile to every block; dynamo compiles once for all blocks of the same shape."""
     torch._dynamo.config.recompile_limit = 1024
     torch._dynamo.config.accumulated_recompile_limit = 4096
     for module in model.modules():
-        if isinstance(module, LatentBlock):  # asks its prior block for the hidden part alone
+        if isinstance(module, LatentBlock):  # it calls only `hidden` of its prior block
             module.prior.hidden = torch.compile(module.prior.hidden, dynamic=False)  # type: ignore[method-assign]
         if isinstance(module, Block):
             module.compile(dynamic=False)
@@ -235,7 +235,7 @@ def one_observation(work: Work, device: torch.device, model: ConditionalVAE) -> 
 
 
 class OurCompletion:
-    """From an observation on the device to grey levels on the device."""
+    """Our completions, from an observation on the device to 8-bit levels on the device."""
 
     def __init__(self, work: Work, device: torch.device) -> None:
         model = make_model(work.config, conditional=True).to(device).eval()
@@ -249,11 +249,11 @@ class OurCompletion:
         return self.sampler(self.observation, self.items, seed=self.seed, pixels="sample")
 
     def remarks(self) -> list[str]:
-        return [f"sampler in {self.sampler.precision}", *self.messages]
+        return [f"sampler precision: {self.sampler.precision}", *self.messages]
 
 
 class TheirCompletion:
-    """The reference's."""
+    """The reference's completions."""
 
     def __init__(self, work: Work, device: torch.device) -> None:
         model = make_model(work.config, conditional=True).to(device)
@@ -269,7 +269,7 @@ class TheirCompletion:
 
 
 class OurMasks:
-    """Freeform observations drawn together."""
+    """Our freeform holes, all drawn in one call."""
 
     def __init__(self, work: Work, device: torch.device) -> None:
         self.items, self.size = work.batch, work.config.image_size
@@ -283,7 +283,7 @@ class OurMasks:
 
 
 class TheirMasks:
-    """Drawn one by one on the CPU."""
+    """The reference's freeform holes, drawn one by one on the CPU."""
 
     def __init__(self, work: Work) -> None:
         self.items, self.size, self.rng = min(work.batch, 64), work.config.image_size, np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The benchmark of the classifier runs wherever it is: plain and exact on a CPU, more on a GPU."""
+"""The classifier benchmark runs on any device: only the exact mode on a CPU, all modes on a GPU."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from benchmarks import classifier
 
 
-def test_the_exact_way_is_timed_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exact_mode_is_timed_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.json"
     classifier.main(classifier.Options(batch=2, repeats=1, device="cpu", out=out))
     result = json.loads(out.read_text())

@@ -1,4 +1,4 @@
-"""The benchmark of a scan times both sides, with the real networks."""
+"""The design benchmark times condvae and the reference with real networks."""
 
 import json
 from pathlib import Path

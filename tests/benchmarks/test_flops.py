@@ -11,8 +11,8 @@ from condvae.sampling.plain import sample_conditional
 from condvae.vdvae import preset
 
 
-def test_the_anchors() -> None:
-    """What was counted when the limits were set: the prior's statistics included, 0.4 % of a completion."""
+def test_counts_for_the_public_networks() -> None:
+    """The counts for which the targets were set; they include the prior's statistics, 0.4 % of a completion."""
     config = preset("cifar10")
     assert flops.ipa_step(config) == pytest.approx(103e9, rel=0.02)
     assert flops.completion(config) == pytest.approx(37.8e9, rel=0.02)
@@ -37,7 +37,7 @@ def test_counts_are_those_of_the_networks(network: str) -> None:
 
 
 def test_a_training_step_counts_three_forward_passes() -> None:
-    """Of what is trained; autograd leaves out the gradient of the image, which is little."""
+    """Trained layers count three times; autograd skips the gradient of the image, which is a small part."""
     config = preset("tiny")
     vae = small_conditional(config, train_artifact=True).artifact
     with FlopCounterMode(display=False) as counted:

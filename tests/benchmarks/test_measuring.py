@@ -1,4 +1,4 @@
-"""The benchmark of measuring times both sides of everything, with the real networks."""
+"""The evaluation benchmark times condvae and the references with real networks."""
 
 import json
 from pathlib import Path
@@ -31,5 +31,5 @@ def test_both_sides_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (
         lpips_gt["reference_one_bin_s"].keys() == lpips_gt["times_the_reference"].keys() == {"one_by_one", "k_at_once"}
     )
-    assert inception["relative_error_of_fast"] < 1e-4  # on a CPU fast is exact, in another order of memory
+    assert inception["relative_error_of_fast"] < 1e-4  # on a CPU, they differ only in the memory layout
     assert inception["fid_of_fast_to_exact"] < 1e-4

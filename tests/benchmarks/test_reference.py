@@ -1,4 +1,4 @@
-"""The reference that speed is compared with computes what condvae computes: loss, gradient, pixels."""
+"""The reference of the speed benchmark computes the same loss, gradients and pixels as condvae."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ BATCH = 3
 
 
 def make_vae(config: VDVAEConfig) -> VDVAE:
-    """Random everywhere, but little: wide networks would overflow."""
+    """Make a VAE with small random weights everywhere: with large ones, wide networks would overflow."""
     torch.manual_seed(0)
     vae = VDVAE(config)
     randomise(vae, 0, scale=0.03)
@@ -110,18 +110,18 @@ def test_the_mixture(bits: int) -> None:
     many = parameters[:1, :, :1, :1].expand(1, -1, 128, 128)
     torch.manual_seed(0)
     mine, theirs = plain_sample(mixture, many), mixture.sample(many, as_noise(generator(2)))
-    # Public 5-bit levels are floors, which samples are then put in the middle of.
+    # In public code, 5-bit levels are rounded down; samples are then put in the middle of each bin.
     torch.testing.assert_close(mine.mean(dim=(2, 3)), theirs.mean(dim=(2, 3)), atol=0.04, rtol=0)
 
 
-def test_masks_have_a_hole_and_something_known() -> None:
+def test_holes_leave_some_pixels_known() -> None:
     known = plain_known(np.random.default_rng(0), 20, 32)
     assert known.shape == (20, 1, 32, 32)
     assert set(known.unique().tolist()) == {0.0, 1.0}
     assert all(0 < share < 1 for share in known.mean(dim=(1, 2, 3)).tolist())
 
 
-def test_a_step_trains_the_partial_encoder_alone_and_leaves_out_large_gradients() -> None:
+def test_a_step_trains_only_the_partial_encoder_and_skips_large_gradients() -> None:
     config = NETWORKS["demo32"]
     levels = torch.randint(256, (2, 3, 32, 32), dtype=torch.uint8, generator=generator())
     for skip_above in (1e9, 1e-9):

@@ -1,4 +1,4 @@
-"""The benchmark measures both sides of every work, and what fails is a remark instead of the end."""
+"""The benchmark measures both sides of every work, and reports a failure as a remark instead of stopping."""
 
 import json
 import math
@@ -33,7 +33,7 @@ def test_both_sides_of_every_work_are_measured(kind: works.Kind) -> None:
     assert row.text().startswith(kind)
 
 
-def test_a_side_that_fails_is_a_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_side_becomes_a_remark(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object) -> works.Runner:
         raise RuntimeError("no such kernel\nand more")
 
@@ -43,7 +43,7 @@ def test_a_side_that_fails_is_a_remark(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row.remarks == ["ours failed: RuntimeError: no such kernel"]
 
 
-def test_targets_are_judged_in_their_own_direction() -> None:
+def test_targets_know_whether_lower_or_higher_is_better() -> None:
     rate, latency = Target(unit="/s", must=10, reach=20, memory_gb=5), Target(unit="ms", must=5, reach=3)
     assert [rate.judge(value, 5.0) for value in (9, 10, 20)] == ["no", "must", "reach"]
     assert rate.judge(30, 5.1) == "no"
@@ -59,7 +59,7 @@ def test_works_are_chosen_by_name() -> None:
 
 
 def test_random_weights_give_states_of_a_moderate_size() -> None:
-    """Of the paper's network, in half precision too: samples that overflow would be drawn twice."""
+    """The paper's network must not overflow in half precision, because such samples would be drawn twice."""
     model = works.make_model(next(iter(ON_GPU)).config, conditional=True)
     assert isinstance(model, ConditionalVAE)
     observation = works.one_observation(ON_GPU[0], CPU, model)

@@ -36,7 +36,7 @@ def test_a_folder_is_its_images_and_bad_ones_are_passed_over(capsys: pytest.Capt
         Path(file).rename(Path("photos", file))
     Path("photos", "text.png").write_text("no picture")
     main(["reconstruct", "photos", "-o", "folder"])
-    assert "1 of 3 files were passed over: photos/text.png" in capsys.readouterr().out
+    assert "skipped 1 of 3 files: photos/text.png" in capsys.readouterr().out
     assert names("folder") == names("one by one")
     for name in names("folder"):
         assert Path("folder", name).read_bytes() == Path("one by one", name).read_bytes()
@@ -49,7 +49,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixt
     for words, message in (
         ([], "no images were given"),
         ([photo, "--groups", "5"], "but this model has 4"),
-        ([photo, "--groups", "-1"], "number of groups"),
+        ([photo, "--groups", "-1"], "number of latent groups"),
         ([photo, "--down-to", "2"], "only at 1, 4, 8"),
         ([photo, "--groups", "1", "--down-to", "4"], "not both"),
         ([photo, "text.png"], "text.png"),

@@ -163,7 +163,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path, model: list[str], capsy
         out.mkdir()
         (out / name).write_text("mine")
         message = refused(words, out, capsys)
-        assert f"{name} is there already, and is not from an earlier call: give another folder" in message
+        assert f"{name} already exists and is not from an earlier call: give another folder" in message
         assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
 
 
@@ -175,9 +175,9 @@ def test_pipes_are_rejected_without_waiting(
     os.mkfifo(pipe)
     good = str(photo(tmp_path / "x.png"))
     assert "record.json is not a regular file" in refused(["--repeat", str(pipe)], tmp_path / "never", capsys)
-    assert "record.json is there already" in refused([good, *model, "--half", "left"], out, capsys)
+    assert "record.json already exists" in refused([good, *model, "--half", "left"], out, capsys)
     for words in ([str(pipe), "--half", "left"], [good, "--hole", str(pipe)]):
-        assert "record.json is no regular file" in refused([*words, *model], tmp_path / "never", capsys)
+        assert "record.json is not a regular file" in refused([*words, *model], tmp_path / "never", capsys)
 
 
 def test_circular_links_are_skipped_or_rejected(
@@ -231,7 +231,7 @@ def test_the_output_folder_is_not_read_as_input(
     folder.mkdir()
     photo(folder / "x.png")
     message = refused([str(folder), *model, "--half", "left"], folder, capsys)
-    assert "photos is written to, and its images are no input: give another folder for --out" in message
+    assert "photos are in the --out folder, which is not read: give another --out" in message
 
 
 def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,9 +245,7 @@ def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytes
     out = folder / "out"
     main([*words, "-o", str(out)])
     printed = capsys.readouterr().out
-    assert (
-        "2 of 28 files were passed over:" in printed and "bad.png is not an image" in printed and "empty.jpg" in printed
-    )
+    assert "skipped 2 of 28 files:" in printed and "bad.png is not an image" in printed and "empty.jpg" in printed
     assert len(contents(out)) == 26 + 2 and "sheet-2.png" in contents(out)
     first = contents(out)
     main([*words, "-o", str(out)])  # the output folder is not read as input
@@ -257,7 +255,7 @@ def test_a_folder_with_bad_files(tmp_path: Path, model: list[str], capsys: pytes
     assert "only holds no images" in refused([str(only), *model, "--half", "left"], tmp_path / "never", capsys)
     shutil.copy(folder / "bad.png", only)
     message = refused([str(only), *model, "--half", "left"], tmp_path / "never", capsys)
-    assert "none of the 1 images could be completed" in message and "bad.png is not an image" in message
+    assert "the only image could not be completed" in message and "bad.png is not an image" in message
 
 
 def test_many_notes_are_counted_and_a_file_is_completed_once(
@@ -277,7 +275,7 @@ def test_an_edge_model_needs_no_hole(tmp_path: Path, capsys: pytest.CaptureFixtu
     words = [str(photo(tmp_path / "x.png")), "--model", str(path), "-n", "2"]
     main(["complete", *words, "-o", str(tmp_path / "out")])
     assert len(contents(tmp_path / "out")) == 3
-    assert "completes no holes" in refused([*words, "--half", "left"], tmp_path / "never", capsys)
+    assert "does not complete holes" in refused([*words, "--half", "left"], tmp_path / "never", capsys)
 
 
 def test_wrong_input_is_reported_in_one_sentence_and_nothing_is_written(
@@ -291,7 +289,7 @@ def test_wrong_input_is_reported_in_one_sentence_and_nothing_is_written(
     out = tmp_path / "out"
     for words, message in (
         ([*model, *half], "no images were given"),
-        ([good, *model], "has no transparent pixels, so say what is hidden"),
+        ([good, *model], "has no transparent pixels, so specify which are hidden"),
         ([good, *half, "--model", str(tmp_path / "vae.safetensors")], "unconditional VAE"),
         ([good, *half, "--model", "nonsense"], "unknown model 'nonsense'"),
         ([good, *model, "--box", "1,2,3"], "four whole numbers"),

@@ -156,7 +156,7 @@ def test_a_folder_is_its_images_and_bad_ones_are_passed_over(made: dict[str, Pat
     (folder / "c.png").write_text("no picture")
     record, said = scanned(made, [folder], tmp_path / "out")
     assert record["images"] == scanned(made, paths, tmp_path / "named")[0]["images"]
-    assert any("1 of 3 files were passed over" in line and "c.png" in line for line in said)
+    assert any("skipped 1 of 3 files" in line and "c.png" in line for line in said)
 
 
 def test_advice_looks_at_known_pixels_alone_and_scans_nothing(made: dict[str, Path], tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_folders_are_searched_and_bad_files_in_them_skipped(made: dict[str, Path
     (folder / "c.png").write_text("no image")
     record, said = scanned(made, [folder], folder / "out", steps=1)
     assert [entry["outputs"] for entry in record["images"]] == [["a.png"], ["b.png"]]
-    assert any("1 of 3 files were passed over" in line and "c.png is not an image" in line for line in said)
+    assert any("skipped 1 of 3 files" in line and "c.png is not an image" in line for line in said)
     again, _ = scanned(
         made, [folder], folder / "out", steps=1
     )  # what lies in the folder that is written to is no input
@@ -207,7 +207,7 @@ def test_folders_are_searched_and_bad_files_in_them_skipped(made: dict[str, Path
 def test_an_earlier_call_gives_way_and_other_files_do_not(made: dict[str, Path], tmp_path: Path) -> None:
     a, b = photo(tmp_path / "a.png"), photo(tmp_path / "b.png", seed=1)
     before = a.read_bytes()
-    with pytest.raises(ValueError, match=r"a\.png is there already"):
+    with pytest.raises(ValueError, match=r"a\.png already exists"):
         scanned(made, [a], tmp_path)
     assert (a.read_bytes(), names_in(tmp_path)) == (before, ["a.png", "b.png"])
     scanned(made, [a], tmp_path / "out")

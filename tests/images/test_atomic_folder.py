@@ -1,4 +1,4 @@
-"""Pictures come all together or not at all."""
+"""Pictures appear all together or not at all."""
 
 import os
 import resource
@@ -34,7 +34,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_leaves_what_was_there_before(tmp_path: Path) -> None:
+def test_a_failure_keeps_earlier_files(tmp_path: Path) -> None:
     with AtomicFolder(tmp_path) as album:
         album.put("1.png", picture(7))
     (tmp_path / "sheet.png").mkdir()
@@ -59,20 +59,20 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_files_of_others_stay(tmp_path: Path) -> None:
+def test_files_that_are_not_from_an_earlier_call_stay(tmp_path: Path) -> None:
     for name in ("mine.png", "old.png", "older.png"):
         picture(7).save(tmp_path / name)
     album = AtomicFolder(tmp_path, replaces=["old.png", "older.png"])
     with album:
         album.put("old.png", picture(9))
-        with pytest.raises(ValueError, match=r"mine\.png is there already"):
+        with pytest.raises(ValueError, match=r"mine\.png already exists"):
             album.put("mine.png", picture(9))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.png", "old.png"]
     with Image.open(tmp_path / "mine.png") as kept, Image.open(tmp_path / "old.png") as new:
         assert (kept.getpixel((0, 0)), new.getpixel((0, 0))) == (7, 9)
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def filled(text: bool) -> None:
@@ -92,21 +92,21 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         assert not out.exists()
 
 
-def test_who_comes_second_to_a_folder_takes_nothing_away(tmp_path: Path) -> None:
+def test_a_second_process_with_the_same_folder_replaces_nothing(tmp_path: Path) -> None:
     def both() -> None:
         with AtomicFolder(tmp_path, replaces=[]) as slow:
             slow.put("1.png", picture(7))
             with AtomicFolder(tmp_path, replaces=[]) as quick:
                 quick.put("1.png", picture(9))
 
-    with pytest.raises(ValueError, match=r"1\.png is there already"):
+    with pytest.raises(ValueError, match=r"1\.png already exists"):
         both()
     assert [path.name for path in tmp_path.iterdir()] == ["1.png"]
     with Image.open(tmp_path / "1.png") as kept:
         assert kept.getpixel((0, 0)) == 9
 
 
-def test_stems_are_text_that_fits_on_a_disk() -> None:
+def test_stems_are_valid_text_and_not_too_long() -> None:
     assert stem_of(Path("a/b.c.png")) == "b.c"
     assert stem_of(Path(os.fsdecode(b"a\xff\xfe.png"))) == "a??"
     assert stem_of(Path("\N{SNOWMAN}" * 50 + ".png")) == "\N{SNOWMAN}" * 33

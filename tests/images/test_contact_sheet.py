@@ -4,7 +4,7 @@ import torch
 from condvae.images.contact_sheet import contact_sheet, heat_map, to_pil
 
 
-def test_every_image_stands_whole_in_its_place() -> None:
+def test_every_image_is_complete_and_in_its_place() -> None:
     colours = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 0)], [(0, 255, 255), (255, 0, 255)]]
     tiles = [[torch.tensor(c, dtype=torch.uint8).view(3, 1, 1).expand(3, 8, 8) for c in row] for row in colours]
     sheet = contact_sheet(tiles, ["left", "right"], tile=16)
@@ -17,7 +17,7 @@ def test_every_image_stands_whole_in_its_place() -> None:
     assert sheet.getpixel((3 * width // 4, height // 3)) == (0, 255, 0)
 
 
-def test_grey_images_are_taken_too() -> None:
+def test_grey_images_are_accepted() -> None:
     assert to_pil(torch.zeros(1, 4, 4, dtype=torch.uint8)).mode == "L"
     contact_sheet([[torch.zeros(1, 4, 4, dtype=torch.uint8)]], ["grey"])
 

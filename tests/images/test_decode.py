@@ -31,7 +31,7 @@ def test_rgb_comes_back_exactly(faces: FaceArray, kind: str) -> None:
 
 def test_grey_is_repeated_and_colour_becomes_luminance(faces: FaceArray) -> None:
     grey = grey_of(faces[0])
-    for mode, kind in (("L", "png"), ("RGB", "webp")):  # WebP knows no grey
+    for mode, kind in (("L", "png"), ("RGB", "webp")):  # WebP has no grey mode
         file = written(Image.fromarray(grey).convert(mode), kind, **({"lossless": True} if kind == "webp" else {}))
         assert is_grey(file) and read_header(file).grey == (mode == "L")
         assert np.array_equal(decode(file, channels=1, size=None)[:, :, 0], grey)
@@ -47,13 +47,13 @@ def test_sixteen_bits_are_scaled(faces: FaceArray) -> None:
         assert read_header(file).grey
         assert np.array_equal(decode(file, channels=1, size=None)[:, :, 0], grey)
     wide = Image.fromarray(np.full((4, 4), 65_536, dtype=np.int32))
-    with pytest.raises(ValueError, match="32-bit pixels, whose white is unknown"):
+    with pytest.raises(ValueError, match="32-bit pixels, so the level of white is unknown"):
         decode(written(wide, "tiff"), channels=1, size=None)
-    with pytest.raises(ValueError, match="floating-point pixels, whose white is unknown"):
+    with pytest.raises(ValueError, match="floating-point pixels, so the level of white is unknown"):
         decode(written(Image.fromarray(np.ones((4, 4), dtype=np.float32)), "tiff"), channels=1, size=None)
 
 
-def test_what_is_transparent_is_white(faces: FaceArray) -> None:
+def test_transparent_pixels_become_white(faces: FaceArray) -> None:
     alpha = np.zeros((32, 32), dtype=np.uint8)
     alpha[:, 16:] = 255
     clear = Image.fromarray(faces[0])
@@ -93,10 +93,10 @@ def test_only_the_first_frame_counts(faces: FaceArray) -> None:
 
 
 @pytest.mark.parametrize(("orientation", "turn"), [(3, 2), (6, 3), (8, 1)])
-def test_cameras_held_sideways(faces: FaceArray, orientation: int, turn: int) -> None:
+def test_pictures_taken_sideways_are_turned_upright(faces: FaceArray, orientation: int, turn: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    seen = faces[0][:, :20]  # what the file stores
+    seen = faces[0][:, :20]  # the pixels in the file
     for kind in ("png", "tiff"):
         file = written(Image.fromarray(seen), kind, exif=exif)
         upright = np.rot90(seen, turn)
@@ -123,7 +123,7 @@ def test_the_centre_is_cropped_and_resized(faces: FaceArray) -> None:
     assert np.array_equal(decode(file, channels=3, size=32), faces[0])
     small = np.asarray(Image.fromarray(faces[0]).resize((8, 8), Image.Resampling.LANCZOS))
     assert np.array_equal(decode(file, channels=3, size=8), small)
-    # Shrinking averages: stripes become the grey between them.
+    # Shrinking averages, so that stripes become their mean grey.
     stripes = np.zeros((64, 64), dtype=np.uint8)
     stripes[:, ::2] = 255
     result = decode(written(Image.fromarray(stripes), "png"), channels=1, size=8)

@@ -1,4 +1,4 @@
-"""What is hidden means the same whichever way it was said, and two ways are refused."""
+"""All ways to specify the hidden pixels give the same hole, and two ways at once are refused."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ INSIDE[1:4, 2:7] = True
 WHITE = INSIDE.astype(np.uint8) * 255
 
 
-def test_every_way_of_saying_the_same(tmp_path: Path) -> None:
+def test_all_ways_give_the_same_hole(tmp_path: Path) -> None:
     Image.fromarray(WHITE).save(tmp_path / "white.png")
     Image.fromarray(255 - WHITE).convert("RGB").save(tmp_path / "black.png")
     for hole in (
@@ -47,7 +47,7 @@ def test_the_files_of_pictures_are_remembered(tmp_path: Path) -> None:
     assert Hole(hole=WHITE).hidden(PICTURE).file is None
 
 
-def test_greys_are_split_at_128_and_a_note_says_so() -> None:
+def test_greys_are_split_at_128_with_a_note() -> None:
     grey = np.full((6, 9), 127, dtype=np.uint8)
     grey[INSIDE] = 128
     for hole, expected, word in ((Hole(hole=grey), INSIDE, "hidden"), (Hole(known=grey), ~INSIDE, "known")):
@@ -57,7 +57,7 @@ def test_greys_are_split_at_128_and_a_note_says_so() -> None:
         assert "128 and lighter counts as white" in note and word in note
 
 
-def test_a_picture_that_was_taken_sideways_is_turned_too(tmp_path: Path) -> None:
+def test_a_hole_picture_is_turned_upright_too(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.fromarray(np.rot90(WHITE).copy()).save(tmp_path / "side.png", exif=exif)
@@ -91,15 +91,15 @@ def test_a_folder_of_pictures(tmp_path: Path) -> None:
     assert other.for_file(Path("d.jpg")) is other
 
 
-def test_what_was_not_said_is_no_way() -> None:
+def test_ways_that_are_not_given_do_not_count() -> None:
     for no in (False, 0, np.False_):
         assert Hole(half="left", random=no).ways == ["half"]  # type: ignore[arg-type]
     assert Hole(random=np.True_).ways == ["random"]  # type: ignore[arg-type]
 
 
-def test_what_is_refused() -> None:
+def test_bad_holes_are_refused() -> None:
     for options, message in (
-        ({"box": (1, 1, 2, 2), "half": "left"}, "said in 2 ways, box and half: give one"),
+        ({"box": (1, 1, 2, 2), "half": "left"}, "specified in 2 ways, box and half: give only one"),
         ({"known": WHITE, "hole": WHITE, "random": True}, "3 ways, known and hole and random"),
         ({"half": "middle"}, "the half is 'middle', expected 'left' or"),
         ({"box": (1, 2, 3)}, "four whole numbers"),
@@ -110,16 +110,16 @@ def test_what_is_refused() -> None:
         with pytest.raises(ValueError, match=message):
             Hole(**options)
     for hole, message in (
-        (Hole(box=(5, 1, 5, 2)), "the box 5,1,5,2 does not lie in the image, which is 9 x 6"),
+        (Hole(box=(5, 1, 5, 2)), "the box 5,1,5,2 does not lie inside the image, which is 9 x 6"),
         (Hole(box=(-1, 1, 5, 2)), "does not lie in"),
         (Hole(box=(1, 1, 0, 2)), "does not lie in"),
         (Hole(hole=WHITE.T.copy()), "is 6 x 9 but the image is 9 x 6: give one of the image's size"),
         (Hole(known=INSIDE.T), "is 6 x 9 but the image is 9 x 6"),
-        (Hole(known=WHITE // 255), "no level but 0 and 1, which are both black: multiply it by 255"),
-        (Hole(hole=Image.fromarray(WHITE // 255)), "no level but 0 and 1"),
+        (Hole(known=WHITE // 255), "only the levels 0 and 1, which both count as black: multiply it by 255"),
+        (Hole(hole=Image.fromarray(WHITE // 255)), "only the levels 0 and 1"),
         (Hole(known=INSIDE[0]), r"has shape \(9,\), expected \[H, W\]"),
         (Hole(hole=np.dstack([levels(6, 9), 255 - WHITE])), "transparent pixels, whose meaning is unclear"),
-        (Hole(), "has no transparent pixels, so say what is hidden: .*--known.*--hole.*--box.*--half.*--random"),
+        (Hole(), "has no transparent pixels, so specify which are hidden: .*--known.*--hole.*--box.*--half.*--random"),
     ):
         with pytest.raises(ValueError, match=message):
             hole.hidden(PICTURE)

@@ -1,4 +1,4 @@
-"""Sheets show images, and observations as they are seen."""
+"""Contact sheets show images and observations."""
 
 from helpers.models import generator, images, small_conditional
 
@@ -15,7 +15,7 @@ def test_sheets_show_images_and_observations() -> None:
     sheet = conditional_sheet(model, batch, observation, Sampler(model)(observation, 3))
     assert sheet.width > sheet.height
     assert unconditional_sheet(model.artifact, x).width > 700
-    # An edge image is shown as it is seen: dark lines on white.
+    # An edge image is shown as dark lines on white.
     edges = Edges().observe(batch, normalise=model.artifact.normalise, generator=generator())
     shown = visible(model.artifact, edges)
     assert set(shown.round(decimals=3).unique().tolist()) <= {-1.0, 1.0}

@@ -1,4 +1,4 @@
-"""The model sees known colours alone, and a completion goes back into the picture without touching anything else."""
+"""The model sees only known colours, and pasting a completion into the picture changes only hidden pixels."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_the_middle_square_is_resized() -> None:
     result = seen(array, Hole(half="top"))
     square = Image.fromarray(array[:, 3:23])
     smooth, mean = (np.asarray(square.resize((8, 8), way)) for way in (Image.Resampling.LANCZOS, Image.Resampling.BOX))
-    # Lanczos reaches three pixels far: nearer to what is hidden, the mean of a pixel's own area.
+    # Lanczos reaches three pixels far: closer to hidden pixels, the mean of a pixel's own area is used.
     assert np.array_equal(result.levels[7:], smooth[7:]) and np.array_equal(result.levels[4:7], mean[4:7])
     assert result.notes == ("the image is 26 x 20: its middle 20 x 20 is resized to 8 x 8",)
     assert not result.known[:4].any() and result.known[4:].all()
@@ -46,7 +46,7 @@ def test_a_pixel_is_known_only_if_all_of_its_area_is(side: int) -> None:
         y, x = rng.integers(0, side, 2)
         hidden[y : y + rng.integers(1, 4), x : x + rng.integers(1, 4)] = True
         result = seen(levels(side, side), Hole(hole=hidden))
-        # Pixel i covers [i * side / 8, (i + 1) * side / 8): at a common scale of 8 * side there is no fraction.
+        # Pixel i covers [i * side / 8, (i + 1) * side / 8): scaled by 8 * side, all bounds are whole numbers.
         fine = hidden.repeat(8, axis=0).repeat(8, axis=1)
         areas = fine.reshape(8, side, 8, side).any(axis=(1, 3))
         assert np.array_equal(result.known, ~areas)
@@ -78,24 +78,24 @@ def test_transparent_pixels_are_hidden_and_others_keep_their_colours() -> None:
     result = seen(array, Hole())
     assert not result.known[:3].any() and result.known[3:].all()
     assert np.array_equal(result.levels[3:], array[3:, :, :3])
-    # Said in another way, the transparent ones are white.
+    # With another way of hiding, transparent pixels become white.
     result = seen(array, Hole(half="right"))
     assert result.notes == ("the image has transparent pixels: they are shown on white",)
 
 
-def test_what_is_drawn_depends_on_the_seed_and_the_picture() -> None:
+def test_random_holes_depend_on_the_seed_and_the_picture() -> None:
     one = seen(levels(8, 8), Hole(random=True)).known
     assert np.array_equal(one, seen(levels(8, 8), Hole(random=True)).known)
     others = [seen(levels(8, 8), Hole(random=True), seed=i).known for i in range(1, 5)]
     others += [seen(levels(8, 8, seed=i), Hole(random=True)).known for i in range(1, 5)]
     assert sum(np.array_equal(one, other) for other in others) <= 1
-    with pytest.raises(ValueError, match="does not say what it was trained to observe"):
+    with pytest.raises(ValueError, match="does not record what it was trained to observe"):
         seen(levels(8, 8), Hole(random=True), model=small_conditional())
 
 
 @pytest.mark.parametrize(("height", "width"), [(20, 26), (8, 8), (5, 3), (40, 33), (1, 7)])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_pasting_touches_hidden_pixels_alone(height: int, width: int, channels: int) -> None:
+def test_pasting_changes_only_hidden_pixels(height: int, width: int, channels: int) -> None:
     array = levels(height, width, channels)
     hidden = np.random.default_rng(0).random((height, width)) < 0.3
     result = seen(array, Hole(hole=hidden))
@@ -109,10 +109,11 @@ def test_pasting_touches_hidden_pixels_alone(height: int, width: int, channels: 
     if (hidden & inside).sum() > 10:
         assert (new != array)[hidden & inside].any(axis=-1).mean() > 0.8
     outside = int((hidden & ~inside).sum())
-    assert any(f"{outside:,} hidden pixels outside" in note for note in result.notes) == (outside > 0)
+    expected = f"outside its middle square stay as they are ({outside:,} in all)"
+    assert any(expected in note for note in result.notes) == (outside > 0)
 
 
-def test_what_is_pasted_is_what_was_completed() -> None:
+def test_the_completion_is_pasted() -> None:
     array = levels(32, 32)
     result = seen(array, Hole(half="left"))
     flat = np.full((8, 8, 3), 77, dtype=np.uint8)
@@ -128,12 +129,12 @@ def test_a_grey_model_completes_a_colour_picture() -> None:
     assert new.shape == (16, 16, 3) and np.array_equal(new[:, 8:], levels(16, 16)[:, 8:])
 
 
-def test_models_that_see_something_else_take_no_hole() -> None:
+def test_models_that_do_not_complete_holes_refuse_a_hole() -> None:
     edges = ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges())
     result = seen(levels(8, 8), Hole(), model=edges)
     assert not result.known.any() and result.observation.y.shape == (1, 3, 8, 8)
     for hole in (Hole(half="left"), Hole(box=(0, 0, 2, 2)), Hole(random=True)):
-        with pytest.raises(ValueError, match="observes edges and completes no holes"):
+        with pytest.raises(ValueError, match="observes edges and does not complete holes"):
             seen(levels(8, 8), hole, model=edges)
     grey = ConditionalVAE(small_vae(), PartialConfig(channels=1), process=Grey())
     clear = np.dstack([levels(8, 8), np.zeros((8, 8), dtype=np.uint8)])
@@ -141,18 +142,18 @@ def test_models_that_see_something_else_take_no_hole() -> None:
     labels = ConditionalVAE(small_vae(), PartialConfig(channels=10), process=Label())
     with pytest.raises(ValueError, match="no labels"):
         seen(levels(8, 8), Hole(), model=labels)
-    with pytest.raises(ValueError, match="does not say what it observes"):
+    with pytest.raises(ValueError, match="does not record what it observes"):
         seen(levels(8, 8), Hole(), model=ConditionalVAE(small_vae(), PartialConfig(channels=1)))
 
 
-def test_a_hole_beside_the_middle_is_noted() -> None:
+def test_a_hole_outside_the_middle_square_is_noted() -> None:
     (_, note) = seen(levels(8, 20), Hole(box=(0, 0, 3, 3)), keep_size=False).notes
-    assert "nothing hidden in its middle square" in note
+    assert "no hidden pixels in its middle square" in note
 
 
 def test_a_hole_of_no_pixels_is_noted() -> None:
     nothing = np.zeros((8, 8), dtype=bool)
     (note,) = seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes
-    assert "has nothing hidden: nothing is left to complete" in note
+    assert "has no hidden pixels: there is nothing to complete" in note
     nothing[0, 0] = True
     assert seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes == ()

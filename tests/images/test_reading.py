@@ -1,4 +1,4 @@
-"""Pictures of every mode come in upright with their transparency apart; everything else is one sentence."""
+"""Pictures of every mode are read upright, with their transparency; every failure is a ValueError of one sentence."""
 
 import io
 import os
@@ -46,7 +46,7 @@ def test_modes(tmp_path: Path, image: Image.Image, suffix: str, expected: np.nda
     for source in (path, str(path), image):
         picture = read_picture(source)
         if expected is not None:
-            assert np.array_equal(np.asarray(picture.colours), expected)  # under what is transparent too
+            assert np.array_equal(np.asarray(picture.colours), expected)  # also for transparent pixels
         assert (picture.alpha is not None) == (image.mode in ("LA", "RGBA"))
         if picture.alpha is not None:
             assert np.array_equal(picture.transparent, ALPHA < 128)
@@ -62,7 +62,7 @@ def test_palettes_and_sixteen_bits_with_a_transparent_colour(tmp_path: Path) -> 
     index = np.asarray(few)
     assert np.array_equal(read_picture(tmp_path / "few.png").transparent, index == 3)
     assert np.array_equal(read_picture(tmp_path / "some.png").transparent, (index == 1) | (index == 2))
-    soft = with_alpha(RGB).quantize(16)  # a palette whose colours have an alpha of their own
+    soft = with_alpha(RGB).quantize(16)  # a palette in which each colour has an alpha
     expected = np.asarray(soft.convert("RGBA"))[:, :, 3] < 128
     assert soft.mode == "P" and expected.any() and np.array_equal(read_picture(soft).transparent, expected)
     deep = GREY.astype(np.uint16) * 257
@@ -120,7 +120,7 @@ def test_only_the_first_frame_counts(tmp_path: Path) -> None:
     assert np.array_equal(np.asarray(picture.colours), np.asarray(frames[0].convert("RGB")))
 
 
-def test_what_is_no_picture(tmp_path: Path) -> None:
+def test_files_that_are_not_pictures_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("no picture")
     (tmp_path / "empty.png").touch()
     buffer = io.BytesIO()
@@ -137,7 +137,7 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
         ("float.tiff", "float.tiff .*floating-point pixels"),
         ("vector.png", "vector.png is not an image"),
         ("none.png", "none.png cannot be read: No such file"),
-        ("pipe.png", "pipe.png is no regular file"),
+        ("pipe.png", "pipe.png is not a regular file"),
         ("", "is a folder, expected an image file"),
     ):
         with pytest.raises(ValueError, match=message) as error:
@@ -165,9 +165,9 @@ print((after - before) // 1024)
 
 
 def test_bombs_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
-    assert not np.asarray(Image.open(io.BytesIO(bomb(1500, 1000)))).any()  # they could be decoded
+    assert not np.asarray(Image.open(io.BytesIO(bomb(1500, 1000)))).any()  # such a file could be decoded
     (tmp_path / "bomb.png").write_bytes(bomb(30_000, 30_000))
-    (tmp_path / "just.png").write_bytes(bomb(10_001, 10_000))  # which Pillow alone would take
+    (tmp_path / "just.png").write_bytes(bomb(10_001, 10_000))  # Pillow itself would accept it
     assert MOST_PIXELS < 10_001 * 10_000
     words = [str(tmp_path / "bomb.png"), str(tmp_path / "just.png")]
     run = subprocess.run(

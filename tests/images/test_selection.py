@@ -1,4 +1,4 @@
-"""Files and folders become pictures in one way: each once, bad ones skipped in folders and refused where named."""
+"""Each selected file is used once; bad files are skipped in folders, and refused if they are named."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Prepared:
 
 
 def preparing(nbytes: int = 100) -> tuple[list[str], Callable[[Picture, Hole], Prepared]]:
-    """Names of the pictures that were prepared, and what prepares them."""
+    """Return a list that collects the names of prepared pictures, and the function that prepares them."""
     names: list[str] = []
 
     def prepare(picture: Picture, hole: Hole) -> Prepared:
@@ -74,18 +74,16 @@ def test_named_pictures_are_prepared_at_the_start_and_once(folder: Path) -> None
     queue.skipped.check_not_all()
     said: list[str] = []
     queue.skipped.tell(said.append)
-    assert (
-        len(said) == 1 and said[0].startswith("1 of 3 files were passed over: ") and "c.jpg is not an image" in said[0]
-    )
+    assert len(said) == 1 and said[0].startswith("skipped 1 of 3 files: ") and "c.jpg is not an image" in said[0]
     bad = select_pictures([folder / "b.png", folder / "c.jpg"], Hole(), silent, done="completed")
     with pytest.raises(ValueError, match=r"c\.jpg is not an image"):
         PictureQueue(bad, prepare, done="completed")
 
 
-def test_no_more_waits_than_memory_is_for(tmp_path: Path) -> None:
+def test_prepared_pictures_that_exceed_the_memory_are_prepared_again(tmp_path: Path) -> None:
     paths = [photo(tmp_path / f"{i}.png", 8, 8) for i in range(5)]
     selected = select_pictures(paths, Hole(), silent, done="completed")
-    names, prepare = preparing(nbytes=2**26)  # of which two may wait
+    names, prepare = preparing(nbytes=2**26)  # memory for two of them
     queue = PictureQueue(selected, prepare, done="completed")
     assert len(names) == 5 and len(queue._waiting) == 2
     assert [one.name for one in map(queue.take, selected) if one] == [path.name for path in paths]
@@ -100,12 +98,12 @@ def test_whole_images_of_files_and_folders(folder: Path) -> None:
     assert torch.equal(to_uint8(found.x), expected)
     clear = np.dstack([levels(8, 8), np.zeros((8, 8), dtype=np.uint8)])
     Image.fromarray(clear).save(folder / "clear.png")
-    assert (read_images([folder / "clear.png"], channels=1, size=4, done="read").x == 1).all()  # on white
+    assert (read_images([folder / "clear.png"], channels=1, size=4, done="read").x == 1).all()  # it is shown on white
     with pytest.raises(ValueError, match=r"c\.jpg is not an image"):
         read_images([folder / "b.png", folder / "c.jpg"], channels=3, size=8, done="read")
     for path in folder.rglob("*.png"):
         path.unlink()
-    with pytest.raises(ValueError, match=r"none of the 1 images could be rebuilt: .*c\.jpg is not an image"):
+    with pytest.raises(ValueError, match=r"the only image could not be rebuilt: .*c\.jpg is not an image"):
         read_images([folder], channels=3, size=8, done="rebuilt", say=silent)
 
 

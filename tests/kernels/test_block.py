@@ -1,4 +1,4 @@
-"""A block out of kernels equals the block, and so do all its gradients: in the interpreter, or on a GPU in float32."""
+"""A block computed by kernels equals the plain block, with all gradients, in the interpreter or on a GPU (float32)."""
 
 from typing import Any
 
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.usefixtures("roomy_tiles")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 
-# resolution, channels of x, channels beside it, inner, outputs, whether x is added, batch
+# resolution, channels of x, channels of the extra input, inner channels, outputs, whether x is added, batch
 SHAPES = [(4, 24, 0, 12, 24, True, 3), (4, 20, 8, 16, 10, False, 2), (1, 16, 16, 8, 8, False, 5)]
 
 
 def make(shape: tuple[Any, ...]) -> tuple[Block, FlatParameters, tuple[LayerWeights, ...]]:
-    resolution, inputs, beside, inner, outputs, adds, _ = shape
+    resolution, inputs, extra, inner, outputs, adds, _ = shape
     torch.manual_seed(0)
-    block = Block(inputs + beside, inner, outputs, resolution=resolution, adds_input=adds).to(DEVICE)
+    block = Block(inputs + extra, inner, outputs, resolution=resolution, adds_input=adds).to(DEVICE)
     block = block.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     for parameter in block.parameters():
         parameter.data.add_(0.1 * torch.randn_like(parameter))
@@ -49,10 +49,10 @@ def make(shape: tuple[Any, ...]) -> tuple[Block, FlatParameters, tuple[LayerWeig
 
 
 def inputs_of(shape: tuple[Any, ...]) -> tuple[Tensor, Tensor | None]:
-    resolution, inputs, beside, _, _, _, batch = shape
+    resolution, inputs, extra, _, _, _, batch = shape
     size = (resolution, resolution)
     x = torch.randn(batch, inputs, *size, device=DEVICE).to(memory_format=torch.channels_last)
-    other = torch.randn(batch, beside, *size, device=DEVICE) if beside else None
+    other = torch.randn(batch, extra, *size, device=DEVICE) if extra else None
     return x.requires_grad_(), None if other is None else other.requires_grad_()
 
 
@@ -61,26 +61,26 @@ def inputs_of(shape: tuple[Any, ...]) -> tuple[Tensor, Tensor | None]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_values_and_gradients_are_those_of_the_block(shape: tuple[Any, ...], in_parts: bool, recompute: bool) -> None:
     block, flat, layers = make(shape)
-    x, beside = inputs_of(shape)
-    wanted = block(x, beside)
+    x, extra = inputs_of(shape)
+    wanted = block(x, extra)
     dy = torch.randn_like(wanted)
     flat.gradients.zero_()
     wanted.backward(dy)
-    expected = [flat.gradients.clone(), x.grad, None if beside is None else beside.grad]
+    expected = [flat.gradients.clone(), x.grad, None if extra is None else extra.grad]
     flat.gradients.zero_()
     x.grad = None
-    if beside is not None:
-        beside.grad = None
+    if extra is not None:
+        extra.grad = None
     anchor = torch.zeros((), device=DEVICE, requires_grad=True)
     if in_parts:
-        hidden = HiddenFunction.apply(x, beside, anchor, layers[:3], recompute)  # type: ignore[no-untyped-call]
+        hidden = HiddenFunction.apply(x, extra, anchor, layers[:3], recompute)  # type: ignore[no-untyped-call]
         add = x if block.adds_input else None
         got = OutputFunction.apply(hidden, None, add, anchor, layers[3], None, None)  # type: ignore[no-untyped-call]
     else:
-        got = BlockFunction.apply(x, beside, anchor, layers, block.adds_input, recompute, None)  # type: ignore[no-untyped-call]
+        got = BlockFunction.apply(x, extra, anchor, layers, block.adds_input, recompute, None)  # type: ignore[no-untyped-call]
     torch.testing.assert_close(got, wanted, **TOLERANCE)
     got.backward(dy)
-    for mine, theirs in zip((flat.gradients, x.grad, None if beside is None else beside.grad), expected, strict=True):
+    for mine, theirs in zip((flat.gradients, x.grad, None if extra is None else extra.grad), expected, strict=True):
         if theirs is not None:
             torch.testing.assert_close(mine, theirs, **TOLERANCE)
 
@@ -88,19 +88,19 @@ def test_values_and_gradients_are_those_of_the_block(shape: tuple[Any, ...], in_
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradients_add_up_and_frozen_layers_have_none(shape: tuple[Any, ...]) -> None:
     block, flat, layers = make(shape)
-    x, beside = inputs_of(shape)
+    x, extra = inputs_of(shape)
     anchor = torch.zeros((), device=DEVICE, requires_grad=True)
     flat.gradients.zero_()
     for _ in range(2):
-        y = BlockFunction.apply(x, beside, anchor, layers, block.adds_input, False, None)  # type: ignore[no-untyped-call]
+        y = BlockFunction.apply(x, extra, anchor, layers, block.adds_input, False, None)  # type: ignore[no-untyped-call]
         y.sum().backward()
     twice = flat.gradients.clone()
     flat.gradients.zero_()
-    BlockFunction.apply(x, beside, anchor, layers, block.adds_input, False, None).sum().backward()  # type: ignore[no-untyped-call]
+    BlockFunction.apply(x, extra, anchor, layers, block.adds_input, False, None).sum().backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(twice, 2 * flat.gradients, **TOLERANCE)
     flat.gradients.zero_()
     frozen = tuple(LayerWeights(layer.weight, layer.bias) for layer in layers)
-    y = BlockFunction.apply(x, beside, anchor, frozen, block.adds_input, False, None)  # type: ignore[no-untyped-call]
+    y = BlockFunction.apply(x, extra, anchor, frozen, block.adds_input, False, None)  # type: ignore[no-untyped-call]
     y.sum().backward()
     assert not flat.gradients.any()
 
@@ -110,20 +110,20 @@ def test_gradients_add_up_and_frozen_layers_have_none(shape: tuple[Any, ...]) ->
 def test_without_gradients(shape: tuple[Any, ...], fused_end: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("condvae.kernels.block._ROWS_THAT_PAY", 0 if fused_end else 10**9)
     block, _, layers = make(shape)
-    x, beside = inputs_of(shape)
+    x, extra = inputs_of(shape)
     with torch.no_grad():
-        got = without_gradients(x, beside, layers, add=block.adds_input, dtype=torch.float32)
-        torch.testing.assert_close(got, block(x, beside), **TOLERANCE)
+        got = without_gradients(x, extra, layers, add=block.adds_input, dtype=torch.float32)
+        torch.testing.assert_close(got, block(x, extra), **TOLERANCE)
 
 
-def test_only_the_gradients_asked_for_are_touched() -> None:
-    """A prior's last convolution is used in two parts, in two streams: neither may write where the other does."""
+def test_only_the_requested_gradients_are_touched() -> None:
+    """A prior's last convolution is used in two parts, in two streams: each may write only its own gradients."""
     vector = torch.full((100,), 7.0, device=DEVICE)
     weight, bias = vector[:60].view(10, 6, 1, 1), vector[60:70]
     gradients = WeightGradients([weight[4:], bias[4:]], 20)
     dy, x = torch.randn(20, 6, device=DEVICE), torch.randn(20, 6, device=DEVICE)
     gradients.add(weight[4:], bias[4:], dy, x, shape=Shape(4, 5))
-    vector[:24], vector[60:64] = torch.nan, torch.nan  # whatever stands there meanwhile
+    vector[:24], vector[60:64] = torch.nan, torch.nan  # the other part may hold anything meanwhile
     gradients.finish()
     torch.testing.assert_close(weight[4:, :, 0, 0], 7 + dy.T @ x, **TOLERANCE)
     torch.testing.assert_close(bias[4:], 7 + dy.sum(0), **TOLERANCE)
@@ -132,7 +132,7 @@ def test_only_the_gradients_asked_for_are_touched() -> None:
     assert (vector[70:] == 7).all()
 
 
-def test_wide_blocks_take_the_way_that_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_too_wide_for_the_double_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("condvae.kernels.block._ROWS_THAT_PAY", 0)
     shape = (1, 16, 0, WIDEST + 8, 16, True, 2)
     block, _, layers = make(shape)
@@ -142,23 +142,23 @@ def test_wide_blocks_take_the_way_that_holds_them(monkeypatch: pytest.MonkeyPatc
         torch.testing.assert_close(got, block(x), **TOLERANCE)
 
 
-def test_more_than_int32_counts_is_refused() -> None:
+def test_tensors_too_large_for_int32_are_refused() -> None:
     with pytest.raises(ValueError, match="smaller micro-batch"):
         check_size(2**22, 512)
     check_size(2**22 - 1, 512)
 
 
-def test_one_image_stands_beside_several() -> None:
+def test_one_extra_image_serves_several_images() -> None:
     shape = (4, 20, 8, 16, 10, False, 6)
     block, _, layers = make(shape)
-    x, beside = inputs_of(shape)
-    assert beside is not None
+    x, extra = inputs_of(shape)
+    assert extra is not None
     with torch.no_grad():
-        got = without_gradients(x, beside[:2], layers, add=False, dtype=torch.float32)
-        torch.testing.assert_close(got, block(x, beside[:2].repeat_interleave(3, dim=0)), **TOLERANCE)
+        got = without_gradients(x, extra[:2], layers, add=False, dtype=torch.float32)
+        torch.testing.assert_close(got, block(x, extra[:2].repeat_interleave(3, dim=0)), **TOLERANCE)
 
 
-def test_latents_come_in_with_the_last_convolution() -> None:
+def test_latents_are_added_by_the_last_convolution() -> None:
     shape = (4, 24, 0, 12, 24, True, 3)
     block, _, layers = make(shape)
     x, _ = inputs_of(shape)

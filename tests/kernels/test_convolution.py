@@ -1,4 +1,4 @@
-"""Convolutions against torch's own, in every way that tiles are cut; and GELU against its definition."""
+"""Convolutions are compared with torch's, for every kind of tile, and GELU with its definition."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_gelu_and_its_slope_are_right_to_a_millionth() -> None:
 
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("taps", [1, 3])
-def test_everything_around_a_convolution(tile: Tile, taps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_fused_with_a_convolution(tile: Tile, taps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if tile.wide and taps == 3:
         pytest.skip("wide tiles are for 1x1 convolutions")
     monkeypatch.setattr(convolution, "choose_tile", lambda *_, **__: tile)
@@ -72,14 +72,14 @@ def test_everything_around_a_convolution(tile: Tile, taps: int, monkeypatch: pyt
     reached = F.relu6(F.conv2d(x, weight, bias, padding=taps // 2))
     assert ((reached == 0) | (reached == 6)).any() and ((reached > 0) & (reached < 6)).any()
     torch.testing.assert_close(capped, rows(reached + add), rtol=1e-4, atol=1e-4)
-    # Plain, and its transpose: <W x, y> = <x, W' y>
+    # The plain convolution and its transpose satisfy <W x, y> = <x, W' y>.
     plain = convolve(ConvInput(rows(x), Kernel.of(weight)), shape=Shape(4, 5)).out
     torch.testing.assert_close(plain, rows(F.conv2d(x, weight, padding=taps // 2)), rtol=1e-4, atol=1e-4)
     back = convolve(ConvInput(rows(add), Kernel.of(weight).transposed), shape=Shape(4, 5)).out
     torch.testing.assert_close((plain * rows(add)).sum(), (rows(x) * back).sum(), rtol=1e-4, atol=1e-3)
 
 
-def test_what_went_through_gelu_is_kept_of_many_channels_too() -> None:
+def test_gelu_of_the_input_is_kept_for_many_channels_too() -> None:
     x, weight = torch.randn(20, WIDEST + 9, device=DEVICE), torch.randn(8, WIDEST + 9, 1, 1, device=DEVICE)
     result = convolve(ConvInput(x, Kernel.of(weight), gelu=True), shape=Shape(4, 5), keep_activated=True)
     torch.testing.assert_close(result.activated, F.gelu(x), rtol=1e-4, atol=1e-5)
@@ -89,7 +89,7 @@ def test_what_went_through_gelu_is_kept_of_many_channels_too() -> None:
 @pytest.mark.parametrize("m", [1, 100, 1024, 3000, 8000, 30_720, 131_072])
 @pytest.mark.parametrize("k", [8, 16, 36, 96, 128, 144, 384, 512])
 @pytest.mark.parametrize("n", [8, 32, 48, 96, 384, 512])
-def test_tiles_are_ones_that_triton_takes(m: int, k: int, n: int) -> None:
+def test_triton_accepts_the_tiles(m: int, k: int, n: int) -> None:
     for taps in (1, 9):
         for beside in (0, 8, k):
             for slope in (False, True):
@@ -103,7 +103,7 @@ def test_tiles_are_ones_that_triton_takes(m: int, k: int, n: int) -> None:
     assert -(-k // depth(k)) * depth(k) - k < 16
 
 
-# Compiled here for the GPUs that most readers have, since the interpreter forgives what a compiler does not.
+# Kernels are also compiled for common GPUs, since the interpreter accepts code that the compiler rejects.
 COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget

@@ -1,4 +1,4 @@
-"""Convolutions that look around in each channel, and a classifier's first one, against torch's own."""
+"""Depthwise convolutions and a classifier's first convolution are compared with torch's."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def reference(x: Tensor, weight: Tensor, bias: Tensor, look: ConvGeometry, group
 
 
 def layer(channels: int, side: int) -> tuple[Tensor, Tensor]:
-    """Weights and biases with which sums go below 0 and above 6."""
+    """Weights and biases for which some sums are below 0 and some above 6."""
     return 3 * torch.randn(channels, 1, side, side, device=DEVICE), torch.randn(channels, device=DEVICE)
 
 
@@ -50,7 +50,7 @@ def test_any_window(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(look: ConvGeometry) -> None:
     torch.manual_seed(2)
-    shape = Shape(7, 6)  # not square, and no multiple of any window
+    shape = Shape(7, 6)  # not square, and not a multiple of any window
     x, (weight, bias) = torch.randn(3, 21, *shape, device=DEVICE), layer(21, look.side)
     expected = reference(x, weight, bias, look, 21)
     made = depthwise(rows(x), taps_of(weight), bias, shape=shape, look=look)
@@ -67,20 +67,21 @@ def test_sums_are_rounded_once(dtype: torch.dtype, bits: int) -> None:
     made = depthwise(rows(x), taps_of(weight), bias, shape=Shape(4, 4), look=look, relu6_out=False)
     expected = rows(reference(x.double(), weight.double(), bias.double(), look, 40))
     assert made.dtype == dtype
-    # Half a unit in the last bit (a whole one of bfloat16: the interpreter cuts off), and what cancels in float32.
+    # Allow half a unit in the last bit (a whole unit in bfloat16, which the interpreter truncates), and cancellation in
+    # float32.
     assert ((made.double() - expected).abs() <= 1.01 * 2.0**-bits * expected.abs() + 1e-4).all()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_the_first_convolution_sees_known_pixels_alone(channels: int, stride: int) -> None:
+def test_the_first_convolution_sees_only_known_pixels(channels: int, stride: int) -> None:
     torch.manual_seed(4)
     shape, look = (7, 10), ConvGeometry(3, stride, 1, 1)
     pixels, known = torch.rand(3, channels, *shape, device=DEVICE), torch.rand(3, 1, *shape, device=DEVICE) < 0.4
     weight, bias = torch.randn(20, channels + 1, 3, 3, device=DEVICE), torch.randn(20, device=DEVICE)
     y = torch.cat((torch.where(known, 2 * pixels - 0.3, 0.0), known.float()), dim=1)
     expected = F.relu6(reference(y, weight, bias, look, 1))
-    hidden = torch.where(known, pixels, torch.nan)  # reaches nothing
+    hidden = torch.where(known, pixels, torch.nan)  # NaN must not reach the output
     for kind, rounding in ((torch.float32, 1e-4), (torch.float16, 1e-2)):
         made = stem(hidden, known, stem_weight(weight, kind), bias, scale=2.0, shift=-0.3, look=look)
         assert made.dtype == kind
@@ -89,9 +90,9 @@ def test_the_first_convolution_sees_known_pixels_alone(channels: int, stride: in
 
 @pytest.mark.parametrize("pixels", [64, 128])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 16, 28, 32, 64])
-def test_windows_are_ones_that_triton_takes(size: int, pixels: int) -> None:
+def test_triton_accepts_the_windows(size: int, pixels: int) -> None:
     window = choose_window(size, size, pixels)
     assert window.pixels == pixels and all(side & (side - 1) == 0 for side in window)
     images, down, right = window.across(9, size, size)
     assert images * window.images >= 9 and down * window.rows >= size and right * window.columns >= size
-    assert window.images == 1 or down == right == 1  # one image, or small ones whole
+    assert window.images == 1 or down == right == 1  # part of one image, or several small images as a whole

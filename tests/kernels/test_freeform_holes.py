@@ -1,4 +1,4 @@
-"""The kernel that draws freeform holes: pixels against torch for what it drew, the law of what it draws, rejection."""
+"""The kernel for freeform holes: pixels equal torch's, shapes have the right distribution, misfits are rejected."""
 
 import math
 
@@ -27,7 +27,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 @pytest.fixture(autouse=True)
 def _reduce_whole_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's interpreter joins one element after another; the same function joins whole slices."""
+    """Make Triton's interpreter reduce whole slices with the given function, instead of one element after another."""
 
     def reduce(self: interpreter.ReduceOps, values: tuple[interpreter.TensorHandle, ...]) -> list[object]:
         (whole,) = values
@@ -49,7 +49,7 @@ def any_hole(size: int) -> tuple[int, int]:
 
 
 def redrawn(plan: Plan, size: int) -> Tensor:
-    """[n, 1, size, size] bool: known pixels by the functions of observe."""
+    """Return the known pixels [n, 1, size, size] bool, computed from the plan by the functions of observe."""
     plan = Plan(*(part.cpu() for part in plan))
     at = torch.arange(size)
     corner, sides = plan.boxes[..., :2, None], plan.boxes[..., 2:, None]
@@ -69,7 +69,7 @@ def redrawn(plan: Plan, size: int) -> Tensor:
 
 @pytest.mark.parametrize(
     ("size", "n", "boxes", "strokes"),
-    # Several blocks of rows from 65 on, the last of them not full; the first draws all that there can be.
+    # From size 65 on there are several blocks of rows, the last not full. The first case draws the most shapes.
     [(32, 1, 10, 20), (8, 3, 1, 3), (32, 10, 2, 4), (40, 6, 2, 4), (100, 2, 4, 6), (200, 1, 1, 5)],
 )
 def test_pixels_are_those_of_torch(size: int, n: int, boxes: int, strokes: int) -> None:
@@ -104,7 +104,7 @@ def test_seeds_decide_everything() -> None:
     assert not torch.equal(first, other)
 
 
-def test_an_image_that_runs_out_of_candidates_says_so() -> None:
+def test_an_image_without_a_fitting_candidate_reports_it() -> None:
     law = kernel_law(Freeform(low=0.0, high=0.1), 8)
     drawn = draw(seeds(2), 8, (65, 70), law, tries=3)
     assert drawn.tries.tolist() == [0, 0]
@@ -119,8 +119,8 @@ def z_of_means(ours: Tensor, theirs: Tensor) -> float:
 
 
 @pytest.mark.parametrize("size", [32, 256] if DEVICE.type == "cuda" else [32])
-def test_strokes_follow_the_law(size: int) -> None:
-    """Moments of what was drawn against torch's draws."""
+def test_strokes_have_the_right_distribution(size: int) -> None:
+    """Moments of the drawn strokes are compared with those of torch's draws."""
     n = 2000 if DEVICE.type == "cuda" else 7
     _, plan = draw_with_plan(seeds(n, size), size, any_hole(size), kernel_law(Freeform(), size))
     counts, plan_strokes, vertices = plan.counts.cpu(), plan.strokes.cpu(), plan.vertices.cpu()
@@ -138,15 +138,15 @@ def test_strokes_follow_the_law(size: int) -> None:
         pairs += [(mine[:, i], other[:, i]) for i in (0, 1, 4)]
         pairs += [(mine.diff(dim=1)[:, i::2], other.diff(dim=1)[:, i::2]) for i in (0, 1)]
     for mine, other in pairs:
-        # Steps of one stroke hang together: at most 17 of them count as one.
+        # Steps of one stroke are correlated, so its up to 17 steps count as one.
         steps = math.sqrt(mine.shape[1]) if mine.ndim == 2 else 1
         assert abs(z_of_means(mine, other)) < 4 * steps
         centred = (values.double() - other.double().mean() for values in (mine, other))
         assert abs(z_of_means(*((values**2).mean(dim=1) if steps > 1 else values**2 for values in centred))) < 4
 
 
-def test_boxes_and_counts_follow_the_law() -> None:
-    """Without strokes, candidates are cheap."""
+def test_boxes_and_counts_have_the_right_distribution() -> None:
+    """There are no strokes here, so that candidates are cheap."""
     size, n = 32, 20000 if DEVICE.type == "cuda" else 80
     _, plan = draw_with_plan(seeds(n), size, any_hole(size), kernel_law(Freeform(), size)._replace(strokes=0))
     counts, boxes = plan.counts.cpu(), plan.boxes.cpu()
@@ -161,7 +161,7 @@ def test_boxes_and_counts_follow_the_law() -> None:
         assert abs(float(sides.double().mean()) - (bound - 1) / 2) < 4 * error
         assert bool((corner >= -(sides // 2)).all())
         assert bool((corner < size - sides + sides // 2).all())
-        # Uniform between its bounds.
+        # The position is uniform between its bounds.
         room = size - sides + sides // 2 * 2
         place = (corner + sides // 2 + 0.5) / room
         assert abs(float(place.mean()) - 0.5) < 4 * math.sqrt(1 / 12 / place.numel())
@@ -171,7 +171,7 @@ def test_boxes_and_counts_follow_the_law() -> None:
     assert abs(float(flips.prod(dim=1).mean()) - 0.25) < 4 * math.sqrt(3 / 16 / n)
 
 
-def test_freeform_draws_by_the_kernel_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freeform_uses_the_kernel_where_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("condvae.kernels.available", lambda device: True)
     monkeypatch.setattr("torch.cuda.is_current_stream_capturing", lambda: False)
     process, checks = Freeform(low=0.0, high=0.2), []

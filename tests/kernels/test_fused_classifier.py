@@ -1,4 +1,4 @@
-"""The classifier out of kernels says what the plain one says."""
+"""The classifier computed by kernels gives the same logits as the plain one."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def classifier(size: int, channels: int = 1, **options: object) -> AVPCNN:
-    """A random one whose normalisations have seen images, so that signals neither vanish nor explode."""
+    """Make a random classifier whose normalisations have seen images, so that signals neither vanish nor explode."""
     torch.manual_seed(5)
     config = ClassifierConfig(size=size, channels=channels, names=("a", "b"), **options)  # type: ignore[arg-type]
     g = AVPCNN(config)
@@ -48,7 +48,7 @@ def test_it_equals_the_plain_network(channels: int, stages: int, head: int, stem
     g.precision = "exact"
     pixels, known = partly_known(size, channels)
     expected = g.logits(pixels, known)
-    assert expected.std(dim=0).min() > 1e-3  # images differ
+    assert expected.std(dim=0).min() > 1e-3  # the logits of different images differ
     made = fused(g, torch.float32)(torch.where(known, pixels, torch.nan), known)
     torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-4)
 
@@ -59,7 +59,7 @@ def test_kernels_are_used_where_they_can_run_and_follow_the_weights(monkeypatch:
     pixels, known = partly_known(8)
     g.plain = True
     plain = g.log_posterior(pixels, known)
-    monkeypatch.setattr(kernels, "available", lambda device: True)  # interpreted, on a CPU
+    monkeypatch.setattr(kernels, "available", lambda device: True)  # on a CPU, they run in the interpreter
     assert torch.equal(g.log_posterior(pixels, known), plain)
     g.plain = False
     half = g.log_posterior(pixels, known)
@@ -79,7 +79,7 @@ def test_kernels_are_used_where_they_can_run_and_follow_the_weights(monkeypatch:
     assert torch.equal(g.log_posterior(pixels, known), exact)
 
 
-def test_what_kernels_have_no_way_of_stays_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_without_kernels_use_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "available", lambda device: True)
     for g in (classifier(8, stages=1, enlarge=2), classifier(8, trunk="plain", widths=(8,), blocks=1)):
         assert not g._fuses(DEVICE)
@@ -88,7 +88,7 @@ def test_what_kernels_have_no_way_of_stays_with_torch(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("roomy_tiles")
-def test_many_images_are_taken_in_parts_that_int32_can_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_batches_are_split_so_that_int32_can_index_them(monkeypatch: pytest.MonkeyPatch) -> None:
     g = fused(classifier(8, stages=2, head=8), torch.float32)
     assert g.at_once(Shape(64, 64)) == (2**31 - 1) // (32 * 32 * 96)
     pixels, known = partly_known(8)

@@ -1,4 +1,4 @@
-"""A network out of kernels is the network: bounds, gradients of every weight, samples."""
+"""A network computed by kernels equals the plain one: bounds, gradients of every weight, samples."""
 
 import pytest
 import torch
@@ -18,8 +18,8 @@ STAGES = (
     Stage(resolution=4, width=16, inner=8, encoder_blocks=1, decoder_blocks=2, latent_blocks=1),
     Stage(resolution=1, width=12, inner=6, encoder_blocks=1, decoder_blocks=1),
 )
-# Interpreted kernels are slow. One block has all that depends on how scales are read and how the KL is found; what
-# blocks hand on to each other is left to the other cases.
+# Interpreted kernels are slow. A network of one block covers all ways of reading scales and estimating the KL; the
+# other cases cover how blocks are connected.
 ONE_BLOCK = (Stage(resolution=4, width=16, inner=8, encoder_blocks=1, decoder_blocks=1),)
 CASES = [
     ("elbo", "log_std", "analytic", STAGES),
@@ -100,7 +100,7 @@ def test_widths_that_change_and_blocks_without_latents() -> None:
     assert (got - wanted).abs().max() < 1e-4 * wanted.abs().max()
 
 
-def test_outside_everything_is_plain_even_after_an_error() -> None:
+def test_the_model_is_plain_again_outside_even_after_an_error() -> None:
     vae = small_vae().to(DEVICE)
     fused = Fused(vae, torch.float32)
 
@@ -117,11 +117,11 @@ def test_outside_everything_is_plain_even_after_an_error() -> None:
     assert not attached()
 
 
-def test_a_prior_that_was_not_to_be_asked_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prior_without_its_features_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("condvae.kernels.block._ROWS_THAT_PAY", 0)
     model = small_conditional().to(DEVICE)
     x = images(1).to(DEVICE)
-    with torch.no_grad(), Fused(model, torch.float32).attached(), pytest.raises(AssertionError, match="asked"):
+    with torch.no_grad(), Fused(model, torch.float32).attached(), pytest.raises(AssertionError, match="prior=False"):
         model.artifact.descend(
             model.artifact.posterior(x),
             batch=1,

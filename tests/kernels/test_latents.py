@@ -1,4 +1,4 @@
-"""The fused kernels against condvae.gaussian: values, and gradients against those of autograd."""
+"""The fused kernels are compared with condvae.gaussian: values, and gradients by autograd."""
 
 import os
 import subprocess
@@ -18,11 +18,11 @@ from condvae.kernels import latents
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPES = [(3, 5, 3, 3), (2, 16, 1, 1), (2, 3, 8, 12), (1, 40, 4, 4)]  # [B, C, H, W]
-EXTREMES = [-120.0, -60.0, -21.7, -21.6, -20.0, -5.0, 0.0, 5.0, 28.8, 28.9, 30.0, 80.0]  # both sides of softplus' ends
+EXTREMES = [-120.0, -60.0, -21.7, -21.6, -20.0, -5.0, 0.0, 5.0, 28.8, 28.9, 30.0, 80.0]  # around softplus's thresholds
 
 
 def outputs(shape: tuple[int, ...], seed: int, *, spread: float = 1.0) -> Tensor:
-    """raw of a network that gives latents of this shape."""
+    """Random network outputs for latents of this shape."""
     b, c, h, w = shape
     raw = torch.randn(b, 2 * c, h, w, generator=torch.Generator().manual_seed(seed)) * spread
     return raw.to(DEVICE).contiguous(memory_format=torch.channels_last)
@@ -37,7 +37,7 @@ def scales(softplus: bool) -> Scales:
 
 
 def compare(fused: Callable[..., Tensor], plain: Callable[..., Tensor], *raws: Tensor, rtol: float = 1e-5) -> None:
-    """Values and gradients for a weighting of the results, the plain ones in float64."""
+    """Compare values, and gradients of a weighted sum of them, with the plain ones in float64."""
     ours = [raw.detach().clone().requires_grad_() for raw in raws]
     theirs = [raw.detach().double().requires_grad_() for raw in raws]
     value, expected = fused(*ours), plain(*theirs)
@@ -64,7 +64,7 @@ def test_draws_are_those_of_the_plain_gaussian(shape: tuple[int, ...], softplus:
     torch.testing.assert_close(z.float(), expected, atol=2e-3, rtol=2e-3)
 
 
-def test_noise_and_gradients_may_lie_in_memory_as_they_like() -> None:
+def test_noise_and_gradients_may_have_any_memory_layout() -> None:
     shape = (2, 3, 4, 6)
     raw, noise = outputs(shape, 0).requires_grad_(), normal(shape)
     expected = latents.draw(raw, noise, softplus=True)
@@ -119,7 +119,7 @@ def plain_kl(softplus: bool) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 @pytest.mark.parametrize("softplus", [False, True])
-@pytest.mark.parametrize("shape", [*SHAPES, (2, 12, 11, 10)])  # the last takes two programs a sample
+@pytest.mark.parametrize("shape", [*SHAPES, (2, 12, 11, 10)])  # the last needs two programs per sample
 def test_kl_is_that_of_the_plain_gaussians(shape: tuple[int, ...], softplus: bool) -> None:
     q, p = outputs(shape, 0, spread=0.5), outputs(shape, 1, spread=0.5)
     compare(lambda q, p: latents.kl(q, p, softplus=softplus), plain_kl(softplus), q, p)
@@ -159,7 +159,7 @@ def test_extreme_softplus_scales_stay_finite_and_exact() -> None:
         lambda raw: Gaussian.from_network(raw, "softplus").sample(noise.double()),
         raw,
     )
-    # KL among equal scales moves with the log-std alone: its gradient in q at a raised q is slope * (ratio - 1).
+    # With equal means, the KL depends only on the log-stds: its gradient in a raised q is slope * (ratio - 1).
     q = raw.clone()
     q[:, c:] += 0.5
     compare(lambda q, p: latents.kl(q, p, softplus=True), plain_kl(True), q, raw, rtol=1e-4)
@@ -222,8 +222,8 @@ for kernel, constants in (
 """
 
 
-def test_kernels_compile_for_a_gpu_that_need_not_be_there(tmp_path: Path) -> None:
-    """The interpreter takes what the compiler would not."""
+def test_kernels_compile_for_a_gpu_without_one(tmp_path: Path) -> None:
+    """The interpreter accepts code that the compiler rejects."""
     settings = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     settings["TRITON_CACHE_DIR"] = str(tmp_path)
     result = subprocess.run([sys.executable, "-c", COMPILE], env=settings, capture_output=True, text=True)

@@ -58,7 +58,7 @@ def test_seeded_noise_uses_the_kernel_where_it_can_run(monkeypatch: pytest.Monke
 def test_a_captured_graph_follows_the_seeds() -> None:
     seeds = SeededNoise([1, 2]).on(DEVICE).clone()
     noise = DeviceSeeds(seeds)
-    noise.normal(3, (2, 50), DEVICE)  # compiled before the capture
+    noise.normal(3, (2, 50), DEVICE)  # compile the kernel before the capture
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         made = noise.normal(3, (2, 50), DEVICE)

@@ -9,7 +9,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.mark.parametrize(("factor", "size"), [(2, 8), (4, 4), (2, 2)])
-def test_both_ways_are_those_of_torch_and_each_others_gradient(factor: int, size: int) -> None:
+def test_pooling_and_enlarging_equal_torch_and_are_each_others_gradient(factor: int, size: int) -> None:
     x = torch.randn(2, 5, size, size, device=DEVICE).to(memory_format=torch.channels_last).requires_grad_()
     pairs = (
         (mean_pool(x, factor), F.avg_pool2d(x, factor)),

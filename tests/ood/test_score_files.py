@@ -75,7 +75,7 @@ def test_reports_hold_what_was_found(tmp_path: Path, model: Path, capsys: pytest
     (folder / "bad.png").write_text("no picture")
     for kind in ("json", "csv"):
         *_, passed, count, wrote = printed(capsys, folder, "--model", model, "-o", tmp_path / "deep" / f"r.{kind}")
-        assert passed.startswith("1 of 3 files were passed over:") and "bad.png is not an image" in passed
+        assert passed.startswith("skipped 1 of 3 files:") and "bad.png is not an image" in passed
         assert (count, wrote) == (
             f"0 of 2 are in the strangest 1 % for {model}",
             f"wrote {tmp_path / 'deep' / f'r.{kind}'}",
@@ -154,7 +154,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
             ["score", good, tmp_path / "text.png", "--model", model, "--out", tmp_path / "r.json"],
             "text.png is not an image",
         ),
-        (["score", tmp_path / "only", "--model", model], "none of the 1 images could be scored"),
+        (["score", tmp_path / "only", "--model", model], "the only image could not be scored"),
         ([*known, "--seed", "-1"], "the seed is -1"),
         (["fit", "--model", model], "no data was given"),
         (["fit", "--model", model, "--data", tmp_path / "none"], "does not exist"),

@@ -1,4 +1,4 @@
-"""Work on threads: in order, never far ahead of who fetches it, and what goes wrong is told."""
+"""Worker threads return results in order, do not run far ahead of the consumer, and pass on errors."""
 
 import threading
 import time
@@ -24,13 +24,13 @@ def test_results_come_in_order_and_few_wait_to_be_fetched() -> None:
     with on_workers(3) as each:
         results = iter(each(work, range(100)))
         assert next(results) == 0
-        time.sleep(0.2)  # time enough to run ahead
+        time.sleep(0.2)  # give the workers time to run ahead
         assert begun <= 4
         assert list(results) == [i * i for i in range(1, 100)]
     assert begun == 100
 
 
-def test_an_error_ends_it() -> None:
+def test_an_error_ends_the_work() -> None:
     def work(item: int) -> int:
         if item == 3:
             raise ValueError("three")

@@ -15,7 +15,7 @@ def test_a_sample_is_the_same_whatever_the_batch() -> None:
         together = sample_prior(vae, 5, noise=seeds_from(3, 5))
         for i in range(5):
             alone = sample_prior(vae, 1, noise=seeds_from(3, 1, first=i))
-            # Only rounding may differ: convolutions of other batch sizes may add in another order.
+            # Only rounding may differ: convolutions may sum in another order for another batch size.
             torch.testing.assert_close(alone.images[0], together.images[i], atol=1e-4, rtol=0)
         assert (together.images[0] - together.images[1]).abs().max() > 0.1
 

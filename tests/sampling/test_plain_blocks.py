@@ -1,4 +1,4 @@
-"""Completion k has the same bits however many are drawn, in whatever chunks and threads."""
+"""Completion k is the same bit for bit, for any number of completions, chunk size and number of threads."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ def observed(model: ConditionalVAE, batch: int = 1) -> Observation:
 
 @pytest.fixture(scope="module")
 def faces64() -> ConditionalVAE:
-    """What is shipped: its convolutions are wide enough to be split up in several ways."""
+    """The embedded model: its convolutions are wide enough for torch to split them up in several ways."""
     model = load("faces64")
     assert isinstance(model, ConditionalVAE)
     return model
@@ -49,7 +49,7 @@ def completions(
     share: int | None = None,
     chunk: int | None = None,
 ) -> torch.Tensor:
-    """[B, n, C, H, W] in [-1, 1]: what the sampler rounds to grey levels, in which more bits can differ."""
+    """Return completions [B, n, C, H, W] in [-1, 1], before rounding to 8 bits could hide a difference."""
     config = model.artifact.config
     seeds = seeds_from(seed, n, observations=range(len(observation))).on(torch.device("cpu")).view(-1, n)
     made = torch.full((len(observation), n, config.channels, config.image_size, config.image_size), torch.nan)
@@ -61,7 +61,7 @@ def completions(
     return made
 
 
-def test_known_pixels_stay_and_it_is_what_sample_conditional_draws() -> None:
+def test_known_pixels_stay_and_the_rest_equals_sample_conditional() -> None:
     model = small_conditional()
     observation = observed(model, 2)
     made = completions(model, observation, 5, seed=1)
@@ -92,7 +92,7 @@ def test_a_sample_has_the_same_bits_for_any_number_chunk_and_threads(
         assert torch.get_num_threads() == count
 
 
-def test_sixty_four_begin_as_one_does() -> None:
+def test_the_first_of_sixty_four_equal_those_of_a_smaller_call() -> None:
     model = load("cifar10")
     assert isinstance(model, ConditionalVAE)
     observation = observed(model)
@@ -122,7 +122,7 @@ def test_calls_at_the_same_time_leave_the_number_of_threads_as_it_was(threads: N
         assert fresh.submit(torch.get_num_threads).result() == 2
 
 
-def test_observations_are_completed_alike_alone_and_among_others(faces64: ConditionalVAE) -> None:
+def test_an_observation_is_completed_equally_alone_and_in_a_batch(faces64: ConditionalVAE) -> None:
     observation = observed(faces64, 5)
     sampler, seeds = Sampler(faces64), [11, 3, 40, 8, 2]
     together = sampler(observation, 3, seed=4, places=seeds)
@@ -131,7 +131,7 @@ def test_observations_are_completed_alike_alone_and_among_others(faces64: Condit
         assert torch.equal(alone, together[rows, :n])
 
 
-def test_temperature_zero_gives_one_answer_whatever_the_seed() -> None:
+def test_temperature_zero_gives_one_completion_for_any_seed() -> None:
     model = small_conditional()
     observation, sampler = observed(model), Sampler(model)
     made = sampler(observation, 6, seed=1, temperature=0.0)
@@ -149,10 +149,10 @@ def test_everything_known_and_nothing_known() -> None:
     made = completions(model, model.observe(x, ~every), 3)
     assert made.isfinite().all() and not torch.equal(made[0, 0], made[0, 1])
     other = completions(model, model.observe(-x, ~every), 3)
-    assert torch.equal(made, other)  # what is hidden has no say
+    assert torch.equal(made, other)  # hidden pixels have no influence
 
 
-def test_shared_latents_leave_the_first_as_it_is_and_bring_the_others_near() -> None:
+def test_shared_latents_keep_the_first_completion_and_make_the_others_similar() -> None:
     model = small_conditional()
     observation = observed(model)
     free = completions(model, observation, 6)

@@ -1,4 +1,4 @@
-"""The fast sampler draws what the plain one draws, sample by sample, in any chunks."""
+"""The fast sampler draws the same samples as the plain one, for any chunk size."""
 
 from typing import Any
 
@@ -42,14 +42,14 @@ def test_full_precision_gives_the_plain_samples_in_any_chunks(
     got = sampler(observation, 5, seed=7, pixels=pixels, temperature=0.8)
     difference = (got.int() - plain(model, observation, 5, pixels, 0.8).int()).abs()
     assert got.dtype == torch.uint8
-    assert difference.max() <= 1  # a batch of another size may round differently
-    # Whatever else is drawn, and however often the sampler was used before:
+    assert difference.max() <= 1  # another batch size may round differently
+    # This holds whatever else is drawn, and however often the sampler was used before.
     fewer = sampler(observation, 2, seed=7, pixels=pixels, temperature=0.8)
     assert (fewer.int() - got[:, :2].int()).abs().max() <= 1
     assert not torch.equal(sampler(observation, 5, seed=8, pixels=pixels), got)
 
 
-def test_known_pixels_come_back_exactly_and_observations_without_any_work() -> None:
+def test_known_pixels_are_exact_and_observations_without_pixels_work() -> None:
     model, observation = model_and_observation()
     got = Sampler(model)(observation, 2)
     assert observation.known is not None
@@ -70,7 +70,7 @@ def test_temperatures_by_group_and_zero() -> None:
     assert not torch.equal(sampler(observation, 3, temperature=[1.0] + [0.0] * (groups - 1), pixels="mean"), cold)
 
 
-def test_what_is_not_finite_in_half_precision_is_drawn_in_full() -> None:
+def test_samples_that_overflow_in_half_precision_are_redrawn_in_float32() -> None:
     model, observation = model_and_observation()
     sampler = Sampler(model, precision="fp32")
     wanted = sampler(observation, 4, seed=7)
@@ -109,8 +109,8 @@ def test_chunks_cover_every_sample_once_and_stay_small(observations: int, n: int
 @gpu
 @pytest.mark.parametrize("form", ["direct", "relative"])
 @pytest.mark.parametrize("scales", ["log_std", "softplus"])
-def test_graphs_and_kernels_give_the_plain_pictures(form: str, scales: str) -> None:
-    """Half precision: means of pixels within 2/255 everywhere; sampled pixels too, but where a component flips."""
+def test_graphs_and_kernels_draw_the_plain_images(form: str, scales: str) -> None:
+    """In half precision, means of pixels differ by at most 2/255; so do sampled pixels, unless a component changes."""
     torch.manual_seed(0)
     vae = VDVAE(preset("small32", scales=scales))
     model = ConditionalVAE(vae, PartialConfig(channels=4, form=form)).to(DEVICE)  # type: ignore[arg-type]

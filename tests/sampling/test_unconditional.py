@@ -1,4 +1,4 @@
-"""Samples depend on their own number alone, and images are rebuilt from the latents that were asked for."""
+"""A sample depends only on its own number, and images are rebuilt from the requested latents."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_samples_are_those_of_the_prior(vae: VDVAE) -> None:
     for temperature, factors in ((0.5, 0.5), ("4:0.5", [1, 0.5, 0.5, 1])):
         drawn = torch.stack(list(draw_samples(vae, 16, seed=1, temperature=temperature, pixels="sample")))
         expected = sample_prior(vae, 16, noise=seeds_from(1, 16), temperature=factors, pixels="sample").images
-        assert (drawn.int() - to_uint8(expected).int()).abs().max() <= 1  # another batch, so rounding may differ
+        assert (drawn.int() - to_uint8(expected).int()).abs().max() <= 1  # another batch size may round differently
 
 
 def test_temperature_zero_and_the_mean_are_one_image(vae: VDVAE) -> None:
@@ -58,12 +58,12 @@ def test_images_are_rebuilt_from_all_their_latents(vae: VDVAE) -> None:
     back = rebuild(vae, x, seed=2)
     assert back.shape == x.shape and back.dtype == torch.uint8
     expected = to_uint8(reconstruct(vae, x, noise=seeds_from(2, 1, observations=range(20))).images)
-    assert (back.int() - expected.int()).abs().max() <= 1  # in chunks, so rounding may differ
+    assert (back.int() - expected.int()).abs().max() <= 1  # computed in chunks, so rounding may differ
     assert torch.equal(rebuild(vae, x, seed=2, groups=4), back)
 
 
-def test_fewer_latents_of_the_image_let_it_go(vae: VDVAE) -> None:
-    """From no latents at all two images become the same; each group that is taken from them sets them apart."""
+def test_fewer_latents_of_the_image_keep_less_of_it(vae: VDVAE) -> None:
+    """Two images are rebuilt equal if none of their latents are used, and different if some are."""
     two = torch.cat([images(1), -images(1)])
     apart = []
     for groups in range(5):
@@ -71,7 +71,7 @@ def test_fewer_latents_of_the_image_let_it_go(vae: VDVAE) -> None:
         apart.append(float((one - other).abs().mean()))
     assert apart[0] == 0
     assert all(distance > 0 for distance in apart[1:])
-    # What is not taken from the image is another draw of the prior with another seed.
+    # With another seed, the other groups are drawn differently from the prior.
     assert not torch.equal(rebuild(vae, two, groups=1, seed=1), rebuild(vae, two, groups=1, seed=2))
 
 
@@ -85,12 +85,12 @@ def test_groups_down_to_a_resolution() -> None:
             groups_down_to(no_fine_latents, resolution)
 
 
-def test_nonsense_is_refused(vae: VDVAE) -> None:
+def test_bad_arguments_are_refused(vae: VDVAE) -> None:
     with pytest.raises(ValueError, match="number of samples"):
         next(draw_samples(vae, 0))
-    with pytest.raises(ValueError, match="5 groups of latents were asked for, but this model has 4"):
+    with pytest.raises(ValueError, match="5 latent groups were requested, but this model has 4"):
         rebuild(vae, images(1), groups=5)
-    with pytest.raises(ValueError, match="number of groups"):
+    with pytest.raises(ValueError, match="number of latent groups"):
         rebuild(vae, images(1), groups=-1)
     with pytest.raises(ValueError, match="resize it"):
         rebuild(vae, images(1, size=4))

@@ -1,4 +1,4 @@
-"""The image files of a folder or a zip, by name."""
+"""The files in a folder or a zip file, by name."""
 
 import hashlib
 import json
@@ -16,29 +16,29 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Files:
-    """What a folder or a zip holds; hidden files are not seen."""
+    """The files in a folder or a zip file, without hidden files."""
 
     path: Path
     names: tuple[str, ...]
-    """Of all files, sorted, with / between folders."""
+    """Names of all files, sorted, with / between folders."""
     identity: str
-    """Changes when a file is added, taken away, renamed or written."""
+    """A digest that changes when a file is added, removed, renamed or written."""
     archive: zipfile.ZipFile | None = None
 
     def open(self, name: str) -> BinaryIO:
-        """One file; safe in threads."""
+        """Open one file; several threads may do so at once."""
         if self.archive is None:
             return open(self.path / name, "rb")
         return BytesIO(self.archive.read(name))
 
     def images(self) -> tuple[str, ...]:
-        """The names of image files."""
+        """Return the names of the image files."""
         return tuple(name for name in self.names if name.lower().endswith(SUFFIXES))
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Files]:
-    """The files of a folder or a zip, for reading inside a with block."""
+    """Open a folder or a zip file for reading inside a `with` block."""
     if path.is_dir():
         stats = sorted(_walk(path))
         yield Files(path=path, names=tuple(name for name, *_ in stats), identity=digest([str(path.resolve()), stats]))
@@ -53,18 +53,18 @@ def opened(path: Path) -> Iterator[Files]:
 
 
 def stat_identity(paths: Iterable[Path]) -> str:
-    """A digest that changes when one of the files is replaced or written."""
+    """Return a digest that changes when one of the files is replaced or written."""
     stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
     return digest(stats)
 
 
 def digest(plain: object) -> str:
-    """A short name for a JSON-able value."""
+    """Return a short digest of a value that JSON can represent."""
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:32]
 
 
 def common_top(names: Iterable[str]) -> str:
-    """'photos/' where every name starts with that one folder, else ''."""
+    """Return the top folder, such as 'photos/', if every name starts with it, else ''."""
     tops = {name.split("/", 1)[0] if "/" in name else "" for name in names}
     top = tops.pop() if len(tops) == 1 else ""
     return f"{top}/" if top else ""
@@ -75,7 +75,7 @@ def _visible(parts: Iterable[str]) -> bool:
 
 
 def _walk(root: Path) -> Iterator[tuple[str, int, int]]:
-    """(name, size, time of change) of each visible file; links to folders are followed, each folder once."""
+    """Yield (name, size, modification time) of each visible file; links to folders are followed, each folder once."""
     seen: set[str] = set()
     todo = [("", str(root))]
     while todo:
@@ -88,7 +88,7 @@ def _walk(root: Path) -> Iterator[tuple[str, int, int]]:
             for entry in entries:
                 if not _visible([entry.name]):
                     continue
-                if entry.is_symlink() and not os.path.exists(entry.path):  # it leads nowhere, or in a circle
+                if entry.is_symlink() and not os.path.exists(entry.path):  # a broken or circular link
                     continue
                 if entry.is_dir():
                     todo.append((f"{prefix}{entry.name}/", entry.path))

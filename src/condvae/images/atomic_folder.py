@@ -1,4 +1,4 @@
-"""Pictures into a folder: all of them or none."""
+"""Writing pictures into a folder so that either all of them appear, or none."""
 
 import os
 import shutil
@@ -10,24 +10,25 @@ from typing import Any
 
 from PIL import Image
 
-_LONGEST_STEM = 100  # bytes, so that a name with a few words around it fits on any disk
+_LONGEST_STEM = 100  # in bytes, so that a name with a few words added to it is allowed on any disk
 
 
 def stem_of(path: Path) -> str:
-    """A file's name without its ending, shortened where names of files made from it would be too long."""
-    # Names need not be text: bytes that are none become question marks.
+    """Return a file's name without its suffix, shortened so that names made from it are not too long."""
+    # File names need not be valid text: invalid bytes become question marks.
     return path.stem.encode(errors="replace")[:_LONGEST_STEM].decode(errors="ignore")
 
 
 class AtomicFolder:
-    """A folder for pictures, which appear in it when the `with` ends well.
+    """A folder for pictures, which appear in it when the `with` block ends without an error.
 
-    Until then they lie in a hidden folder inside; if something goes wrong, that and every folder made for it goes.
+    Until then, the pictures are in a hidden folder inside it. After an error, the hidden folder and all folders that
+    were created for it are removed.
     """
 
     def __init__(self, folder: str | Path, *, replaces: Sequence[str] | None = None) -> None:
-        """replaces: files of the folder that go when the new ones appear, and no others do. None: those of the same
-        names as the new ones.
+        """replaces: the only existing files that may be replaced; all of them are removed when the new files appear.
+        None: existing files with the names of new files are replaced.
         """
         self.folder = Path(folder)
         self._names: list[str] = []
@@ -44,16 +45,16 @@ class AtomicFolder:
         return self
 
     def check_free(self, name: str) -> None:
-        """A ValueError if a file of this name cannot appear in the folder."""
+        """Raise ValueError if no file of this name can be created in the folder."""
         if (self.folder / name).is_dir():
-            raise ValueError(f"{self.folder / name} is a folder, where a file should be: give another folder")
+            raise ValueError(f"{self.folder / name} is a folder, but should be a file: give another folder")
         if self._replaces is not None and name not in self._replaces and os.path.lexists(self.folder / name):
             raise ValueError(
-                f"{self.folder / name} is there already, and is not from an earlier call: give another folder"
+                f"{self.folder / name} already exists and is not from an earlier call: give another folder"
             )
 
     def put(self, name: str, picture: Image.Image, **options: Any) -> None:
-        """Write a picture; the name says its kind. options: as its `save` takes them."""
+        """Write a picture in the format that the name's suffix states. options: arguments of `Image.save`."""
         self.check_free(name)
         try:
             picture.save(self._hidden / name, **options)
@@ -62,7 +63,7 @@ class AtomicFolder:
         self._names.append(name)
 
     def write(self, name: str, text: str) -> None:
-        """Write a text beside the pictures; what is put in last appears last."""
+        """Write a text file next to the pictures. Files appear in the order in which they were written."""
         self.check_free(name)
         try:
             (self._hidden / name).write_text(text)
@@ -76,7 +77,7 @@ class AtomicFolder:
         try:
             if kind is None:
                 for name in self._names:
-                    self.check_free(name)  # another process may have had the same folder in mind
+                    self.check_free(name)  # another process may have written to the folder meanwhile
                 for name in self._replaces or ():
                     (self.folder / name).unlink(missing_ok=True)
                 for name in self._names:
@@ -92,8 +93,8 @@ class AtomicFolder:
         )
 
     def _remove_made(self) -> None:
-        for path in self._made:  # the innermost comes first
+        for path in self._made:  # the innermost folder comes first
             try:
                 path.rmdir()
-            except OSError:  # was never made, or somebody else has put something there
+            except OSError:  # it was never created, or another process has put files into it
                 return

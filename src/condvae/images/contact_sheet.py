@@ -1,4 +1,4 @@
-"""Pictures of results: a labelled contact sheet."""
+"""Contact sheets: images in rows and columns, with a label above each column."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ _HEADER = 18
 
 
 def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[str], *, tile: int = 96) -> Image.Image:
-    """A table of images [C, H, W] uint8 of one size, enlarged to about `tile` pixels with a label over each column."""
+    """Return a table of equally large images [C, H, W] uint8, enlarged to about `tile` pixels, with column labels."""
     if not rows or any(len(row) != len(columns) for row in rows):
         raise ValueError(
-            f"a contact sheet of {len(columns)} columns needs at least one row, and as many images in each"
+            f"a contact sheet with {len(columns)} columns needs at least one row, and one image per column in every row"
         )
     size = rows[0][0].shape[-1]
     side = size * max(1, round(tile / size))
@@ -31,12 +31,12 @@ def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[str], *, t
 
 
 def heat_map(values: Tensor, *, largest: float) -> Tensor:
-    """[H, W] numbers from 0 (black) over red and yellow to `largest` and beyond (white), as [3, H, W] uint8."""
+    """Return values [H, W] as colours [3, H, W] uint8: black for 0, then red, yellow, and white from `largest` on."""
     ramp = (values / largest).clamp(0, 1) * 3
     return torch.stack([(ramp - i).clamp(0, 1) for i in range(3)]).mul(255).round().to(torch.uint8)
 
 
 def to_pil(image: Tensor) -> Image.Image:
-    """[C, H, W] uint8 as a grey or RGB picture."""
+    """Convert an image [C, H, W] uint8 to a grey or RGB picture."""
     array = image.permute(1, 2, 0).cpu().numpy()
     return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)

@@ -1,4 +1,4 @@
-"""One image file as an array of grey levels, whatever its format, mode and orientation."""
+"""Decoding an image file of any format, mode and orientation to an array of 8-bit levels."""
 
 from typing import BinaryIO, NamedTuple
 
@@ -7,11 +7,11 @@ from PIL import Image
 
 from condvae.runtime.pixels import PixelArray
 
-# Modes that cannot hold a colour. A file of another mode may still be grey: WebP knows no grey, for one.
+# Modes that cannot hold a colour. A file of another mode may still be grey: WebP, for example, has no grey mode.
 _GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "I;16N"})
 _ALPHA_MODES = frozenset({"LA", "PA", "RGBA", "RGBa"})
 _ORIENTATION = 0x0112
-# EXIF orientation -> what brings the image upright
+# EXIF orientation -> the operation that turns the image upright
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -25,19 +25,19 @@ _SIDEWAYS = (5, 6, 7, 8)
 
 
 class ImageHeader(NamedTuple):
-    """What the head of an image file says."""
+    """Properties of an image file, read from its header."""
 
     width: int
     height: int
-    grey: bool  # certainly grey; where False, the pixels decide
+    grey: bool  # True: certainly grey. False: the pixels have to be checked
 
 
 def read_header(file: BinaryIO) -> ImageHeader:
-    """Size, upright, and mode of an image, without decoding it where that can be avoided."""
+    """Return the size of the upright image, and whether it is grey, without decoding it if possible."""
     with Image.open(file) as image:
         width, height = image.size
-        if width != height:  # a square stays one when turned, so most files are spared the search
-            if image.format == "TIFF":  # which Pillow turns by itself, and counts as turned before or after by version
+        if width != height:  # a square keeps its size when turned, so most files need no search for EXIF data
+            if image.format == "TIFF":  # Pillow turns these itself, on opening or loading depending on its version
                 image.load()
             width, height = image.size
             if image.getexif().get(_ORIENTATION) in _SIDEWAYS:
@@ -46,9 +46,9 @@ def read_header(file: BinaryIO) -> ImageHeader:
 
 
 def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = False) -> PixelArray:
-    """The first picture in the file, [H, W, channels]: upright, and fitted to `size` if one is given.
+    """Return the first picture in the file, [H, W, channels]: upright, and fitted to `size` if one is given.
 
-    pair: the file holds two pictures side by side, and [H, 2 H, channels] comes back; they are fitted one by one.
+    pair: the file holds two pictures side by side; they are fitted one by one, and returned as [H, 2 H, channels].
     """
     with Image.open(file) as opened:
         image = layers(opened).on_white()
@@ -60,13 +60,13 @@ def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = Fals
 
 
 class DecodedImage(NamedTuple):
-    """An upright picture, and how opaque it is."""
+    """An upright picture, with colours and opacity as separate images."""
 
-    colours: Image.Image  # L or RGB: what stands in the file, under whatever is transparent too
+    colours: Image.Image  # L or RGB, as in the file, including the colours of transparent pixels
     alpha: Image.Image | None  # L: 255 is opaque
 
     def on_white(self) -> Image.Image:
-        """What is transparent shows a white page behind it."""
+        """Return the picture on a white background."""
         if self.alpha is None:
             return self.colours
         page = Image.new(self.colours.mode, self.colours.size, "white")
@@ -75,14 +75,14 @@ class DecodedImage(NamedTuple):
 
 
 def layers(image: Image.Image) -> DecodedImage:
-    """The first picture of an opened file, upright, with its colours and its transparency apart."""
+    """Return the first picture of an opened file, upright, with colours and transparency separated."""
     mode, info = image.mode, image.info
     alpha = None
     if mode == "F":
-        raise ValueError("floating-point pixels, whose white is unknown: convert it to 8 or 16 bits")
+        raise ValueError("it has floating-point pixels, so the level of white is unknown: convert it to 8 or 16 bits")
     if mode.startswith("I"):
         colours = _sixteen_bits(image)
-        if isinstance(clear := info.get("transparency"), int):  # one shade of grey
+        if isinstance(clear := info.get("transparency"), int):  # one grey level that is transparent
             alpha = Image.fromarray(np.where(np.asarray(image) == clear, np.uint8(0), np.uint8(255)))
     elif mode in _ALPHA_MODES or "transparency" in info or _clear_palette(image):
         rgba = image.convert("RGBA")
@@ -93,15 +93,16 @@ def layers(image: Image.Image) -> DecodedImage:
 
 
 def is_grey(file: BinaryIO) -> bool:
-    """Whether the three colours of every pixel agree."""
+    """Return whether the three colour levels of every pixel are equal."""
     pixels = decode(file, channels=3, size=None)
     return bool((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all())
 
 
 def fit(image: Image.Image, *, channels: int, size: int | None) -> PixelArray:
-    """The largest square in the centre, resized by Lanczos, which in Pillow averages over the area when it shrinks.
+    """Crop an L or RGB image to its largest centred square and resize this by Lanczos; size None: keep the whole image.
 
-    An L or RGB image; channels=1 takes its luminance, channels=3 repeats a grey one.
+    Pillow's Lanczos averages over the area when it shrinks an image. channels=1 takes the luminance, channels=3 repeats
+    the level of a grey image.
     """
     mode = "L" if channels == 1 else "RGB"
     if image.mode != mode:
@@ -120,20 +121,20 @@ def _clear_palette(image: Image.Image) -> bool:
 
 
 def _turned(image: Image.Image, by: Image.Image) -> Image.Image:
-    """Upright, by what another image's EXIF data say; those that cannot be read say nothing."""
+    """Turn an image upright by the EXIF data of the image `by`; unreadable EXIF data are ignored."""
     try:
         turn = _UPRIGHT.get(by.getexif().get(_ORIENTATION, 1))
-    except Exception:  # Pillow's parser lets every kind through
+    except Exception:  # Pillow's parser raises exceptions of every type
         turn = None
     return image if turn is None else image.transpose(turn)
 
 
 def _sixteen_bits(image: Image.Image) -> Image.Image:
-    """0..65535 scaled to 0..255; Pillow's own conversion would clip."""
+    """Scale levels from 0..65535 to 0..255; Pillow's own conversion would clip them."""
     levels = np.asarray(image)
     if levels.min() < 0 or levels.max() > 65535:
-        raise ValueError("32-bit pixels, whose white is unknown: convert it to 8 or 16 bits")
-    nearest = levels.astype(np.uint32)  # in place from here on: pictures may be large
+        raise ValueError("it has 32-bit pixels, so the level of white is unknown: convert it to 8 or 16 bits")
+    nearest = levels.astype(np.uint32)  # computed in place from here on, because pictures may be large
     nearest += 128
     nearest //= 257
     return Image.fromarray(nearest.astype(np.uint8))

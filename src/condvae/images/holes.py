@@ -1,4 +1,4 @@
-"""What is hidden: by a picture of known or hidden pixels, by a box, a half, at random, or by transparency."""
+"""Holes: hidden pixels, given by a picture of known or hidden pixels, a box, a half, at random, or by transparency."""
 
 import operator
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _WHITE = 128
 WAYS = (
-    "a picture of what is known (--known), a picture of what is hidden (--hole), --box x,y,w,h, "
-    "--half left|right|top|bottom, --random, or transparent pixels in the image itself"
+    "give a picture of the known pixels (--known), a picture of the hidden pixels (--hole), --box x,y,w,h, "
+    "--half left|right|top|bottom or --random, or make pixels of the image itself transparent"
 )
 
 
@@ -31,30 +31,30 @@ class Hidden(NamedTuple):
     """Which pixels of a picture are hidden."""
 
     pixels: Flags | None
-    """[H, W] of the upright picture; None: it is decided in the model's pixels."""
+    """[H, W] of the upright picture; None if the hole is made at the model's size instead."""
     notes: tuple[str, ...] = ()
     file: FileId | None = None
-    """Where that was read."""
+    """The file that the hole was read from, if any."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hole:
-    """One way of saying what is hidden; without any, what is transparent is."""
+    """One way to specify the hidden pixels; if none is given, transparent pixels are hidden."""
 
     known: PictureLike | None = None
-    """White is known. An array of bool: True is known."""
+    """A picture that is white where pixels are known, or a bool array that is True there."""
     hole: PictureLike | None = None
-    """White is hidden. An array of bool: True is hidden."""
+    """A picture that is white where pixels are hidden, or a bool array that is True there."""
     box: Box | None = None
-    """Is hidden."""
+    """The box that is hidden."""
     half: Half | None = None
-    """Of the square that the model sees: is hidden."""
+    """The half that is hidden, of the square that the model sees."""
     random: bool = False
-    """What the model was trained on is drawn."""
+    """Whether to draw a random hole, of the kind that the model was trained on."""
 
     def __post_init__(self) -> None:
         if len(ways := self.ways) > 1:
-            raise ValueError(f"what is hidden was said in {len(ways)} ways, {' and '.join(ways)}: give one of them")
+            raise ValueError(f"hidden pixels are specified in {len(ways)} ways, {' and '.join(ways)}: give only one")
         check_choice(self.random, "random", (True, False))
         if self.half is not None:
             check_choice(self.half, "the half", get_args(Half))
@@ -63,7 +63,7 @@ class Hole:
 
     @property
     def ways(self) -> list[str]:
-        """Those that were used: one, or none for transparency."""
+        """The ways that were given: one, or none for transparency."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return [way for way, value in values.items() if (bool(value) if way == "random" else value is not None)]
 
@@ -72,16 +72,16 @@ class Hole:
         return (*self.ways, "transparency")[0]
 
     def for_file(self, path: Path) -> "Hole":
-        """The same for one of several files: of a folder of pictures, the one with the file's stem."""
+        """Return the hole for one of several files: if it is a folder of pictures, use the one with the file's stem."""
         for way in ("known", "hole"):
             folder = getattr(self, way)
             if isinstance(folder, str | Path) and Path(folder).is_dir():
-                picture: dict[str, Any] = {way: _of_stem(Path(folder), path)}
+                picture: dict[str, Any] = {way: _picture_with_stem_of(path, Path(folder))}
                 return replace(self, **picture)
         return self
 
     def hidden(self, picture: Picture) -> Hidden:
-        """Which pixels of the picture are hidden."""
+        """Return which pixels of the picture are hidden."""
         if self.box is not None:
             return Hidden(_box(self.box, picture))
         if self.known is not None:
@@ -92,11 +92,11 @@ class Hole:
         if self.half is not None or self.random:
             return Hidden(None)
         if not (clear := picture.transparent).any():
-            raise ValueError(f"{picture.name} has no transparent pixels, so say what is hidden: {WAYS}")
+            raise ValueError(f"{picture.name} has no transparent pixels, so specify which are hidden: {WAYS}")
         return Hidden(clear)
 
     def to_dict(self) -> dict[str, Any]:
-        """For a record; pictures are recorded beside the images that they belong to."""
+        """Return the hole as plain values for a record, without its picture, which is recorded with each image."""
         plain: dict[str, Any] = {"way": self.way}
         if self.box is not None:
             plain["box"] = list(self.box)
@@ -106,7 +106,7 @@ class Hole:
 
 
 def known_half(half: Half, size: int) -> Flags:
-    """[size, size]: all but that half."""
+    """Return the known pixels [size, size] if this half is hidden."""
     known = np.ones((size, size), dtype=bool)
     middle = size // 2
     first, second = slice(0, middle), slice(middle, size)
@@ -129,8 +129,8 @@ def _box(box: Box, picture: Picture) -> Flags:
     right, bottom = picture.size
     if min(x, y) < 0 or min(width, height) < 1 or x + width > right or y + height > bottom:
         raise ValueError(
-            f"the box {x},{y},{width},{height} does not lie in {picture.name}, which is {right} x {bottom}: "
-            "give x,y,width,height within it"
+            f"the box {x},{y},{width},{height} does not lie inside {picture.name}, which is {right} x {bottom}: "
+            "give x,y,width,height of a box inside it"
         )
     hidden = np.zeros((bottom, right), dtype=bool)
     hidden[y : y + height, x : x + width] = True
@@ -138,8 +138,8 @@ def _box(box: Box, picture: Picture) -> Flags:
 
 
 def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
-    """[H, W]: where that picture is white."""
-    name = f"the picture of what is {meaning}"
+    """Return where the picture `source` is white, [H, W]. meaning: what white means, "known" or "hidden"."""
+    name = f"the picture of the {meaning} pixels"
     if isinstance(source, np.ndarray) and source.dtype == np.bool_:
         flags = source[:, :, 0] if source.ndim == 3 and source.shape[2] == 1 else source
         if flags.ndim != 2:
@@ -150,17 +150,18 @@ def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
     _check_same_size(read.name, read.size, picture)
     if read.alpha is not None:
         raise ValueError(
-            f"{read.name} has transparent pixels, whose meaning is unclear: give black and white, "
-            "or make the image itself transparent where it is hidden"
+            f"{read.name} has transparent pixels, whose meaning is unclear: give a black and white picture, "
+            "or make the hidden pixels of the image itself transparent"
         )
     levels: PixelArray = np.asarray(read.colours.convert("L"))
     if levels.max() == 1:
         raise ValueError(
-            f"{read.name} has no level but 0 and 1, which are both black: multiply it by 255, or give an array of bool"
+            f"{read.name} has only the levels 0 and 1, which both count as black: multiply it by 255, "
+            "or give an array of bool"
         )
     notes: tuple[str, ...] = ()
     if bool(((levels > 0) & (levels < 255)).any()):
-        notes = (f"{read.name} has greys: {_WHITE} and lighter counts as white, {meaning}",)
+        notes = (f"{read.name} has grey pixels: {_WHITE} and lighter counts as white, which means {meaning}",)
     return Hidden(levels >= _WHITE, notes, read.file)
 
 
@@ -173,7 +174,7 @@ def _check_same_size(name: str, size: tuple[int, ...], picture: Picture) -> None
         )
 
 
-def _of_stem(folder: Path, path: Path) -> Path:
+def _picture_with_stem_of(path: Path, folder: Path) -> Path:
     found = [file for file in sorted(folder.iterdir()) if file.stem == path.stem and file.suffix.lower() in SUFFIXES]
     if not found:
         raise ValueError(

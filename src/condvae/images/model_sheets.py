@@ -1,4 +1,4 @@
-"""Contact sheets of a model: what the numbers cannot show."""
+"""Contact sheets of a model's samples, reconstructions and completions."""
 
 import torch
 from PIL import Image
@@ -12,14 +12,14 @@ from condvae.runtime import pixels
 from condvae.sampling.plain import reconstruct, sample_prior, seeds_from
 from condvae.vdvae import VDVAE
 
-_UNKNOWN = 0.2  # the grey of unknown pixels
+_UNKNOWN = 0.2  # the grey that is shown for hidden pixels, in [-1, 1]
 _LARGEST_SPREAD = 0.4  # standard deviation that is shown as white
 SHOWN = 8
-"""Completions of an image that a sheet has room for."""
+"""Most completions of one image that a sheet shows."""
 
 
 def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
-    """For images [B, C, H, W]: each and its reconstruction, then samples as they are and calmer ones."""
+    """Show images [B, C, H, W], their reconstructions, samples at temperature 1, and pixel means at 0.85."""
     rows, each = len(x), 3
     back = reconstruct(vae, x, noise=seeds_from(0, 1, observations=range(rows))).images
     noise = seeds_from(1, each, observations=range(rows))
@@ -30,21 +30,24 @@ def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
     ]
     return contact_sheet(
         [[pixels.to_uint8(tile) for tile in row] for row in table],
-        ["original", "rebuilt", *["sample"] * each, *["t .85, mean"] * each],
+        ["original", "rebuilt", *["sample"] * each, *["T 0.85, mean"] * each],
     )
 
 
 def conditional_sheet(
     model: ConditionalVAE, batch: Batch, observation: Observation, completions: Tensor
 ) -> Image.Image:
-    """For each image: itself, what was observed, completions ([B, n, C, H, W] uint8), their mean and uncertainty."""
+    """Show each image, its observation, completions ([B, n, C, H, W] uint8), and their mean and uncertainty."""
     x, seen = (pixels.to_uint8(images) for images in (batch.x, visible(model.artifact, observation)))
     rows = [completion_row(*tiles) for tiles in zip(x, seen, completions, strict=True)]
     return contact_sheet(rows, completion_columns(completions.shape[1]))
 
 
 def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> list[Tensor]:
-    """The tiles [C, H, W] of one image, all uint8: the first completions of [n, C, H, W]; of all, mean and spread."""
+    """Return the tiles [C, H, W] uint8 of one image.
+
+    They are the original, the observation, the first few completions of [n, C, H, W], and the mean and spread of all.
+    """
     levels = completions.double()
     mean, spread = levels.mean(dim=0).round().to(torch.uint8), levels.std(dim=0, correction=0).mean(dim=0)
     heat = heat_map(spread.float() / 127.5, largest=_LARGEST_SPREAD)
@@ -52,13 +55,13 @@ def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> l
 
 
 def completion_columns(n: int) -> list[str]:
-    """What stands over the rows of n completions each."""
+    """Return the column labels of a sheet with n completions per image."""
     numbered = (f"completion {k + 1}" for k in range(min(n, SHOWN)))
     return ["original", "observed", *numbered, f"mean of {n}", "uncertainty"]
 
 
 def visible(vae: VDVAE, observation: Observation) -> Tensor:
-    """An observation as images [B, C, H, W] in [-1, 1]; plain grey where it is no picture, as with a label."""
+    """Return an observation as images [B, C, H, W] in [-1, 1]; plain grey if it is not a picture, such as a label."""
     if observation.known is not None and observation.pixels is not None:
         return torch.where(observation.known, observation.pixels, _UNKNOWN)
     batch, channels, height, width = observation.y.shape

@@ -1,4 +1,4 @@
-"""A picture as a model sees it: its middle square at the model's size, what is known of it, and the way back."""
+"""A picture as a model sees it: its middle square at the model's size, with its known pixels; and pasting back."""
 
 import hashlib
 from dataclasses import dataclass
@@ -22,53 +22,53 @@ from condvae.runtime.fingerprints import FileId
 from condvae.runtime.pixels import PixelArray
 from condvae.vdvae import VDVAEConfig
 
-_LANCZOS_REACH = 3  # of Pillow's filter, in pixels of the smaller of the two images
+_LANCZOS_REACH = 3  # reach of Pillow's filter, in pixels of the smaller image
 
 
 class Surroundings(NamedTuple):
-    """What a completion is pasted into."""
+    """The picture that completions are pasted into."""
 
     page: Image.Image
     """The whole picture, L or RGB."""
     hidden: Flags
-    """[side, side]: which pixels of its middle square are hidden."""
+    """[side, side]: which pixels of the page's middle square are hidden."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelView:
-    """What the model sees of a picture."""
+    """A picture as the model sees it."""
 
     file: FileId | None
-    """Where the picture was read, if from a file."""
+    """The file that the picture was read from, if any."""
     size: tuple[int, int]
     """Width and height of the whole picture."""
     hole: Hole
     levels: PixelArray
     """[size, size, C]: the original at the model's size."""
     known: Flags
-    """[size, size]: nothing, where y is no part of the image, as with edges."""
+    """[size, size]: True where known; all False if the observation contains no pixels, such as edges."""
     observation: Observation
-    """Of a batch of one, on the CPU."""
+    """The observation as a batch of one, on the CPU."""
     notes: tuple[str, ...]
     hole_file: FileId | None = None
-    """Where it was read what is hidden."""
+    """The file that the hole was read from, if any."""
     surroundings: Surroundings | None = None
-    """Kept only where completions are pasted back: photos are large."""
+    """Kept only if completions will be pasted back, because photos are large."""
 
     @property
     def side(self) -> int:
-        """Of the middle square, in the picture's pixels."""
+        """Side of the middle square, in pixels of the picture."""
         return min(self.size)
 
     @property
     def corner(self) -> tuple[int, int]:
-        """x and y of the middle square."""
+        """x and y of the middle square's top left corner."""
         width, height = self.size
         return (width - self.side) // 2, (height - self.side) // 2
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Memory that this view takes, in bytes."""
         seen = self.observation
         tensors = [part for part in (seen.y, seen.known, seen.pixels) if part is not None]
         total = self.levels.nbytes + self.known.nbytes + sum(part.nbytes for part in tensors)
@@ -78,12 +78,12 @@ class ModelView:
         return total
 
     def pasted(self, levels: PixelArray) -> Image.Image:
-        """A completion [size, size, C] at the whole picture's size: only hidden pixels are not those of the picture."""
-        assert self.surroundings is not None  # as keep_size keeps them
+        """Paste a completion [size, size, C] into the whole picture at full size; only hidden pixels change."""
+        assert self.surroundings is not None  # kept if `make_view` was called with keep_size=True
         page, hidden = self.surroundings
         mode = "RGB" if levels.shape[2] == 3 else page.mode
         whole = np.array(page.convert(mode))
-        # Bicubic: Lanczos overshoots along the edges of a face, which enlarging makes visible.
+        # Not Lanczos, which overshoots along the edges of a face; enlarging would make this visible.
         square = to_pil(as_tensor(levels)).resize(hidden.shape, Image.Resampling.BICUBIC).convert(mode)
         x, y = self.corner
         whole[y : y + self.side, x : x + self.side][hidden] = np.asarray(square)[hidden]
@@ -91,11 +91,11 @@ class ModelView:
 
 
 def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool) -> ModelView:
-    """What a model sees of a picture; a ValueError if the hole does not suit the model or the picture."""
+    """Return a picture as a model sees it; raise ValueError if the hole does not suit the model or the picture."""
     config = model.artifact.config
     if not model.completes_holes and hole.ways:
         observes = model.process.name if model.process else "something else"
-        raise ValueError(f"this model observes {observes} and completes no holes: leave out {hole.ways[0]}")
+        raise ValueError(f"this model observes {observes} and does not complete holes: leave out {hole.ways[0]}")
     transparency = model.completes_holes and hole.way == "transparency"
     page = picture.colours if transparency else picture.on_white()
     notes = _notes(picture, config.image_size, on_white=not transparency)
@@ -124,25 +124,25 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
 
 
 def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[PixelArray, tuple[str, ...]]:
-    """[size, size, C]: all of a picture's middle square, on white where it is transparent; and what was done to it."""
+    """Return a picture's whole middle square [size, size, C], on white, and notes about what was done to it."""
     levels = fit(picture.on_white(), channels=config.channels, size=config.image_size)
     return levels, tuple(_notes(picture, config.image_size, on_white=True))
 
 
 def as_batch(levels: PixelArray) -> Batch:
-    """One image [H, W, C]."""
+    """Return one image [H, W, C] as a batch."""
     return Batch(x=pixels.from_uint8(as_tensor(levels)[None]))
 
 
 def as_tensor(levels: PixelArray) -> Tensor:
-    """[H, W, C] -> [C, H, W]"""
+    """Convert levels [H, W, C] to a tensor [C, H, W]."""
     return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
 
 
 def _hidden(
     model: ConditionalVAE, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
 ) -> tuple[Flags, tuple[str, ...], FileId | None]:
-    """[side, side]: which pixels of the middle square are hidden; what there is to say of it, and where it was read."""
+    """Return which pixels of the middle square are hidden, [side, side], notes about them, and the hole's file."""
     side = min(picture.size)
     whole, notes, file = hole.hidden(picture)
     if whole is None:
@@ -150,10 +150,10 @@ def _hidden(
         return _enlarged(~known, side), notes, file
     hidden, outside = _middle(whole, side)
     if outside and keep_size:
-        notes += (f"{picture.name} has {outside:,} hidden pixels outside its middle square: they stay as they are",)
+        notes += (f"{picture.name}: hidden pixels outside its middle square stay as they are ({outside:,} in all)",)
     if not hidden.any():
         where = " in its middle square, which is all that the model sees" if outside else ""
-        notes += (f"{picture.name} has nothing hidden{where}: nothing is left to complete",)
+        notes += (f"{picture.name} has no hidden pixels{where}: there is nothing to complete",)
     return hidden, notes, file
 
 
@@ -172,7 +172,7 @@ def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
 
 def _translated(model: ConditionalVAE, levels: PixelArray, seed: int) -> Observation:
     if model.process is None:
-        raise ValueError("this model does not say what it observes, and it completes no holes: train it again")
+        raise ValueError("this model does not record what it observes, and it does not complete holes: train it again")
     return model.process.observe(
         as_batch(levels), normalise=model.artifact.normalise, generator=_generator(levels, seed)
     )
@@ -180,44 +180,47 @@ def _translated(model: ConditionalVAE, levels: PixelArray, seed: int) -> Observa
 
 def _drawn(model: ConditionalVAE, levels: PixelArray, seed: int) -> Flags:
     if not isinstance(model.process, KnownPixels):
-        raise ValueError("this model does not say what it was trained to observe, so nothing can be drawn: say a hole")
+        raise ValueError(
+            "this model does not record what it was trained to observe, so no random hole can be drawn: specify a hole"
+        )
     known: Flags = model.process.draw(1, len(levels), _generator(levels, seed))[0, 0].numpy()
     return known
 
 
 def _generator(levels: PixelArray, seed: int) -> torch.Generator:
-    """By the seed and the picture: others in the same call have other holes, and change nothing."""
+    """Return a generator that depends on the seed and the picture alone, so that every picture has its own hole."""
     digest = hashlib.sha256(seed.to_bytes(8, "little") + levels.tobytes()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
 
 
 def _middle(hidden: Flags, side: int) -> tuple[Flags, int]:
-    """The middle square, and how many hidden pixels lie around it."""
+    """Return the middle square, and the number of hidden pixels outside it."""
     top, left = ((length - side) // 2 for length in hidden.shape)
     square = hidden[top : top + side, left : left + side]
     return square, int(hidden.sum()) - int(square.sum())
 
 
 def _enlarged(flags: Flags, side: int) -> Flags:
-    """[size, size] -> [side, side]: each pixel what the one under its centre is."""
+    """Resize flags [size, size] to [side, side]: each new pixel takes the flag at its centre."""
     at = (2 * np.arange(side) + 1) * len(flags) // (2 * side)
     enlarged: Flags = flags[at[:, None], at]
     return enlarged
 
 
 def _without_hidden(page: Image.Image, hidden: Flags, levels: PixelArray) -> tuple[Flags, PixelArray]:
-    """Which model pixels are known, those whose whole area is; and the levels, made of known pixels where they are.
+    """Return which model pixels are known, and the levels; levels of known pixels contain no hidden colours.
 
-    Lanczos looks further than a pixel's area: where that would let hidden colours in, the area's mean stands instead.
+    A model pixel is known if its whole area is known. Lanczos reads beyond this area: where it would mix in hidden
+    colours, the mean of the area is used instead.
     """
     side, size = len(hidden), len(levels)
     scale = side / size
     centre = (np.arange(size) + 0.5) * scale
     reach = _LANCZOS_REACH * max(scale, 1.0)
-    known = ~_any(hidden, np.arange(size) * side // size, -(-(np.arange(size) + 1) * side // size))
+    known = ~_any_in_spans(hidden, np.arange(size) * side // size, -(-(np.arange(size) + 1) * side // size))
     if side == size:
         return known, levels
-    clean = ~_any(hidden, np.floor(centre - reach).astype(int), np.ceil(centre + reach).astype(int))
+    clean = ~_any_in_spans(hidden, np.floor(centre - reach).astype(int), np.ceil(centre + reach).astype(int))
     left, top = (page.width - side) // 2, (page.height - side) // 2
     mode = "L" if levels.shape[2] == 1 else "RGB"
     square = page.crop((left, top, left + side, top + side)).convert(mode)
@@ -225,8 +228,8 @@ def _without_hidden(page: Image.Image, hidden: Flags, levels: PixelArray) -> tup
     return known, np.where((known & ~clean)[:, :, None], means, levels)
 
 
-def _any(flags: Flags, start: npt.NDArray[np.int_], end: npt.NDArray[np.int_]) -> Flags:
-    """[n, n]: whether a flag [side, side] is set in rows start[i] to end[i] and columns start[j] to end[j]."""
+def _any_in_spans(flags: Flags, start: npt.NDArray[np.int_], end: npt.NDArray[np.int_]) -> Flags:
+    """Return [n, n]: whether a flag is set in rows start[i]..end[i] - 1 and columns start[j]..end[j] - 1."""
     spans = [slice(max(a, 0), b) for a, b in zip(start.tolist(), end.tolist(), strict=True)]
     rows = np.stack([flags[span].any(axis=0) for span in spans])
     return np.stack([rows[:, span].any(axis=1) for span in spans], axis=1)

@@ -1,4 +1,4 @@
-"""A picture from a file, a PIL image or an array: upright 8-bit colours, and its transparency apart."""
+"""Reading a picture from a file, a PIL image or an array: upright 8-bit colours, and separately its transparency."""
 
 import hashlib
 import logging
@@ -22,25 +22,25 @@ PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
 
 MOST_PIXELS = 100_000_000
 """Larger pictures are refused before they are decoded."""
-# Those that Pillow has at hand come first. Others, which start programs or read other files, are left out.
+# Formats that Pillow loads first come first. Formats that start programs or read other files are left out.
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF")
 _OPAQUE = 128
 
-logging.getLogger("PIL").addHandler(logging.NullHandler())  # what it logs is said in an exception too
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # its log messages also appear in exceptions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Picture:
-    """What was read."""
+    """A picture that was read."""
 
     name: str
-    """How messages call it."""
+    """The name of the picture in messages."""
     colours: Image.Image
-    """L or RGB, as they stand in the file, under whatever is transparent too."""
+    """L or RGB, as in the file, including the colours of transparent pixels."""
     alpha: PixelArray | None
-    """[H, W], 255 is opaque; None where everything is."""
+    """[H, W], 255 is opaque; None if all pixels are opaque."""
     file: FileId | None = None
-    """Where it was read, if from a file."""
+    """The file that the picture was read from, if any."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -49,13 +49,13 @@ class Picture:
 
     @property
     def transparent(self) -> npt.NDArray[np.bool_]:
-        """[H, W]: True where less than half opaque."""
+        """[H, W]: True where a pixel is less than half opaque."""
         if self.alpha is None:
             return np.zeros(self.size[::-1], dtype=bool)
         return self.alpha < _OPAQUE
 
     def on_white(self) -> Image.Image:
-        """The colours with a white page behind what is transparent."""
+        """Return the picture on a white background."""
         if self.alpha is None:
             return self.colours
         page = Image.new(self.colours.mode, self.size, "white")
@@ -64,7 +64,7 @@ class Picture:
 
 
 def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
-    """A picture; whatever is wrong with it is a ValueError of one sentence. Files are called by their path."""
+    """Read a picture; raise a ValueError of one sentence if that fails. It names a file by its path, else by `name`."""
     if isinstance(source, str | Path):
         return _from_file(Path(source))
     if isinstance(source, Image.Image):
@@ -76,7 +76,7 @@ def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """A path in a message: on one line, whatever its name holds."""
+    """Return a path for a message, with unprintable characters such as line breaks as question marks."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
@@ -85,7 +85,7 @@ def _from_file(path: Path) -> Picture:
     if path.is_dir():
         raise ValueError(f"{name} is a folder, expected an image file")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{name} is no regular file, expected an image file")
+        raise ValueError(f"{name} is not a regular file, expected an image file")
     with _in_one_sentence(name), path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
@@ -116,7 +116,7 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
     if np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= 1):  # so that NaN is refused too
-            raise ValueError(f"{name} holds numbers from {low:g} to {high:g}, expected [0, 1], or 0..255 as uint8")
+            raise ValueError(f"{name} contains numbers from {low:g} to {high:g}, expected [0, 1], or 0..255 as uint8")
         array = np.round(array.astype(np.float64) * 255).astype(np.uint8)
     elif array.dtype != np.uint8:
         raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, or floats in [0, 1]")
@@ -129,7 +129,7 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
 
 def _check_size(width: int, height: int, name: str) -> None:
     if width < 1 or height < 1:
-        raise ValueError(f"{name} is {width} x {height} pixels, expected at least one")
+        raise ValueError(f"{name} is {width} x {height} pixels, expected at least 1 x 1")
     if width * height > MOST_PIXELS:
         raise ValueError(
             f"{name} is {width} x {height} pixels, expected at most {MOST_PIXELS // 10**6} million: make it smaller"
@@ -138,7 +138,7 @@ def _check_size(width: int, height: int, name: str) -> None:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Nothing reaches the terminal's stderr: libtiff writes there, past Python, whatever it thinks of a file."""
+    """Discard everything written to the process's stderr: libtiff prints warnings there, bypassing Python."""
     kept = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:
@@ -151,9 +151,9 @@ def _silenced() -> Iterator[None]:
 
 @contextmanager
 def _in_one_sentence(name: str) -> Iterator[None]:
-    """Whatever Pillow raises inside, and it raises of every kind, becomes a ValueError of one sentence."""
+    """Turn every exception inside, which Pillow raises in many types, into a ValueError of one sentence."""
     try:
-        with warnings.catch_warnings():  # of damage that does not matter here, and of sizes within our own limit
+        with warnings.catch_warnings():  # about harmless damage, and about sizes within our own limit
             warnings.simplefilter("ignore")
             yield
     except UnidentifiedImageError:
@@ -162,11 +162,11 @@ def _in_one_sentence(name: str) -> Iterator[None]:
     except Image.DecompressionBombError:
         raise ValueError(f"{name} has more than {MOST_PIXELS // 10**6} million pixels: make it smaller") from None
     except MemoryError:
-        raise ValueError(f"{name} needs more memory than there is: make it smaller") from None
+        raise ValueError(f"{name} needs more memory than is available: make it smaller") from None
     except Exception as error:
         if isinstance(error, ValueError) and str(error).startswith(name):
             raise
         if isinstance(error, OSError) and error.errno is not None:
             raise ValueError(f"{name} cannot be read: {error.strerror}") from error
         reason = printable(" ".join(str(error).split())[:120]) or type(error).__name__
-        raise ValueError(f"{name} is damaged, or no image that can be read: {reason}") from error
+        raise ValueError(f"{name} is damaged, or not an image that can be read: {reason}") from error

@@ -1,4 +1,4 @@
-"""Which pictures a call means: files that are named, and those in folders, of which bad ones are skipped."""
+"""Selects the pictures that a call works on: named files, and files in folders, where bad files are skipped."""
 
 import os
 import sys
@@ -21,22 +21,22 @@ from condvae.runtime.messages import Say
 from condvae.runtime.pixels import from_uint8
 
 _NOTED = 5
-"""Pictures whose notes are printed; of more, how many there are."""
+"""Most pictures whose notes are printed; the others are only counted."""
 _MOST_BYTES_WAITING = 2**27
-"""Of pictures that were prepared before their turn."""
+"""Most memory, in bytes, for pictures that were prepared before their turn."""
 
 T = TypeVar("T")
 
 
 class PreparedPicture(Protocol):
-    """What a model needs of a picture."""
+    """A picture prepared for a model."""
 
     @property
     def nbytes(self) -> int: ...
 
     @property
     def hole_file(self) -> FileId | None:
-        """Where it was read what is hidden."""
+        """The file that the hole was read from, if any."""
 
 
 P = TypeVar("P", bound=PreparedPicture)
@@ -49,9 +49,9 @@ class SelectedPicture:
     path: Path
     hole: Hole
     named: bool = True
-    """Else it was found in a folder, and is skipped if it is bad."""
+    """True if the call names this file. Otherwise it was found in a folder, and is skipped if it is bad."""
     sha256: str | None = None
-    """What its content has to be; None: anything."""
+    """The SHA-256 that the file must have; None allows any content."""
     hole_sha256: str | None = None
 
     def read(self) -> Picture:
@@ -60,7 +60,7 @@ class SelectedPicture:
         return picture
 
     def prepare(self, prepare: Callable[[Picture, Hole], P]) -> P:
-        """A ValueError if it is bad, or if it is not the file that is meant."""
+        """Read and prepare the picture; raise ValueError if it is bad, or if its content is not the expected one."""
         prepared = prepare(self.read(), self.hole.for_file(self.path))
         check_same(prepared.hole_file, self.hole_sha256)
         return prepared
@@ -69,9 +69,9 @@ class SelectedPicture:
 def select_pictures(
     paths: Sequence[Path], hole: Hole, say: Say, *, done: str, out: Path | None = None
 ) -> list[SelectedPicture]:
-    """Every file once, in the order of the call; what lies in the folder that is written to is no input.
+    """Return every file once, in the order of the call; files in the output folder `out` are not used as input.
 
-    done: what is done to them, as in "it is completed once".
+    done: a participle for messages, such as "completed" in "it is completed once".
     """
     if not paths:
         raise ValueError("no images were given: name at least one file or folder")
@@ -87,24 +87,24 @@ def select_pictures(
         inside = [file for file in every if out is None or _real(out) not in _real(file).parents]
         if not inside and every:
             raise ValueError(
-                f"{printable(path)} is written to, and its images are no input: give another folder for --out"
+                f"all images in {printable(path)} are in the --out folder, which is not read: give another --out"
             )
         if not inside:
-            raise ValueError(f"{printable(path)} holds no images: name image files, or a folder of them")
+            raise ValueError(f"{printable(path)} holds no images: give image files, or a folder of images")
         for file in inside:
             found.setdefault(_real(file), SelectedPicture(path=file, named=False, hole=hole))
     return list(found.values())
 
 
 class SkippedFiles:
-    """A bad file that was named is an error; bad files in folders are skipped, and named at the end."""
+    """Handles bad files: a bad file that the call names is an error; bad files in folders are skipped and reported."""
 
     def __init__(self, total: int, *, done: str) -> None:
         self.reasons: list[str] = []
         self._total, self._done = total, done
 
     def attempt(self, one: SelectedPicture, work: Callable[[], T]) -> T | None:
-        """What comes of a file; None: it is skipped."""
+        """Process one file; return None if it was skipped."""
         try:
             return work()
         except ValueError as error:
@@ -114,22 +114,23 @@ class SkippedFiles:
             return None
 
     def check_not_all(self) -> None:
-        """A ValueError if no file was good."""
+        """Raise ValueError if all files were skipped."""
         if len(self.reasons) == self._total:
-            raise ValueError(f"none of the {self._total} images could be {self._done}: {self.reasons[0]}")
+            none = "the only image could not" if self._total == 1 else f"none of the {self._total} images could"
+            raise ValueError(f"{none} be {self._done}: {self.reasons[0]}")
 
     def tell(self, say: Say) -> None:
-        """Which files were skipped, and why, in one line."""
+        """Report in one line which files were skipped, and why."""
         if reasons := self.reasons:
             more = f"; and {len(reasons) - _NOTED} more" if len(reasons) > _NOTED else ""
-            say(f"{len(reasons)} of {self._total} files were passed over: {'; '.join(reasons[:_NOTED])}{more}")
+            say(f"skipped {len(reasons)} of {self._total} files: {'; '.join(reasons[:_NOTED])}{more}")
 
 
 class PictureQueue(Generic[P]):
     """Selected pictures, each read and prepared once.
 
-    Those that were named are prepared at the start, so that a bad one is refused before anything is computed. Memory is
-    bounded: what does not fit is dropped after this check, and prepared again in its turn.
+    Named files are prepared at the start, so that a bad one is refused before anything is computed. To bound the
+    memory, pictures that do not fit are dropped after this check, and prepared again in their turn.
     """
 
     def __init__(
@@ -145,14 +146,14 @@ class PictureQueue(Generic[P]):
                 self._waiting[one] = prepared
 
     def take(self, one: SelectedPicture) -> P | None:
-        """What was prepared of a picture; None: it is skipped."""
+        """Return a prepared picture; None if it was skipped."""
         if one in self._waiting:
             return self._waiting.pop(one)
         return self.skipped.attempt(one, lambda: one.prepare(self._prepare))
 
 
 class WholeImages(NamedTuple):
-    """Pictures at a model's size."""
+    """Whole pictures at a model's size, and their paths."""
 
     x: Tensor
     """[B, C, size, size] in [-1, 1]"""
@@ -162,7 +163,7 @@ class WholeImages(NamedTuple):
 def read_images(
     paths: Sequence[Path], *, channels: int, size: int, done: str, out: Path | None = None, say: Say = print
 ) -> WholeImages:
-    """Image files and those in folders, cropped and resized, on white where they are transparent."""
+    """Read image files, and those in folders, cropped and resized; transparent pixels are shown on white."""
     selected = select_pictures(paths, Hole(), say, done=done, out=out)
     skipped = SkippedFiles(len(selected), done=done)
     found = {}
@@ -175,7 +176,7 @@ def read_images(
 
 
 class LimitedNotes:
-    """Tells what there is to say of the first few pictures, and counts the others."""
+    """Prints the notes of the first few pictures that have notes, and counts the others."""
 
     def __init__(self) -> None:
         self._told = self.untold = 0
@@ -190,7 +191,7 @@ class LimitedNotes:
 
 
 def progress(selected: Sequence[SelectedPicture], say: Say) -> Iterator[tuple[SelectedPicture, Say]]:
-    """Each file, and how to say something meanwhile: with a bar on a terminal, a line for each in a log."""
+    """Yield each file and a function that prints; show a progress bar on a terminal, else print one line per file."""
     if not sys.stderr.isatty():
         for i, one in enumerate(selected):
             if len(selected) > 1:
@@ -203,7 +204,7 @@ def progress(selected: Sequence[SelectedPicture], say: Say) -> Iterator[tuple[Se
 
 
 def check_same(file: FileId | None, sha256: str | None) -> None:
-    """A ValueError if a file has another content than it had."""
+    """Raise ValueError if a file does not have this SHA-256; None allows any content."""
     if sha256 is not None and file is not None and file.sha256 != sha256:
         raise ValueError(
             f"{printable(file.path)} is not the file that the record was made with: its content has changed"
@@ -211,5 +212,5 @@ def check_same(file: FileId | None, sha256: str | None) -> None:
 
 
 def _real(path: Path) -> Path:
-    """Behind all links, even those that run in circles, which `Path.resolve` would not forgive."""
+    """Resolve symbolic links; unlike `Path.resolve`, accept circular ones."""
     return Path(os.path.realpath(path))

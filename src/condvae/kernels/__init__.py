@@ -1,9 +1,9 @@
 """Everything about GPU speed: Triton kernels, fused networks, side streams, CUDA graphs.
 
-Importing this package attaches kernels to seeded noise and freeform holes; `fused_vdvae.Fused` attaches them to a
+Importing this package attaches kernels to seeded noise and freeform holes; `fused_vdvae.Fused` attaches kernels to a
 model.
-Plain torch is the reference: tests hold each kernel to it, in Triton's interpreter where there is no GPU. The other
-modules here are imported late, because Triton comes with CUDA builds of torch alone.
+Plain torch is the reference: tests compare every kernel with it, in Triton's interpreter if there is no GPU. The other
+modules of this package are imported only when needed, because only CUDA builds of torch come with Triton.
 """
 
 import functools
@@ -20,24 +20,26 @@ _SHARED_BYTES = 160 * 1024
 
 @functools.cache
 def installed() -> bool:
-    """Whether Triton can be imported."""
+    """Return whether Triton can be imported."""
     return importlib.util.find_spec("triton") is not None
 
 
 def available(device: torch.device) -> bool:
-    """Whether kernels can run there."""
+    """Return whether kernels can run on this device."""
     return device.type == "cuda" and installed() and _large(device)
 
 
 @functools.cache
 def _large(device: torch.device) -> bool:
-    """Tensor cores for bfloat16 came with compute capability 8; tiles want the shared memory of A100, H100 and later
-    cards for servers, which those for desktops have not.
+    """Return whether a GPU has tensor cores for bfloat16 and enough shared memory for our tiles.
+
+    The tensor cores came with compute capability 8. A100, H100 and later server cards have enough shared memory;
+    desktop cards do not.
     """
     properties = torch.cuda.get_device_properties(device)
     shared = getattr(properties, "shared_memory_per_block_optin", None)
     capability = (properties.major, properties.minor)
-    if shared is None:  # an older torch does not tell
+    if shared is None:  # older versions of torch do not report it
         return capability in ((8, 0), (9, 0), (10, 0), (10, 3))
     return capability >= (8, 0) and shared >= _SHARED_BYTES
 

@@ -1,8 +1,8 @@
-"""The building block of VD-VAE out of fused convolutions, with its gradients.
+"""VD-VAE's building block made of fused convolutions, with its gradients.
 
 The block's four convolutions are split where the decoder needs it: `hidden` (the first three) ends before GELU, and
-`outputs` (the last) begins with it. Weights are in half precision, sums and biases in float32. Gradients of weights are
-added where the caller keeps them, by the kernel that sums them; autograd only carries those of images.
+`outputs` (the last) begins with GELU. Weights are in half precision, sums and biases in float32. A kernel adds the
+weight gradients to tensors that the caller provides; autograd only handles the gradients of images.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -23,14 +23,14 @@ from condvae.kernels.weight_gradient import WeightGradients
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One convolution: what kernels read, and where its gradients go."""
+    """One convolution: the tensors that kernels read, and those that receive its gradients."""
 
     weight: Tensor
     """[N, K, 1, 1] or [N, K, 3, 3] in half precision."""
     bias: Tensor
     """[N] float32"""
     weight_gradient: Tensor | None = None
-    """Float32, in the layout of `weight`; None: frozen."""
+    """float32, in the layout of `weight`; None if the layer is frozen."""
     bias_gradient: Tensor | None = None
 
     @property
@@ -38,7 +38,7 @@ class LayerWeights:
         return Kernel.of(self.weight)
 
     def rows(self, first: int, last: int) -> "LayerWeights":
-        """The part that gives outputs first..last - 1."""
+        """Return the part that computes outputs first..last - 1."""
         parts = (self.weight, self.bias, self.weight_gradient, self.bias_gradient)
         return LayerWeights(*(None if part is None else part[first:last] for part in parts))  # type: ignore[arg-type]
 
@@ -47,8 +47,10 @@ _ROWS_THAT_PAY = 4_000
 
 
 def pays(x: Tensor, layers: tuple[LayerWeights, ...]) -> bool:
-    """Whether the last two convolutions are faster as one kernel: not where a few pixels leave the GPU idle anyway, nor
-    where what lies between does not fit into registers.
+    """Return whether the last two convolutions are faster as one kernel.
+
+    They are not if there are few pixels, which leave the GPU idle anyway, or if the intermediate values do not fit into
+    registers.
     """
     inner = layers[2].weight.shape[0]
     return x.shape[0] * x.shape[2] * x.shape[3] >= _ROWS_THAT_PAY and inner <= WIDEST
@@ -57,7 +59,7 @@ def pays(x: Tensor, layers: tuple[LayerWeights, ...]) -> bool:
 def without_gradients(
     x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...], *, add: bool, dtype: torch.dtype
 ) -> Tensor:
-    """The whole block where nothing is trained."""
+    """Compute the whole block, without support for gradients."""
     if pays(x, layers):
         return second_half(half_way(x, extra_input, layers), layers, add=x if add else None, dtype=dtype)
     shape, rows, last = Shape(*x.shape[2:]), _rows(x), layers[3]
@@ -68,7 +70,7 @@ def without_gradients(
 
 
 def half_way(x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...]) -> Tensor:
-    """GELU(c2(GELU(c1(GELU(x), extra_input)))), for `second_half`."""
+    """Return GELU(c2(GELU(c1(GELU(x), extra_input)))), the input of `second_half`."""
     shape = Shape(*x.shape[2:])
     a2, _ = _half(_rows(x), None if extra_input is None else _rows(extra_input), layers[:2], shape, keep=False)
     return _images(a2, x.shape[0], shape)
@@ -83,7 +85,7 @@ def second_half(
     add: Tensor | None = None,
     dtype: torch.dtype,
 ) -> Tensor:
-    """c4(GELU(c3(half))) [+ projection(z)] [+ add]"""
+    """Return c4(GELU(c3(half))) [+ projection(z)] [+ add]."""
     shape, third, last = Shape(*half.shape[2:]), layers[2], layers[3]
     extra_input, bias = None, last.bias
     if projection is not None:
@@ -104,7 +106,7 @@ def second_half(
 
 
 class _Saved(NamedTuple):
-    """What the backward pass needs of the first three convolutions."""
+    """Tensors of the first three convolutions that the backward pass needs."""
 
     g: Tensor
     """GELU(x)"""
@@ -115,7 +117,7 @@ class _Saved(NamedTuple):
 
 
 class HiddenFunction(torch.autograd.Function):
-    """h = c3(GELU(c2(GELU(c1(GELU(x), extra_input))))): the extra channels have been through GELU already."""
+    """h = c3(GELU(c2(GELU(c1(GELU(x), extra_input))))). GELU has already been applied to extra_input."""
 
     @staticmethod
     def forward(
@@ -130,12 +132,12 @@ class HiddenFunction(torch.autograd.Function):
         rows, extra_rows = _rows(x), None if extra_input is None else _rows(extra_input)
         trains = any(ctx.needs_input_grad)
         assert not trains or extra_input is None or len(extra_input) == len(x), (
-            "with gradients, one image of the extra input for each"
+            "with gradients, x and the extra input need equally many images"
         )
         h, saved = _hidden(rows, extra_rows, layers, shape, keep=trains and not recompute)
         if trains:
             ctx.shape, ctx.layers, ctx.batch = shape, layers, x.shape[0]
-            # x itself only where its gradient passes through GELU, or everything is computed again.
+            # Keep x only if its gradient passes through GELU, or if everything is recomputed.
             ctx.save_for_backward(rows if ctx.needs_input_grad[0] or not saved else None, extra_rows, *(saved or ()))
         return _images(h, x.shape[0], shape)
 
@@ -212,7 +214,7 @@ class OutputFunction(torch.autograd.Function):
 
 
 class BlockFunction(torch.autograd.Function):
-    """c4(GELU(hidden(x))) [+ x]: the block at one go, so that the gradient of the residual needs no pass of its own."""
+    """c4(GELU(hidden(x))) [+ x], the block as one function, so that the residual's gradient needs no separate pass."""
 
     @staticmethod
     def forward(
@@ -230,7 +232,7 @@ class BlockFunction(torch.autograd.Function):
         trains = any(ctx.needs_input_grad)
         keep = trains and not recompute
         assert not trains or extra_input is None or len(extra_input) == len(x), (
-            "with gradients, one image of the extra input for each"
+            "with gradients, x and the extra input need equally many images"
         )
         h, saved = _hidden(rows, extra_rows, layers[:3], shape, keep=keep)
         y, _, a = convolve(
@@ -302,7 +304,7 @@ def _hidden_backward(
     *,
     add: Tensor | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients by x and extra_input; those of weights are added up. add: what else reaches x."""
+    """Return the gradients of x and extra_input, and sum up those of the weights. add: a further gradient of x."""
     shape, (first, second, third) = ctx.shape, ctx.layers[:3]
     k = saved.g.shape[1]
     dh2 = convolve(ConvInput(dh, third.kernel.transposed), shape=shape, slope_of=saved.h2).out
@@ -325,16 +327,16 @@ def _hidden_backward(
 
 
 def _gradients(layers: tuple[LayerWeights, ...], m: int) -> WeightGradients | None:
-    """Where the gradients of these layers are summed; None: they are frozen."""
+    """Return the accumulator for the gradients of these layers; None if they are frozen."""
     views = [view for layer in layers for view in (layer.weight_gradient, layer.bias_gradient) if view is not None]
     return WeightGradients(views, m) if views else None
 
 
 def _rows(images: Tensor) -> Tensor:
-    """[B, C, H, W] as [M, C], without a copy where channels lie last."""
+    """Reshape images [B, C, H, W] to rows [M, C], without a copy if they are channels_last."""
     return images.permute(0, 2, 3, 1).reshape(-1, images.shape[1]).contiguous()
 
 
 def _images(rows: Tensor, batch: int, shape: Shape) -> Tensor:
-    """[M, C] as [B, C, H, W] in channels_last memory."""
+    """View rows [M, C] as images [B, C, H, W] in channels_last memory."""
     return rows.view(batch, shape.height, shape.width, -1).permute(0, 3, 1, 2)

@@ -1,9 +1,9 @@
-"""1x1 and 3x3 convolutions with what networks do around them (GELU before, GELU or ReLU6 after, a residual, a product
-with GELU's slope) in one kernel each.
+"""1x1 and 3x3 convolutions, each fused with the operations around it into one kernel: GELU before, GELU or ReLU6 after,
+a residual, a product with GELU's slope.
 
-Images are [M, C] with M = B * H * W: channels_last memory, flattened. A 3x3 convolution is nine matrix products with
-shifted rows (an implicit matrix product, nothing is copied); a 1x1 convolution is one. The gradient by the input is the
-same kernel with the weights' strides exchanged and the taps in the opposite order.
+Images are [M, C] with M = B * H * W: flattened channels_last memory. A 3x3 convolution is nine matrix products with
+shifted rows, without copying the rows; a 1x1 convolution is one matrix product. The gradient with respect to the input
+is computed by the same kernel, with the weights' strides exchanged and the taps in the opposite order.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
@@ -19,48 +19,48 @@ from condvae.kernels.tiles import WIDEST, choose_tile
 
 
 class Shape(NamedTuple):
-    """Pixels of the images whose rows are flattened."""
+    """Height and width of the images that are flattened to rows."""
 
     height: int
     width: int
 
 
 class Kernel(NamedTuple):
-    """A convolution's weights as the kernel walks over them: [N, taps, K] by strides."""
+    """A convolution's weights, read as [N, taps, K] with the given strides."""
 
     values: Tensor
     outputs: int
     inputs: int
     taps: int
     strides: tuple[int, int, int]
-    """Of output, tap and input, in numbers."""
+    """Strides of outputs, taps and inputs, in elements."""
 
     @classmethod
     def of(cls, weight: Tensor) -> "Kernel":
-        """[N, K, 1, 1] or [N, K, 3, 3] weights in any memory layout."""
+        """Wrap weights [N, K, 1, 1] or [N, K, 3, 3] of any memory layout."""
         outputs, inputs, height, width = weight.shape
-        assert weight.stride(2) == width * weight.stride(3) or height == 1, "taps lie at even distances"
+        assert weight.stride(2) == width * weight.stride(3) or height == 1, "taps must be equally spaced in memory"
         return cls(weight, outputs, inputs, height * width, (weight.stride(0), weight.stride(3), weight.stride(1)))
 
     def columns(self, first: int, last: int) -> "Kernel":
-        """The part that takes inputs first..last - 1."""
+        """Return the part that reads inputs first..last - 1."""
         return self._replace(values=self.values[:, first:last], inputs=last - first)
 
     @property
     def transposed(self) -> "Kernel":
-        """From gradients by outputs to gradients by inputs: taps are mirrored."""
+        """The kernel that turns gradients of outputs into gradients of inputs: its taps are mirrored."""
         n, tap, k = self.strides
-        # A negative stride of taps: the first tap is then the last of them.
+        # The stride of taps is negative: reading starts at the last tap.
         return Kernel(self.values, self.inputs, self.outputs, self.taps, (k, -tap, n))
 
     @property
     def first_tap(self) -> int:
-        """Where the walk over taps begins, in numbers from the first weight."""
+        """Offset of the tap that is read first, in elements from the first weight."""
         return -(self.taps - 1) * self.strides[1] if self.strides[1] < 0 else 0
 
 
 class ConvInput(NamedTuple):
-    """Some of a convolution's input channels."""
+    """Some of a convolution's input channels, and the weights for them."""
 
     x: Tensor
     """[M, K]"""
@@ -71,7 +71,7 @@ class ConvInput(NamedTuple):
 
 @triton.jit
 def _normal_below(a):
-    """Phi(-a) for a >= 0: its logarithm to base 2 is a polynomial in a (our fit), which is cheaper than erf."""
+    """Return Phi(-a) for a >= 0, as 2 to the power of a polynomial in a (our fit), which is cheaper than erf."""
     return tl.exp2(
         ((((-4.8810488e-4 * a + 7.1987354e-3) * a - 5.2146668e-2) * a - 4.5959581e-1) * a - 1.15100055) * a - 1.0
     )
@@ -79,21 +79,21 @@ def _normal_below(a):
 
 @triton.jit
 def gelu(x):
-    """x Phi(x), to 1e-6"""
+    """Return x Phi(x), accurate to 1e-6."""
     a = tl.abs(x)
     return tl.maximum(x, 0.0) - a * _normal_below(a)
 
 
 @triton.jit
 def gelu_slope(x):
-    """Phi(x) + x phi(x)"""
+    """Return the derivative of GELU, Phi(x) + x phi(x)."""
     below = _normal_below(tl.abs(x))
     return tl.where(x < 0, below, 1.0 - below) + x * 0.3989422804 * tl.exp2(x * x * -0.72134752)
 
 
 @triton.jit
 def relu6(x):
-    """What lies between 0 and 6."""
+    """Clip x to [0, 6]."""
     return tl.minimum(tl.maximum(x, 0.0), 6.0)
 
 
@@ -102,7 +102,7 @@ def accumulate(
     acc, x, w, rows, y, column, n, inside, height, width, w_n, w_tap, w_k,
     N: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, GELU: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """acc + sum over taps and channels; a tap's few channels at one go, many channels step by step"""
+    """Add w * x, summed over taps and channels, to acc; loops over few channels are unrolled."""
     steps: tl.constexpr = (K + BK - 1) // BK
     unrolled: tl.constexpr = steps if (TAPS > 1) & (steps <= 4) else 1
     loops: tl.constexpr = steps // unrolled
@@ -137,7 +137,7 @@ def finish(
     N: tl.constexpr, GELU_OUT: tl.constexpr, RELU6_OUT: tl.constexpr,
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr,
 ):  # fmt: skip
-    """What follows the product."""
+    """Apply bias, activation, slope and residual to the sums in acc, and store the result."""
     there = inside[:, None] & (n < N)[None, :]
     at = rows[:, None] * N + n[None, :]
     if BIAS:
@@ -164,7 +164,7 @@ def _convolve(
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
 ):  # fmt: skip
-    """A tile of pixels and outputs. Arguments are those of `_convolve_wide` too, so that one call starts either."""
+    """Compute a tile of pixels and outputs. `_convolve_wide` has the same arguments, so one call can start either."""
     tiles_n: tl.constexpr = (N + BN - 1) // BN
     tile = tl.program_id(0)
     rows = (tile // tiles_n) * BM + tl.arange(0, BM)
@@ -178,7 +178,7 @@ def _convolve(
         acc, x, w + w_first, rows, y, column, n, inside, height, width, w_n, w_tap, w_k, N, K, TAPS, GELU, BK,
     )  # fmt: skip
     if K2 > 0:
-        # One image may stand beside several.
+        # One image of x2 may belong to several images of x.
         rows2 = rows // (height * width * repeat) * (height * width) + pixel
         acc = accumulate(
             acc, x2, w2, rows2, y, column, n, inside, height, width, w2_n, 0, w2_k, N, K2, 1, False, BK2,
@@ -198,7 +198,7 @@ def _convolve_wide(
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
 ):  # fmt: skip
-    """Few inputs, many outputs, 1x1: x is read, and put through GELU, once for all outputs."""
+    """Compute a 1x1 convolution from few inputs to many outputs: x is read, and GELU applied, once for all outputs."""
     tile = tl.program_id(0)
     rows = tile * BM + tl.arange(0, BM)
     inside = rows < m_all
@@ -235,29 +235,29 @@ def _activate(x, out, count, BLOCK: tl.constexpr):
 
 
 def activate(x: Tensor) -> Tensor:
-    """GELU(x)"""
+    """Return GELU(x)."""
     out = torch.empty_like(x)
     _activate[(triton.cdiv(x.numel(), 2048),)](x, out, x.numel(), BLOCK=2048)
     return out
 
 
 def check_size(m: int, channels: int) -> None:
-    """Raise a ValueError where places in a tensor cannot be counted in int32."""
+    """Raise ValueError if a tensor [m, channels] is too large to be indexed with int32."""
     if m * channels >= 2**31:
         raise ValueError(
-            f"{m:,} pixels of {channels} channels are too many at once: use a smaller micro-batch or chunk"
+            f"{m:,} pixels of {channels} channels are too many for one call: use a smaller micro-batch or chunk"
         )
 
 
 class ConvResult(NamedTuple):
-    """What `convolve` gives."""
+    """The outputs of `convolve`."""
 
     out: Tensor
     """[M, N]"""
     pre: Tensor | None
-    """[M, N] before GELU or ReLU6, where it was asked for."""
+    """[M, N]: the output before GELU or ReLU6, if requested."""
     activated: Tensor | None
-    """[M, K]: GELU(x), where it was asked for."""
+    """[M, K]: GELU(x), if requested."""
 
 
 def convolve(
@@ -276,13 +276,13 @@ def convolve(
 ) -> ConvResult:
     """out = [GELU | ReLU6](sum over parts of kernel * [GELU](x) + bias) [* GELU'(slope_of)] [+ add], summed in float32.
 
-    `extra_input` has a 1x1 kernel and no GELU; its rows may be fewer: each image then serves several of x.
+    `extra_input` has a 1x1 kernel and no GELU. It may have fewer images than x: each then belongs to several of x.
     """
     k2 = extra_input.kernel.inputs if extra_input else 0
     activated: Tensor | None = None
     if keep_activated and part.kernel.inputs > WIDEST:
-        # Not stored by the kernel itself: with Triton 3.6 on sm_90 a store inside its pipelined loop is a race, which
-        # gives wrong numbers where other kernels share the multiprocessor.
+        # The convolution kernel does not store it: with Triton 3.6 on sm_90, a store inside its pipelined loop is a
+        # race, which gives wrong numbers while other kernels share the multiprocessor.
         activated = activate(part.x)
         part = part._replace(x=activated, gelu=False)
     keep = keep_activated and activated is None

@@ -1,4 +1,4 @@
-"""CUDA graphs: work that is recorded once and then started by one call instead of thousands."""
+"""CUDA graphs: GPU work is recorded once, and then started by one call instead of thousands."""
 
 import gc
 from collections.abc import Callable, Sequence
@@ -9,12 +9,12 @@ import torch
 def record(
     works: Sequence[Callable[[], None]], stream: torch.cuda.Stream, generator: torch.Generator | None = None
 ) -> list[torch.cuda.CUDAGraph]:
-    """One graph for each, in memory that they share; what they draw from the generator follows its seed at a replay.
+    """Record one graph per work; the graphs share memory. A replay draws numbers according to the generator's seed.
 
-    Each has run on that stream before: libraries have set themselves up, and kernels are compiled. A RuntimeError says
-    what CUDA refuses to record.
+    Run each work on that stream once before, so that libraries are set up and kernels are compiled. Raise RuntimeError
+    with CUDA's reason if a work cannot be recorded.
     """
-    # What ran outside of graphs has left memory in the allocator that cannot be used inside: give it back.
+    # The allocator still holds memory of earlier work, which graphs cannot use: free it.
     torch.cuda.synchronize(stream.device)
     gc.collect()
     torch.cuda.empty_cache()
@@ -24,7 +24,7 @@ def record(
         if generator is not None:
             graph.register_generator_state(generator)
         pool = graphs[0].pool() if graphs else None
-        # Threads that read data may allocate meanwhile: only this one's calls belong to the graph.
+        # Threads that read data may allocate memory meanwhile, so record only the calls of this thread.
         with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
             work()
         graphs.append(graph)
@@ -32,7 +32,7 @@ def record(
 
 
 def run_on(stream: torch.cuda.Stream, work: Callable[[], None]) -> None:
-    """Do the work on another stream, after what was asked for before and before what is asked for next."""
+    """Run the work on `stream`, after all earlier work of the current stream and before all its later work."""
     current = torch.cuda.current_stream(stream.device)
     stream.wait_stream(current)
     with torch.cuda.stream(stream):
@@ -41,6 +41,6 @@ def run_on(stream: torch.cuda.Stream, work: Callable[[], None]) -> None:
 
 
 def reason(error: RuntimeError) -> str:
-    """In one line, why nothing was recorded; the device is then ready for other work."""
+    """Return in one line why recording failed, after waiting until the device is ready for other work."""
     torch.cuda.synchronize()
     return (str(error).strip() or type(error).__name__).splitlines()[0]

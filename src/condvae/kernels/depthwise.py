@@ -1,8 +1,8 @@
-"""Convolutions of each channel by itself, with their bias and ReLU6 in one pass.
+"""Depthwise convolutions, with bias and ReLU6 in the same pass.
 
-Images are [M, C] rows as in `convolution`. A program makes a window of pixels of a few channels: it reads what lies
-around once from memory, and again for every tap from the cache. Products are summed in float32 outside tensor cores,
-so weights are float32 too: they cost nothing more.
+Images are [M, C] rows as in `convolution`. A program computes a window of pixels for a few channels. It reads the
+window and its surroundings once from memory, and then from the cache for every tap. Products are summed in float32
+outside the tensor cores, so float32 weights cost nothing extra.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
@@ -19,28 +19,28 @@ from condvae.kernels.tiles import choose_depthwise
 
 
 class ConvGeometry(NamedTuple):
-    """Which pixels a convolution looks at, the same way along rows and columns."""
+    """Size, stride and padding of a convolution, equal along rows and columns."""
 
     side: int
-    """Taps along a side."""
+    """Number of taps along one side."""
     stride: int = 1
     before: int = 0
-    """Zeros above and to the left ..."""
+    """Number of zeros added above and to the left of the image."""
     behind: int = 0
-    """... and below and to the right. TensorFlow has more of these."""
+    """Number of zeros added below and to the right. TensorFlow may add more here than in `before`."""
 
     def out(self, shape: Shape) -> Shape:
-        """The size of what comes out."""
+        """Return the output size for images of size `shape`."""
         made = Shape(*((size + self.before + self.behind - self.side) // self.stride + 1 for size in shape))
-        assert min(made) > 0, "the taps fit into the padded image"
+        assert min(made) > 0, "the taps must fit into the padded image"
         return made
 
 
 @triton.jit
 def pixels_of(tile, down, right, BI: tl.constexpr, BH: tl.constexpr, BW: tl.constexpr):
-    """The first image of a window, and where its pixels are: images after the first, rows and columns.
+    """Return the first image of a window, and for each pixel its image (counted from the first), row and column.
 
-    down, right: windows of an image along rows and columns.
+    down, right: number of windows that cover one image vertically and horizontally.
     """
     pixel = tl.arange(0, BI * BH * BW)
     first = tile // (down * right) * BI
@@ -61,7 +61,7 @@ def _depthwise(
     in_row = c < C
     first, image, row, column = pixels_of(program // blocks, down, right, BI, BH, BW)
     there = (first + image < images) & (row < out_height) & (column < out_width)
-    # Places are counted from the first image: within a window they fit into int32, in all images they may not.
+    # Offsets are counted from the first image: within a window they fit into int32, over all images they may not.
     x += first.to(tl.int64) * height * width * C
     out += first.to(tl.int64) * out_height * out_width * C
     acc = tl.zeros((BI * BH * BW, BC), dtype=tl.float32)
@@ -87,9 +87,9 @@ def _depthwise(
 def depthwise(
     x: Tensor, weight: Tensor, bias: Tensor, *, shape: Shape, look: ConvGeometry, relu6_out: bool = True
 ) -> Tensor:
-    """[ReLU6](weight * x + bias) of rows [M, C], in each channel by itself: [M', C] of x's kind, M' = B * H' * W'.
+    """Return [ReLU6](weight * x + bias), channel by channel, for rows x [M, C]: [M', C] with M' = B * H' * W'.
 
-    weight: [side * side, C], see `taps_of`; shape: of the images in x.
+    weight: [side * side, C], see `taps_of`; shape: size of the images in x. The result has the dtype of x.
     """
     m, c = x.shape
     made = look.out(shape)
@@ -97,7 +97,7 @@ def depthwise(
     assert x.is_contiguous() and m == images * shape.height * shape.width
     assert weight.is_contiguous() and weight.shape == (look.side**2, c) and bias.is_contiguous() and bias.shape == (c,)
     window, channels = choose_depthwise(*made)
-    assert window.images * shape.height * shape.width * c < 2**31, "places in a window are counted in int32"
+    assert window.images * shape.height * shape.width * c < 2**31, "offsets in a window must fit into int32"
     across, down, right = window.across(images, *made)
     out = torch.empty(images * made.height * made.width, c, dtype=x.dtype, device=x.device)
     _depthwise[(across * down * right * triton.cdiv(c, channels),)](
@@ -109,5 +109,5 @@ def depthwise(
 
 
 def taps_of(weight: Tensor) -> Tensor:
-    """A depthwise convolution's weights [C, 1, side, side] as `depthwise` reads them: [side * side, C] float32."""
+    """Reorder depthwise weights [C, 1, side, side] into the layout that `depthwise` reads: [side * side, C] float32."""
     return weight.detach().float().flatten(1).T.contiguous()

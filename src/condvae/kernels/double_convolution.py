@@ -1,4 +1,4 @@
-"""The last two convolutions of a block as one kernel, for what needs no gradient: a 3x3 (or 1x1), GELU, and a 1x1."""
+"""The last two convolutions of a block as one kernel, without gradients: a 3x3 (or 1x1), GELU, and a 1x1."""
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
 
@@ -18,7 +18,7 @@ def _convolve_twice(
     N: tl.constexpr, K: tl.constexpr, C: tl.constexpr, CZ: tl.constexpr, TAPS: tl.constexpr, ADD: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """out = v * GELU(w * x + bias) [+ u * z] + bias2 [+ add]: what lies between stays in registers"""
+    """out = v * GELU(w * x + bias) [+ u * z] + bias2 [+ add]; intermediate values stay in registers."""
     tile = tl.program_id(0)
     rows = tile * BM + tl.arange(0, BM)
     inside = rows < m_all
@@ -61,9 +61,9 @@ def convolve_twice(
     add: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """outer * GELU(inner * x + inner_bias) [+ extra_input] + outer_bias [+ add], where `outer` is 1x1: [M, N].
+    """Return outer * GELU(inner * x + inner_bias) [+ extra_input] + outer_bias [+ add], [M, N]; `outer` is 1x1.
 
-    For what needs no gradient: nothing of what lies between is kept.
+    There is no gradient, because intermediate values are not kept.
     """
     m, n, c = x.shape[0], outer.outputs, inner.outputs
     assert x.is_contiguous() and outer.taps == 1 and outer.inputs == c and (add is None or add.is_contiguous())

@@ -1,7 +1,7 @@
-"""Freeform holes on a GPU: one program draws candidates for one image until the hidden share fits, and nobody waits.
+"""Freeform holes on a GPU: one program draws candidates for one image until the hidden share fits.
 
-The law is that of `observe/freeform.py`, the pixels those of `observe/strokes.py`. Pixels are bits: a cell is a row's
-word of 32 pixels, and a shape's span in a row becomes bits of its words, which are joined by OR.
+The distribution is that of `observe/freeform.py`, the pixels are those of `observe/strokes.py`. Pixels are bits: a cell
+is a word of 32 pixels in a row. The pixels that a shape covers become bits of such words, which are merged by OR.
 """
 
 # mypy: disable-error-code="no-untyped-call, untyped-decorator, no-untyped-def, import-untyped"
@@ -14,66 +14,66 @@ import triton.language as tl
 from torch import Tensor
 
 MOST_TRIES = 300_000
-"""Candidates for one image; a range that one of 10,000 candidates meets runs out of them once in 10^13 images."""
+"""Most candidates per image. If one in 10,000 candidates fits the range, all of them miss it once in 10^13 images."""
 
 _SMALL = 9
-"""Large boxes come behind so many places for small ones."""
+"""Small boxes have this many places; large boxes are stored after them."""
 _BOXES = 16
 _VERTICES = 32
 _CELLS_AT_ONCE = 256
 _ITEMS_AT_ONCE = 16
-"""Strokes have 5 to 18 vertices: nearly all in one go, and little of it padding."""
+"""Vertices processed together: most strokes, which have 5 to 18 vertices, then need one pass with little padding."""
 _NUMBERS = ("least", "most", "most_tries", "small_boxes", "large_boxes", "most_strokes")
-"""One compiled kernel serves all ranges."""
+"""Arguments that the compiler does not specialise on, so that one compiled kernel serves all ranges."""
 
 
 class Law(NamedTuple):
-    """What is drawn, beside the image's size; the kernel takes these in this order."""
+    """The distribution of the holes, apart from the image size; the kernel takes the parameters in this order."""
 
     small_boxes: int
-    """randint(small_boxes) boxes of sides randint(size // 2)"""
+    """There are randint(small_boxes) small boxes, with sides randint(size // 2)."""
     large_boxes: int
-    """randint(large_boxes) boxes of sides randint(size)"""
+    """There are randint(large_boxes) large boxes, with sides randint(size)."""
     strokes: int
-    """randint(strokes) strokes"""
+    """There are randint(strokes) strokes."""
     least_segments: int
     most_segments: int
-    """A stroke has randint(least_segments, most_segments) of them ..."""
+    """A stroke has randint(least_segments, most_segments) segments."""
     least_width: float
     most_width: float
-    """... is int(uniform(least_width, most_width)) pixels wide ..."""
+    """A stroke is int(uniform(least_width, most_width)) pixels wide."""
     turn: float
     turn_spread: float
-    """... and its segments lie at angles in [turn - U(0, turn_spread), turn + U(0, turn_spread)]."""
+    """The angles of a stroke's segments lie in [turn - U(0, turn_spread), turn + U(0, turn_spread)]."""
     length: float
     length_spread: float
-    """Their lengths are normal, cut at 0 and 2 length."""
+    """Segment lengths are normal with this standard deviation and the mean `length`, clipped to [0, 2 length]."""
 
 
 class Plan(NamedTuple):
-    """What was cut out of n images, in whole pixels; int32."""
+    """The boxes and strokes of the holes of n images, in whole pixels; int32."""
 
     counts: Tensor
-    """[n, 3]: small boxes, large boxes, strokes"""
+    """[n, 3]: number of small boxes, of large boxes and of strokes."""
     flips: Tensor
-    """[n, 2]: whether the strokes are turned upside down, and left to right."""
+    """[n, 2]: whether the strokes are flipped vertically, and horizontally."""
     boxes: Tensor
-    """[n, 16, 4]: x, y, width, height; small ones from 0, large ones from 9."""
+    """[n, 16, 4]: x, y, width, height; small boxes start at index 0, large boxes at index 9."""
     strokes: Tensor
-    """[n, K, 2]: segments, width"""
+    """[n, K, 2]: number of segments, width."""
     vertices: Tensor
-    """[n, K, 2, 32]: x and y of each vertex, the walk going on behind the last."""
+    """[n, K, 2, 32]: x and y of each vertex; those after a stroke's last vertex are not drawn."""
 
 
 class Drawn(NamedTuple):
     known: Tensor
     """[n, 1, size, size] bool"""
     tries: Tensor
-    """[n] int32: candidates that it took; 0: there were too many, and `known` is not to be used."""
+    """[n] int32: number of candidates drawn. 0 means that no candidate fitted, and `known` must not be used."""
 
 
 def draw_with_plan(seeds: Tensor, size: int, pixels: tuple[int, int], law: Law) -> tuple[Drawn, Plan]:
-    """As `draw`, and what the holes are made of."""
+    """Like `draw`, and also return the boxes and strokes of the holes."""
     n, strokes = len(seeds), max(law.strokes - 1, 1)
     parts = [(3,), (2,), (_BOXES, 4), (strokes, 2), (strokes, 2, _VERTICES)]
     lengths = [torch.Size(shape).numel() for shape in parts]
@@ -86,19 +86,19 @@ def draw_with_plan(seeds: Tensor, size: int, pixels: tuple[int, int], law: Law) 
 def draw(
     seeds: Tensor, size: int, pixels: tuple[int, int], law: Law, *, tries: int = MOST_TRIES, plan: Tensor | None = None
 ) -> Drawn:
-    """Holes of pixels[0] to pixels[1] pixels; seeds: [n] int64, which decide everything. Waits for nothing.
+    """Draw holes of pixels[0] to pixels[1] pixels from seeds [n] int64 alone. The CPU does not wait for the GPU.
 
-    plan: [n, ...] int32 that takes up what is drawn.
+    plan: [n, ...] int32 tensor that receives the boxes and strokes.
     """
     if law.small_boxes > _SMALL + 1 or law.large_boxes > _BOXES - _SMALL + 1 or law.most_segments > _VERTICES:
-        raise ValueError(f"{law} asks for more boxes or vertices than the kernel has places for")
-    # All is known at first: an image that runs out of candidates is then no random memory.
+        raise ValueError(f"{law} needs more boxes or vertices than the kernel has places for")
+    # Start with all pixels known, so that an image without a fitting candidate is not uninitialised memory.
     known = torch.ones(len(seeds), 1, size, size, dtype=torch.bool, device=seeds.device)
     tries_of = torch.empty(len(seeds), dtype=torch.int32, device=seeds.device)
     words = -(-size // 32)
     cells = min(_CELLS_AT_ONCE, triton.next_power_of_2(size * words))
     if len(seeds):
-        # No fused sums: products are rounded first, as elsewhere, and pixels at halves depend on it.
+        # No fused multiply-add: products are rounded first, as in plain torch, and pixels at halves depend on this.
         _draw[(len(seeds),)](
             seeds, known.view(torch.uint8), tries_of, tries_of if plan is None else plan, *pixels, tries, *law,
             size=size, words_in_row=words, cells=cells, blocks=-(-size * words // cells), items=_ITEMS_AT_ONCE,
@@ -110,13 +110,13 @@ def draw(
 
 @triton.jit
 def _uniform(bits):
-    """[0, 1) in steps of 2^-24, as torch.rand: a product with a whole number below 2^24 stays below it."""
+    """Return u in [0, 1) in steps of 2^-24, as torch.rand does; u * n is below n for every whole n below 2^24."""
     return (bits >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08
 
 
 @triton.jit
 def _below(bits, bound):
-    """randint(bound), and 0 where the bound is 0."""
+    """Return randint(bound), or 0 if the bound is 0."""
     return (_uniform(bits) * bound).to(tl.int32)
 
 
@@ -135,13 +135,13 @@ def _or(one, other):
 
 @triton.jit
 def _ones(count):
-    """A word of so many ones, from the lowest bit on; 0 to 32."""
+    """Return a word whose lowest `count` bits are 1; count: 0 to 32."""
     return tl.where(count >= 32, -1, (1 << (count & 31)) - 1)
 
 
 @triton.jit
 def _bits(start, end, word):
-    """The pixels from start up to end in the word-th word of a row; none unless end is more than start."""
+    """Return the bits of pixels start..end - 1 in word number `word` of a row; none if end <= start."""
     first = tl.minimum(tl.maximum(start - 32 * word, 0), 32)
     last = tl.minimum(tl.maximum(end - 32 * word, 0), 32)
     return _ones(last) & ~_ones(first)
@@ -149,7 +149,7 @@ def _bits(start, end, word):
 
 @triton.jit
 def _count(words):
-    """How many bits are set in all."""
+    """Return the number of set bits in all words together."""
     pairs = words - ((words >> 1) & 0x55555555)
     fours = (pairs & 0x33333333) + ((pairs >> 2) & 0x33333333)
     bytes_ = (fours + (fours >> 4)) & 0x0F0F0F0F
@@ -159,7 +159,7 @@ def _count(words):
 
 @triton.jit
 def _then(x_by, x_least, x_most, y_by, y_least, y_most, x_by_, x_least_, x_most_, y_by_, y_least_, y_most_):
-    """Steps x -> min(max(x + by, least), most), and the same for y; one step after another is such a step."""
+    """Combine two steps x -> min(max(x + by, least), most), and the same for y, into one step of this form."""
     return (
         x_by + x_by_,
         tl.minimum(tl.maximum(x_least + x_by_, x_least_), x_most_),
@@ -172,14 +172,14 @@ def _then(x_by, x_least, x_most, y_by, y_least, y_most, x_by_, x_least_, x_most_
 
 @triton.jit
 def _rounded(values, halves_up: tl.constexpr):
-    """The nearest whole number, halves away from zero or towards it."""
+    """Round to the nearest whole number; halves away from zero if halves_up, else towards zero."""
     nearest = tl.floor(tl.abs(values) + 0.5) if halves_up else tl.ceil(tl.abs(values) - 0.5)
     return tl.where(values < 0, -nearest, nearest)
 
 
 @triton.jit
 def _strip(direction_x, direction_y, one_x, one_y, other_x, other_y):
-    """Slope, left and right of the strip between two parallel lines; as in strokes.py, also for horizontal ones."""
+    """Return slope, left and right of the strip between two parallel lines, even horizontal ones, as in strokes.py."""
     flat = direction_y == 0
     slope = tl.div_rn(direction_x, tl.where(flat, 1.0, direction_y))
     first, second = one_x - slope * one_y, other_x - slope * other_y
@@ -190,10 +190,10 @@ def _strip(direction_x, direction_y, one_x, one_y, other_x, other_y):
 
 @triton.jit
 def _strips(dx, dy, width):
-    """Of each segment's parallelogram: slope, left and width of the strips between its long and its short sides."""
+    """Return slope, left and width of the strips between a parallelogram's long sides, and between its short sides."""
     half, other = (width // 2).to(tl.float32), ((width - 1) // 2).to(tl.float32)
     length = tl.maximum(tl.sqrt_rn(dx * dx + dy * dy), 1.0)
-    # Two corners beside the vertex, half a width away in whole pixels; the two halves of an even width differ by one.
+    # Two corners lie half a width from the vertex, in whole pixels; the two halves of an even width differ by one.
     corner_x = -_rounded(tl.div_rn(other * dy, length), False)
     corner_y = _rounded(tl.div_rn(half * dx, length), True)
     opposite_x = _rounded(tl.div_rn(half * dy, length), False)
@@ -208,11 +208,11 @@ def _strips(dx, dy, width):
 
 @triton.jit
 def _reach(above, width):
-    """How far a vertex's disc reaches to either side, in rows so far from it; below 0: not at all."""
+    """Return how far a vertex's disc reaches to each side in rows at distance `above`; negative if not at all."""
     half = (width // 2).to(tl.float32)
     v = tl.abs(above)
     square = half * half - v * v
-    # No root lies so near to where rounding jumps that its last bits matter.
+    # No square root is so close to a rounding threshold that its last bits matter.
     nearest = tl.floor(tl.sqrt(tl.maximum(square, 0.0)) + 0.5)
     below = tl.floor(tl.sqrt(tl.maximum(square + v - 0.25, 0.0)))
     return tl.where(v <= half, tl.maximum(nearest, below), -1e4)
@@ -220,7 +220,7 @@ def _reach(above, width):
 
 @triton.jit
 def _under_stroke(x, y, segments, width, row, word, item, left_to_right, size: tl.constexpr, items: tl.constexpr):
-    """The bits of cells under a stroke's vertices x, y from the item-th on."""
+    """Return the bits of the cells that a stroke with vertices x, y covers, from vertex number `item` on."""
     vertex = tl.arange(0, x.shape[0])
     onward = tl.minimum(vertex + 1, segments)
     dx, dy = (tl.gather(x, onward, 0) - x).to(tl.float32), (tl.gather(y, onward, 0) - y).to(tl.float32)
@@ -229,7 +229,7 @@ def _under_stroke(x, y, segments, width, row, word, item, left_to_right, size: t
     left, left_across = left + x + 0.5, left_across + x + 0.5
     words = tl.zeros_like(word)
     while item <= segments:
-        # Behind the last vertex it is drawn again, which changes nothing.
+        # Past the end, the last vertex is drawn again, which changes nothing.
         at = tl.minimum(item + tl.arange(0, items), segments)
         above = row[None, :] - tl.gather(y, at, 0)[:, None]
         along = tl.gather(left, at, 0)[:, None] + tl.gather(slope, at, 0)[:, None] * above
@@ -237,7 +237,7 @@ def _under_stroke(x, y, segments, width, row, word, item, left_to_right, size: t
         start = tl.floor(tl.maximum(along, across))
         along, across = along + tl.gather(wide, at, 0)[:, None], across + tl.gather(wide_across, at, 0)[:, None]
         end = tl.ceil(tl.minimum(along, across))
-        # Disc and segment overlap, so that their hull is their union, but for pixels under the next disc.
+        # Disc and segment overlap, so their hull equals their union, except for pixels under the next disc.
         some, middle, reach = start < end, tl.gather(x, at, 0)[:, None], _reach(above, width)
         start = tl.minimum(tl.where(some, start, 1e4), middle - reach)
         end = tl.maximum(tl.where(some, end, -1e4), middle + 1 + reach)
@@ -257,7 +257,7 @@ def _draw(
     size: tl.constexpr, words_in_row: tl.constexpr, cells: tl.constexpr, blocks: tl.constexpr, items: tl.constexpr,
     small: tl.constexpr, boxes: tl.constexpr, vertices: tl.constexpr, keep_plan: tl.constexpr,
 ):  # fmt: skip
-    """Random numbers are Philox of the image's seed and (candidate, kind of thing, which one, vertex)."""
+    """Draw one hole. Random numbers are Philox of the seed and (candidate, purpose, index of box or stroke, vertex)."""
     image = tl.program_id(0).to(tl.int64)
     seed = tl.load(seeds + image)
     box, vertex, bit = tl.arange(0, boxes), tl.arange(0, vertices), tl.arange(0, 32)
@@ -293,11 +293,11 @@ def _draw(
             before = hidden
             hidden += _count(words)
 
-            # Rows of what is turned over afterwards.
+            # Strokes are drawn unflipped: `source` is the row of a stroke before the flip.
             source = tl.where(upside_down, size - 1 - row, row)
             top, bottom = tl.min(tl.where(inside, source, size), 0), tl.max(tl.where(inside, source, -1), 0)
             stroke = tl.full((), 0, tl.int32)
-            # Strokes only add to what is hidden: too much is too much.
+            # Strokes only hide more pixels, so stop as soon as too many are hidden.
             while (stroke < many) & (hidden <= most):
                 segments, width, lowest, highest = tl.philox(seed, tries, 2, stroke, 0)
                 segments = least_segments + _below(segments, most_segments - least_segments)
@@ -306,16 +306,16 @@ def _draw(
                 first_x, first_y, _, _ = tl.philox(seed, tries, 3, stroke, 0)
                 first_x, first_y = _below(first_x, size), _below(first_y, size)
 
-                # Step i leads to vertex i. Box-Muller gives the normal number; 1 - u is never 0.
+                # Step i leads to vertex i. Box-Muller makes the normal number; 1 - u is never 0.
                 angle, u, phase, _ = tl.philox(seed, tl.zeros_like(vertex) + tries, 4, stroke, vertex)
                 angle = lowest + (highest - lowest) * _uniform(angle)
                 normal = tl.sqrt(-2.0 * tl.log(1.0 - _uniform(u))) * tl.cos(6.283185307179586 * _uniform(phase))
                 length = tl.minimum(tl.maximum(length_mean + length_spread * normal, 0.0), 2 * length_mean)
-                # floor(x + step) is x + floor(step) for whole x; every other step goes up, from the first on.
+                # For whole x, floor(x + step) is x + floor(step). Every other step goes up, starting with step 1.
                 by_x = tl.floor(length * tl.cos(angle)).to(tl.int32)
                 by_y = length * tl.sin(angle)
                 by_y = tl.floor(tl.where(vertex % 2 == 1, -by_y, by_y)).to(tl.int32)
-                # Step 0 leads to the first vertex from anywhere.
+                # Step 0 leads to the first vertex from any point.
                 x_least, x_most = tl.where(vertex == 0, first_x, 0), tl.where(vertex == 0, first_x, size)
                 y_least, y_most = tl.where(vertex == 0, first_y, 0), tl.where(vertex == 0, first_y, size)
                 _, x, _, _, y, _ = tl.associative_scan((by_x, x_least, x_most, by_y, y_least, y_most), 0, _then)
@@ -327,7 +327,7 @@ def _draw(
                     tl.store(walk + vertices, y)
 
                 item = tl.full((), 0, tl.int32)
-                if blocks > 1:  # pass by strokes beside the block
+                if blocks > 1:  # skip strokes that do not touch this block of cells
                     drawn, near = vertex <= segments, width // 2 + 1
                     from_row, to_row = (
                         tl.min(tl.where(drawn, y, size), 0) - near,

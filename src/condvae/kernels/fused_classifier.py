@@ -1,5 +1,5 @@
-"""The classifier with the trunk lite0 out of fused kernels, for evaluation: a layer's convolution, bias, ReLU6 and
-residual are one pass over memory each. Wherever kernels are not available, everything is plain torch.
+"""The lite0 classifier as fused kernels, for evaluation: the convolution, bias, ReLU6 and residual of a layer take one
+pass over memory. Where kernels are not available, the plain torch classifier is used instead.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -17,18 +17,18 @@ from condvae.kernels.stem import stem, stem_weight
 
 
 class FoldedBlock(NamedTuple):
-    """The convolutions of an inverted residual block, batch normalisation folded into them."""
+    """The convolutions of an inverted residual block, with batch normalisation folded into their weights."""
 
     expand: nn.Conv2d | None
     depthwise: nn.Conv2d
     project: nn.Conv2d
     adds: bool
-    """Whether its input is added."""
+    """Whether the block's input is added to its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pointwise:
-    """A 1 x 1 convolution: weights in half precision for tensor cores, the bias in float32."""
+    """A 1 x 1 convolution with half-precision weights, for tensor cores, and a float32 bias."""
 
     kernel: Kernel
     bias: Tensor
@@ -36,7 +36,7 @@ class _Pointwise:
     @classmethod
     def of(cls, conv: nn.Conv2d, dtype: torch.dtype) -> "_Pointwise":
         outputs, inputs = conv.weight.shape[:2]
-        # Rows begin at multiples of 16 numbers: the compiler then loads eight at once.
+        # Rows start at multiples of 16 numbers, so that the compiler loads eight numbers at once.
         rows = torch.zeros(outputs, 1, 1, -(-inputs // 16) * 16, dtype=dtype, device=conv.weight.device)
         weight = rows.permute(0, 3, 1, 2)[:, :inputs].copy_(conv.weight.detach())
         return cls(kernel=Kernel.of(weight), bias=_bias(conv))
@@ -46,7 +46,7 @@ class _Pointwise:
 
 
 class _FusedInvertedResidual:
-    """An inverted residual block on rows: three kernels, or two where nothing is widened."""
+    """An inverted residual block on rows: three kernels, or two if it has no expansion."""
 
     def __init__(self, block: FoldedBlock, dtype: torch.dtype) -> None:
         self.expand = None if block.expand is None else _Pointwise.of(block.expand, dtype)
@@ -63,9 +63,9 @@ class _FusedInvertedResidual:
 
 
 class FusedLite0:
-    """A classifier of concat(x * known, known) on EfficientNet-Lite0, from x and known.
+    """An EfficientNet-Lite0 classifier of concat(x * known, known); call it with x and known.
 
-    first, blocks, head, last: its folded layers in float32. scale, shift: how pixels are normalised.
+    first, blocks, head, last: the folded layers in float32. scale, shift: pixels become x * scale + shift.
     """
 
     def __init__(
@@ -84,18 +84,21 @@ class FusedLite0:
         self.stem, self.stem_bias = stem_weight(first.weight, dtype), _bias(first)
         self.blocks = [_FusedInvertedResidual(block, dtype) for block in blocks]
         self.head = None if head is None else _Pointwise.of(head, dtype)
-        # A few thousand products for each image: float32 costs nothing here.
+        # float32 costs next to nothing here: there are only a few thousand products per image.
         self.weight, self.bias = last.weight.detach().float().clone(), last.bias.detach().float().clone()
 
     @torch.no_grad()
     def __call__(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """[B, logits] float32 before calibration; pixels: [B, C, H, W] in [-1, 1], known: [B, 1, H, W] bool."""
+        """Return logits [B, n] float32 before calibration.
+
+        pixels: [B, C, H, W] in [-1, 1]; known: [B, 1, H, W] bool.
+        """
         step = self.at_once(Shape(*pixels.shape[2:]))
-        with torch.autocast(pixels.device.type, enabled=False):  # whatever the caller is in
+        with torch.autocast(pixels.device.type, enabled=False):  # even if the caller uses autocast
             return torch.cat([self._few(*few) for few in zip(pixels.split(step), known.split(step), strict=True)])
 
     def at_once(self, shape: Shape) -> int:
-        """Images of that size whose largest tensor has places that int32 can count, which `convolve` asks for."""
+        """Return how many images of this size fit into one batch: `convolve` indexes every tensor with int32."""
         shape = self.look.out(shape)
         largest = shape.height * shape.width * len(self.stem_bias)
         for block in self.blocks:

@@ -1,5 +1,5 @@
-"""The same networks out of fused kernels: half-precision copies of the weights, and kernels in place of the modules'
-methods for as long as a `with` lasts. Outside, and where kernels are not available, everything is plain torch.
+"""VD-VAE networks computed by fused kernels: inside a `with` block, kernels with half-precision copies of the weights
+replace methods of the modules. Outside it, and where kernels are not available, everything is plain torch.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -35,15 +35,15 @@ from condvae.vdvae.model import VDVAE
 
 
 class FusedGaussian(Gaussian):
-    """A Gaussian as the network gave it: what is drawn from it and its KL are one kernel each."""
+    """A Gaussian that keeps the network's raw outputs, so that drawing and the KL are one kernel each."""
 
     raw: Tensor
     """[B, 2 C, H, W] float32"""
     scales: Scales
     dtype: torch.dtype
-    """Of what is drawn."""
+    """dtype of the drawn latents."""
     base: "FusedGaussian | None"
-    """What the network's outputs are differences from."""
+    """The Gaussian from which the network's outputs are differences, if any."""
 
     @classmethod
     def read(
@@ -94,7 +94,7 @@ class FusedGaussian(Gaussian):
 
 
 class FusedBlock:
-    """A block's computation by kernels. Gradients of its weights are added to where `Fused` was told to."""
+    """A block computed by kernels. Weight gradients are added to the tensors that were given to `Fused`."""
 
     def __init__(
         self,
@@ -107,15 +107,15 @@ class FusedBlock:
         self.block, self.layers, self.dtype, self.projection = block, layers, dtype, projection
         self.out_dtype: torch.dtype = dtype
         trains = any(layer.weight_gradient is not None for layer in layers)
-        # Autograd asks for gradients of weights only where something that it knows wants one.
+        # Autograd does not know the weights. This input makes it run the backward pass even if no other input needs it.
         self.anchor = torch.zeros((), device=layers[0].weight.device, requires_grad=trains)
 
     def trains(self, *inputs: Tensor | None) -> bool:
-        """Whether a gradient will be asked for."""
+        """Return whether a backward pass may follow."""
         return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (self.anchor, *inputs))
 
     def whole(self, x: Tensor, extra_input: Tensor | None) -> Tensor:
-        """The block, with its residual but before it pools."""
+        """Compute the block with its residual, but without its pooling."""
         x, extra_input = x.to(self.dtype), None if extra_input is None else extra_input.to(self.dtype)
         block = self.block
         if not self.trains(x, extra_input):
@@ -126,12 +126,12 @@ class FusedBlock:
         return y
 
     def forward(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
-        """`Block.forward`"""
+        """Replace `Block.forward`."""
         y = self.whole(x, extra_input)
         return y if self.block.pool == 1 else mean_pool(y, self.block.pool)
 
     def features(self, state: Tensor, *, prior: bool) -> PriorFeatures:
-        """`LatentBlock.features` of a prior's block; where nobody asks for the prior, half of it: the rest can wait."""
+        """Replace `LatentBlock.features`; if the prior is not needed, leave half of the computation to `merge`."""
         state = state.to(self.dtype)
         if not prior and not self.trains(state) and self._may_wait(state):
             return PriorFeatures(half_way(state, None, self.layers), half_way=True)
@@ -142,13 +142,13 @@ class FusedBlock:
         return pays(state, self.layers) and self.projection.weight.shape[1] <= WIDEST
 
     def statistics(self, features: PriorFeatures, last: int) -> Tensor:
-        """Output channels up to `last` in float32."""
+        """Return output channels 0..last - 1 in float32: the prior's means and scales."""
         rows = self.layers[3].rows(0, last)
         y: Tensor = OutputFunction.apply(features.hidden, None, None, self.anchor, rows, None, torch.float32)
         return y
 
     def merge(self, state: Tensor, features: PriorFeatures, z: Tensor, *, first: int) -> Tensor:
-        """state + output channels from `first` on + projection(z)"""
+        """Return state + output channels from `first` on + projection(z)."""
         rows = self.layers[3].rows(first, len(self.layers[3].weight))
         state, z = state.to(self.dtype), z.to(self.dtype)
         if features.half_way:
@@ -159,7 +159,7 @@ class FusedBlock:
 
 
 class FusedLatentBlock:
-    """A latent block by kernels; what does not depend on z_l is computed ahead, in a stream of its own."""
+    """A latent block computed by kernels; the part that does not depend on z_l runs ahead, in a side stream."""
 
     def __init__(self, block: LatentBlock, prior: FusedBlock, ahead: SideStream) -> None:
         self.block, self.prior, self.ahead = block, prior, ahead
@@ -169,7 +169,7 @@ class FusedLatentBlock:
             return self.prior.features(state, prior=prior)
 
     def prior_of(self, features: PriorFeatures) -> Gaussian:
-        assert not features.half_way, "`features` was told that the prior would not be asked for"
+        assert not features.half_way, "`features` was called with prior=False, so the prior is unknown"
         self.ahead.join()
         raw = self.prior.statistics(features, self.block.split[0])
         return FusedGaussian.read(raw, self.block.scales, self.prior.dtype)
@@ -181,7 +181,7 @@ class FusedLatentBlock:
 
 
 class FusedDecoder:
-    """The decoder's own steps around its blocks."""
+    """The decoder's steps between its blocks, computed by kernels."""
 
     def __init__(self, decoder: Decoder, dtype: torch.dtype, aside: SideStream) -> None:
         self.decoder, self.dtype, self.aside = decoder, dtype, aside
@@ -193,16 +193,16 @@ class FusedDecoder:
         return start + fit_channels(enlarge(coarser, stage.resolution // coarser.shape[-1]), stage.width)
 
     def leave(self, state: Tensor) -> Tensor:
-        self.aside.join()  # the walk is over: scores may be read
+        self.aside.join()  # the pass is complete: scores may be read
         return Decoder.leave(self.decoder, state)
 
 
 Trained = Mapping[nn.Parameter, tuple[Tensor, Tensor]]
-"""Parameters that are trained, each with its half-precision copy and its float32 gradient, both in its layout."""
+"""The trained parameters, each with its half-precision copy and its float32 gradient, both in the same layout."""
 
 
 class Fused:
-    """Kernels for all blocks of a model. Frozen weights are copied once; copies of trained ones are their owner's."""
+    """Kernels for all blocks of a model. Frozen weights are copied once; the caller keeps copies of trained ones."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class Fused:
         self.aside, self.ahead = SideStream(device, streams), SideStream(device, int(ahead))
         self.blocks: list[tuple[Block, FusedBlock]] = []
         self.methods: list[tuple[nn.Module, str, Callable[..., Any]]] = []
-        """What takes the place of methods of the model's modules while attached."""
+        """Functions that replace methods of the model's modules while attached: module, name, function."""
         modules = list(model.modules())
         projections = {m.prior: m.projection for m in modules if isinstance(m, LatentBlock)}
         heads = {head for m in modules if isinstance(m, Encoder) for head in m.heads}
@@ -227,7 +227,7 @@ class Fused:
                 layers = tuple(self._weights(layer) for layer in (module.c1, module.c2, module.c3, module.c4))
                 projection = self._weights(projections[module]) if module in projections else None
                 fused = FusedBlock(module, layers, dtype=dtype, projection=projection)
-                if module in heads:  # means and scales of distributions
+                if module in heads:  # its outputs are means and scales of Gaussians
                     fused.out_dtype = torch.float32
                 self.blocks.append((module, fused))
         by_block = dict(self.blocks)
@@ -248,12 +248,12 @@ class Fused:
         self.methods.extend((module, name, getattr(by, name)) for name in names)
 
     def read(self, raw: Tensor, scales: Scales) -> Gaussian:
-        """`Encoder.read`"""
+        """Replace `Encoder.read`."""
         return FusedGaussian.read(raw, scales, self.dtype)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Inside, the model computes with kernels."""
+        """Inside the `with` block, the model computes with kernels."""
         for module, name, method in self.methods:
             setattr(module, name, method)
         try:
@@ -266,7 +266,7 @@ class Fused:
                 vars(module).pop(name, None)
 
     def release(self) -> None:
-        """Wait for all streams, those of gradients too, and let go of what was kept for them."""
+        """Wait for all side streams, including their backward passes, and free the tensors that were kept for them."""
         self.ahead.release()
         self.aside.release()
 

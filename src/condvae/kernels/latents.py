@@ -1,7 +1,7 @@
-"""The diagonal Gaussians of a latent group in one pass each: drawing z, and KL(q || p), with their gradients.
+"""Kernels for the diagonal Gaussians of one latent group: drawing z, and KL(q || p), each with its gradients.
 
-`raw` is what a network gives, float32 [B, 2 C, H, W] in channels_last memory: in each place C means, then C scales.
-The arithmetic is condvae.gaussian's; what lies between is computed again in the backward pass instead of kept.
+`raw` is a network's output, float32 [B, 2 C, H, W] in channels_last memory: at each place, C means and then C scales.
+The formulas are those of condvae.gaussian; the backward pass recomputes intermediate values instead of storing them.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
@@ -19,18 +19,18 @@ from condvae.kernels.philox import halves, in_order, normals
 
 _BETA = tl.constexpr(math.log(2.0))  # condvae.gaussian._SOFTPLUS_BETA
 _LOG_BETA = tl.constexpr(math.log(math.log(2.0)))
-_BLOCK = 1024  # latents in a program
+_BLOCK = 1024  # latents per program
 
 
 @triton.jit
 def scale(raw, softplus: tl.constexpr):
-    """The log-std that a raw scale stands for, and its derivative: condvae.gaussian._log_softplus."""
+    """Return the log-std for a raw scale, and its derivative; with softplus as in condvae.gaussian._log_softplus."""
     if softplus:
         far_below = raw * _BETA < -15.0
         raw_here = tl.where(far_below, 0.0, raw)
-        far_above = raw_here * _BETA > 20.0  # torch's softplus is the identity there
+        far_above = raw_here * _BETA > 20.0  # from here on, torch's softplus is the identity
         e = tl.exp(tl.where(far_above, 0.0, raw_here * _BETA))
-        # log(1 + e) e / ((1 + e) - 1) is log1p(e) to full precision (Goldberg 1991); 1 + e > 1 as e > exp(-15).
+        # log(1 + e) e / ((1 + e) - 1) is log1p(e) to full precision (Goldberg 1991); 1 + e > 1 since e > exp(-15).
         u = 1.0 + e
         value = tl.where(far_above, raw_here, tl.log(u) * (e / (u - 1.0)) / _BETA)
         slope = tl.where(far_above, 1.0, e / u) / value
@@ -44,8 +44,8 @@ def scale(raw, softplus: tl.constexpr):
 
 @triton.jit
 def tile(size, parts, channels: tl.constexpr, block_c: tl.constexpr, block_s: tl.constexpr):
-    """A program's sample, channels [block_c, 1], first place, places [1, block_s] of H W, and which of them exist.
-    Two dimensions, as z is dense along channels and noise along places: each is read along its own.
+    """Return a program's sample, channels [block_c, 1], first place, places [1, block_s] in H W, and which exist.
+    Tiles have two dimensions because z is dense along channels and noise along places.
     """
     program = tl.program_id(0)
     parts_c: tl.constexpr = (channels + block_c - 1) // block_c
@@ -58,7 +58,7 @@ def tile(size, parts, channels: tl.constexpr, block_c: tl.constexpr, block_s: tl
 
 @triton.jit
 def deviation(raw, noise, temperature, softplus: tl.constexpr, temperature_given: tl.constexpr):
-    """temperature * std * noise, and the derivative of the log-std."""
+    """Return temperature * std * noise, and the derivative of the log-std with respect to the raw scale."""
     log_std, slope = scale(raw, softplus)
     t = tl.load(temperature) if temperature_given else temperature
     return t * tl.exp(log_std) * noise, slope
@@ -70,7 +70,7 @@ def draw_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr,
     block_c: tl.constexpr, block_s: tl.constexpr,
 ):  # fmt: skip
-    """z = mean + temperature * std * noise"""
+    """Compute z = mean + temperature * std * noise."""
     sample, c, _, s, inside = tile(size, parts, channels, block_c, block_s)
     at = raw + sample * size * (2 * channels) + s * (2 * channels) + c
     mean = tl.load(at, mask=inside, other=0.0)
@@ -86,7 +86,7 @@ def draw_grad_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr,
     block_c: tl.constexpr, block_s: tl.constexpr,
 ):  # fmt: skip
-    """dz / dmean = 1, dz / dlog_std = temperature * std * noise"""
+    """Compute the gradient of `draw_kernel`: dz / dmean = 1, dz / dlog_std = temperature * std * noise."""
     sample, c, _, s, inside = tile(size, parts, channels, block_c, block_s)
     place = sample * size * (2 * channels) + s * (2 * channels) + c
     raw_scale = tl.load(raw + place + channels, mask=inside, other=0.0)
@@ -103,14 +103,14 @@ def draw_seeded_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr, by_fours: tl.constexpr,
     block_c: tl.constexpr, block_s: tl.constexpr,
 ):  # fmt: skip
-    """`draw_kernel` with number c H W + s of (seed, stream). by_fours: H W is a multiple of four."""
+    """Like `draw_kernel`, but make noise number c H W + s of (seed, stream). by_fours: H W is a multiple of four."""
     sample, c, first, s, inside = tile(size, parts, channels, block_c, block_s)
     at = raw + sample * size * (2 * channels) + s * (2 * channels) + c
     mean = tl.load(at, mask=inside, other=0.0)
     raw_scale = tl.load(at + channels, mask=inside, other=0.0)
     seed = tl.load(seeds + sample)
     if by_fours:
-        # Each block of four numbers lies in one channel: made once, [block_c, block_s / 4], and laid out in order.
+        # Each block of four numbers lies in one channel: make it once, [block_c, block_s / 4], and put it in order.
         block = c * (size // 4) + first // 4 + tl.arange(0, block_s // 4)[None, :]
         n0, n1, n2, n3 = normals(seed, block, stream_low, stream_high)
         numbers = in_order(n0, n1, n2, n3)
@@ -128,7 +128,7 @@ def load_pair(
     q, p, base, sample, part, count,
     channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Latents of q and p in the order of memory: where they stand, and the terms of their KL and its gradient."""
+    """Load latents of q and p in memory order; return their positions, and the terms of the KL and its gradient."""
     e = part * block + tl.arange(0, block)
     inside = e < count
     place = sample * count * 2 + (e // channels) * (2 * channels) + e % channels
@@ -155,7 +155,7 @@ def kl_kernel(
     sums, q, p, base, count, parts,
     channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """(var ratio + shift^2 - 1) / 2 - log ratio, summed over this program's latents: [B, parts]"""
+    """Sum (var ratio + shift^2 - 1) / 2 - log ratio over this program's latents; sums: [B, parts]."""
     program = tl.program_id(0)
     sample, part = (program // parts).to(tl.int64), program % parts
     _, inside, log_ratio, var_ratio, shift, _, _, _ = load_pair(
@@ -171,7 +171,7 @@ def kl_grad_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
     needs_q: tl.constexpr, needs_p: tl.constexpr,
 ):  # fmt: skip
-    """dq_mean = shift / p_std = -dp_mean, dq_log_std = var ratio - 1, dp_log_std = 1 - var ratio - shift^2"""
+    """Gradient: dq_mean = -dp_mean = shift / p_std, dq_log_std = var ratio - 1, dp_log_std = 1 - var ratio - shift^2"""
     program = tl.program_id(0)
     sample, part = (program // parts).to(tl.int64), program % parts
     place, inside, _, var_ratio, shift, p_precision, q_slope, p_slope = load_pair(
@@ -190,9 +190,9 @@ def kl_grad_kernel(
 def draw(
     raw: Tensor, noise: Tensor, *, softplus: bool, temperature: float | Tensor = 1.0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """z [B, C, H, W] = mean + temperature * std * noise, channels_last, for standard normal noise [B, C, H, W].
+    """Return z = mean + temperature * std * noise, [B, C, H, W] channels_last, for standard normal noise of that shape.
 
-    temperature: a number, or a float32 tensor of one number on the device. Gradients go to raw alone.
+    temperature: a number, or a float32 tensor of one number on the device. Only raw gets a gradient.
     """
     shape = _latent_shape(raw)
     if noise.shape != shape or noise.dtype != torch.float32:
@@ -210,7 +210,7 @@ def draw_seeded(
     temperature: float | Tensor = 1.0,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """`draw` with the numbers that condvae.noise.DeviceSeeds(seeds) gives for the stream; without gradients."""
+    """Like `draw`, with the noise of condvae.noise.DeviceSeeds(seeds) for this stream, and without gradients."""
     shape = _latent_shape(raw)
     if seeds.shape != shape[:1] or seeds.dtype != torch.int64:
         raise ValueError(f"seeds are {seeds.dtype} {[*seeds.shape]}, expected torch.int64 [{shape[0]}]")
@@ -224,13 +224,13 @@ def draw_seeded(
 
 
 def kl(q_raw: Tensor, p_raw: Tensor, *, softplus: bool, base_raw: Tensor | None = None) -> Tensor:
-    """KL(q || p) in nats, summed over the latents of a group: [B].
+    """Return KL(q || p) in nats, summed over the latents of a group: [B].
 
-    base_raw: p's outputs are differences from this Gaussian's mean and log-std. It gets no gradient.
+    base_raw: if given, p's outputs are differences from this Gaussian's mean and log-std. It gets no gradient.
     """
     for other in (p_raw, q_raw if base_raw is None else base_raw):
         if _latent_shape(other) != _latent_shape(q_raw):
-            raise ValueError(f"outputs for p have shape {[*other.shape]}, those for q {[*q_raw.shape]}")
+            raise ValueError(f"the outputs for p have shape {[*other.shape]}, expected that of q, {[*q_raw.shape]}")
     if base_raw is not None:
         _check_constant(base_raw, "the base of a relative Gaussian")
     return _KL.apply(q_raw, p_raw, base_raw, softplus)  # type: ignore[no-any-return]
@@ -295,17 +295,17 @@ class _KL(torch.autograd.Function):
 
 
 def _latent_shape(raw: Tensor) -> torch.Size:
-    """[B, C, H, W] of the latents that raw describes."""
+    """Return the shape [B, C, H, W] of the latents that raw describes."""
     if raw.ndim != 4 or raw.shape[1] % 2 or raw.dtype != torch.float32:
-        raise ValueError(f"a Gaussian's outputs are {raw.dtype} {[*raw.shape]}, expected torch.float32 [B, 2 C, H, W]")
-    if math.prod(raw.shape[1:]) >= 2**30:  # places in a sample are int32
-        raise ValueError(f"a Gaussian's outputs have shape {[*raw.shape]}, expected fewer than 2**30 a sample")
+        raise ValueError(f"the network's outputs are {raw.dtype} {[*raw.shape]}, expected torch.float32 [B, 2 C, H, W]")
+    if math.prod(raw.shape[1:]) >= 2**30:  # positions in a sample are int32
+        raise ValueError(f"the network's outputs have shape {[*raw.shape]}, expected fewer than 2**30 per sample")
     return torch.Size((raw.shape[0], raw.shape[1] // 2, *raw.shape[2:]))
 
 
 def _check_constant(tensor: Tensor, name: str) -> None:
     if tensor.requires_grad:
-        raise NotImplementedError(f"{name} requires a gradient, which the fused kernels do not give: detach it")
+        raise NotImplementedError(f"{name} requires a gradient, which the fused kernels do not compute: detach it")
 
 
 def _temperature(temperature: float | Tensor) -> float | Tensor:
@@ -313,7 +313,7 @@ def _temperature(temperature: float | Tensor) -> float | Tensor:
         return float(temperature)
     _check_constant(temperature, "the temperature")
     if temperature.numel() != 1 or temperature.dtype != torch.float32:
-        raise ValueError(f"the temperature is {temperature.dtype} {[*temperature.shape]}, expected one torch.float32")
+        raise ValueError(f"temperature is {temperature.dtype} {[*temperature.shape]}, expected one float32 number")
     return temperature
 
 
@@ -326,14 +326,14 @@ def _empty_latents(raw: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _planes(x: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
-    """[B, C, H, W] and its strides from sample to sample, channel to channel and place to place of H W."""
+    """Return x [B, C, H, W] and its strides between samples, between channels, and between places in H W."""
     if x.shape[3] > 1 and x.shape[2] > 1 and x.stride(2) != x.shape[3] * x.stride(3):
         x = x.contiguous()
     return x, (x.stride(0), x.stride(1), x.stride(3) if x.shape[3] > 1 else x.stride(2))
 
 
 def _tiling(shape: torch.Size) -> tuple[tuple[int], dict[str, int]]:
-    """A grid of tiles over latents [B, C, H, W], and what `tile` needs to know of it."""
+    """Return the launch grid for latents [B, C, H, W], and the sizes that `tile` needs."""
     batch, channels, size = shape[0], shape[1], shape[2] * shape[3]
     block_c = min(triton.next_power_of_2(channels), 32)
     block_s = min(triton.next_power_of_2(size), _BLOCK // block_c)
@@ -343,7 +343,7 @@ def _tiling(shape: torch.Size) -> tuple[tuple[int], dict[str, int]]:
 
 
 def _flat(raw: Tensor) -> tuple[int, int, int]:
-    """How many latents a sample has, how many a program takes, and how many programs a sample needs."""
+    """Return the number of latents per sample, of latents per program, and of programs per sample."""
     count = math.prod(raw.shape[1:]) // 2
     block = min(triton.next_power_of_2(count), _BLOCK)
     return count, block, triton.cdiv(count, block)

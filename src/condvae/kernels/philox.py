@@ -1,4 +1,4 @@
-"""The numbers of condvae.noise's seeds, made on the GPU: Philox4x32-10 of (seed, block, stream)."""
+"""The seeded random numbers of condvae.noise, made on the GPU: Philox4x32-10 of (seed, block, stream)."""
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
 
@@ -12,13 +12,13 @@ import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 _TWO_PI_STEP = tl.constexpr(2 * math.pi * 2**-32)
-_BLOCKS = 256  # blocks of four numbers in a program
+_BLOCKS = 256  # blocks of four numbers per program
 
 
 @triton.jit
 def turn(word):
-    """cos and sin of 2 pi word / 2**32. tl.cos would bring its path for huge angles, which spills to memory."""
-    # Words count exactly: the nearest quarter turn, and what is left over, within an eighth of a turn.
+    """Return cos and sin of 2 pi word / 2**32. tl.cos also handles huge angles, which spills registers to memory."""
+    # Integers are exact: take the nearest quarter turn, and the remainder, which is at most an eighth of a turn.
     quarter = (word + 0x20000000) >> 30
     x = (word - (quarter << 30)).to(tl.int32, bitcast=True).to(tl.float32) * _TWO_PI_STEP
     # Cephes' minimax polynomials on [-pi / 4, pi / 4].
@@ -27,13 +27,13 @@ def turn(word):
     cos = 1.0 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5))
     swapped = (quarter & 1) == 1
     along, across = tl.where(swapped, sin, cos), tl.where(swapped, cos, sin)
-    along = tl.where(((quarter + 1) & 2) == 2, -along, along)  # the second and third quarter
-    return along, tl.where((quarter & 2) == 2, -across, across)  # the third and fourth
+    along = tl.where(((quarter + 1) & 2) == 2, -along, along)  # negative in the second and third quarter
+    return along, tl.where((quarter & 2) == 2, -across, across)  # and in the third and fourth
 
 
 @triton.jit
 def box_muller(word, next_word):
-    """Two standard normals of two words: condvae.noise._normal, u1 with the same bits."""
+    """Return two standard normals from two words, as condvae.noise._normal does; u1 has the same bits there."""
     u1 = word.to(tl.float32) * 2.3283064365386963e-10 + 1.1641532182693481e-10  # 2**-32 and 2**-33: never 0
     radius = tl.sqrt(-2.0 * tl.log(u1))
     cos, sin = turn(next_word)
@@ -42,7 +42,7 @@ def box_muller(word, next_word):
 
 @triton.jit
 def normals(seed, block, stream_low, stream_high):
-    """Normal numbers 4 block, ..., 4 block + 3 of (seed, stream), as a tensor of block's shape each."""
+    """Return normal numbers 4 block, ..., 4 block + 3 of (seed, stream): four tensors with the shape of block."""
     w0, w1, w2, w3 = tl.philox(seed, block, 0, stream_low, stream_high)
     n0, n1 = box_muller(w0, w1)
     n2, n3 = box_muller(w2, w3)
@@ -51,7 +51,7 @@ def normals(seed, block, stream_low, stream_high):
 
 @triton.jit
 def uniforms(seed, block, stream_low, stream_high):
-    """Uniform numbers 4 block, ..., 4 block + 3 of (seed, stream): 24 bits each, [0, 1)."""
+    """Return uniform numbers 4 block, ..., 4 block + 3 of (seed, stream): in [0, 1), with 24 bits each."""
     w0, w1, w2, w3 = tl.philox(seed, block, 0, stream_low, stream_high)
     step: tl.constexpr = 5.9604644775390625e-08  # 2**-24
     u0, u1 = (w0 >> 8).to(tl.float32) * step, (w1 >> 8).to(tl.float32) * step
@@ -61,13 +61,13 @@ def uniforms(seed, block, stream_low, stream_high):
 
 @triton.jit
 def in_order(n0, n1, n2, n3):
-    """Four tensors [..., n] as one [..., 4 n]: n0[0], n1[0], n2[0], n3[0], n0[1], ..."""
+    """Interleave four tensors [..., n] to one [..., 4 n]: n0[0], n1[0], n2[0], n3[0], n0[1], ..."""
     return tl.interleave(tl.interleave(n0, n2), tl.interleave(n1, n3))
 
 
 @triton.jit(do_not_specialize=["stream_low", "stream_high"])
 def numbers_kernel(out, seeds, stream_low, stream_high, count, parts, normal: tl.constexpr, blocks: tl.constexpr):
-    """`count` numbers a sample, `blocks` blocks of four a program."""
+    """Write `count` numbers per sample; each program makes `blocks` blocks of four."""
     program = tl.program_id(0)
     sample, part = (program // parts).to(tl.int64), program % parts
     seed = tl.load(seeds + sample)
@@ -81,17 +81,17 @@ def numbers_kernel(out, seeds, stream_low, stream_high, count, parts, normal: tl
 
 
 def halves(stream: int) -> tuple[int, int]:
-    """A stream's low and high 32 bits as int32, so that a kernel is compiled once for all streams."""
+    """Return a stream's low and high 32 bits as int32, so that one compiled kernel serves all streams."""
     low, high = ((stream >> shift) & 0xFFFFFFFF for shift in (0, 32))
     return low - (low >> 31 << 32), high - (high >> 31 << 32)
 
 
 def numbers(kind: Literal["normal", "uniform"], seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
-    """float32 of the given shape [n, ...], as condvae.noise makes them, for the bits of int64 seeds [n]."""
+    """Return the float32 numbers of shape [n, ...] that condvae.noise makes for seeds [n], given as int64 bits."""
     out = torch.empty(tuple(shape), dtype=torch.float32, device=seeds.device)
     count = math.prod(shape[1:])
     if count >= 2**30:
-        raise ValueError(f"a sample has {count} random numbers, expected fewer than 2**30")  # places are int32
+        raise ValueError(f"a sample has {count} random numbers, expected fewer than 2**30")  # positions are int32
     if out.numel():
         parts = triton.cdiv(count, 4 * _BLOCKS)
         grid, words = (len(seeds) * parts,), halves(stream)

@@ -1,4 +1,4 @@
-"""Between resolutions: blocks of f x f pixels become one, or one becomes f x f. Each is the other's gradient."""
+"""Changes of resolution: f x f pixels become one, or one becomes f x f. Each operation is the other's gradient."""
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
 
@@ -15,12 +15,12 @@ _BLOCK = 1024
 
 @triton.jit
 def _gather(fine, coarse, count, height, width, channels, factor, scale, BLOCK: tl.constexpr):
-    """coarse = scale * sum over the f x f pixels under each; height and width are the coarse image's"""
+    """Set each coarse pixel to scale * the sum of its f x f fine pixels; height, width: of the coarse image."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
     channel = at % channels
     column = at // channels % width
-    row = at // (channels * width)  # of all images
+    row = at // (channels * width)  # counted over all images
     acc = tl.zeros((BLOCK,), dtype=tl.float32)
     for i in range(factor * factor):
         pixel = (row * factor + i // factor) * (width * factor) + column * factor + i % factor
@@ -30,12 +30,12 @@ def _gather(fine, coarse, count, height, width, channels, factor, scale, BLOCK: 
 
 @triton.jit
 def _spread(coarse, fine, count, height, width, channels, factor, scale, BLOCK: tl.constexpr):
-    """fine = scale * the pixel that it lies under; height and width are the coarse image's"""
+    """Set each fine pixel to scale * the coarse pixel that contains it; height, width: of the coarse image."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
     channel = at % channels
     column = at // channels % (width * factor)
-    row = at // (channels * width * factor)  # of all images
+    row = at // (channels * width * factor)  # counted over all images
     pixel = row // factor * width + column // factor
     values = tl.load(coarse + pixel * channels + channel, mask=there, other=0.0).to(tl.float32)
     tl.store(fine + at, (values * scale).to(fine.dtype.element_ty), mask=there)
@@ -65,10 +65,10 @@ def _run(x: Tensor, factor: int, scale: float, down: bool) -> Tensor:
 
 
 def mean_pool(x: Tensor, factor: int) -> Tensor:
-    """[B, C, f H, f W] -> [B, C, H, W]: means over f x f pixels."""
+    """Average blocks of f x f pixels: [B, C, f H, f W] -> [B, C, H, W]."""
     return _Resample.apply(x, factor, 1 / factor**2, True)
 
 
 def enlarge(x: Tensor, factor: int) -> Tensor:
-    """[B, C, H, W] -> [B, C, f H, f W]: every pixel f x f times."""
+    """Repeat every pixel f x f times: [B, C, H, W] -> [B, C, f H, f W]."""
     return _Resample.apply(x, factor, 1.0, False)

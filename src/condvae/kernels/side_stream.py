@@ -1,4 +1,4 @@
-"""Work beside the main line of a GPU, in streams of its own, so that small kernels run at the same time."""
+"""GPU work in side streams, so that small kernels run at the same time as those of the main stream."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class SideStream:
-    """`with side_stream():` does what is inside in a stream of its own, after all that was asked for before; nobody
-    waits for it until `join`. Without streams it is done at once.
+    """`with side_stream():` runs its body in a side stream, after all work queued before. The main stream does not
+    wait for the body until `join`. Without side streams, the body runs in the main stream.
 
-    Memory is handed out by stream: what one stream allocated must not be freed while another reads it. So tensors that
-    cross over are kept until `release`, when all is joined.
+    Memory belongs to the stream that allocated it, and must not be freed while another stream reads it. So tensors that
+    are used across streams are kept until `release`, which joins all streams first.
     """
 
     def __init__(self, device: torch.device | None = None, streams: int = 0) -> None:
@@ -22,11 +22,14 @@ class SideStream:
         self.streams = [torch.cuda.Stream(device) for _ in range(streams)] if cuda else []
         self.kept: list[object] = []
         self._next = 0
-        self._begun: list[torch.cuda.Stream] = []  # a recording knows only streams that took part in it
+        self._begun: list[torch.cuda.Stream] = []  # a graph recording may wait only for streams that took part in it
 
     @contextmanager
     def __call__(self, *read: object, for_all: bool = False) -> Iterator[None]:
-        """read: what the work inside reads of the main line. for_all: work that is begun later waits for this."""
+        """Run the body of the `with` in the next side stream.
+
+        read: tensors of the main stream that the body reads. for_all: all side work that starts later waits for it.
+        """
         if not self.streams:
             yield
             return
@@ -44,20 +47,20 @@ class SideStream:
                     other.wait_stream(stream)
 
     def run(self, work: Callable[[], T], *, shared: bool = False) -> T:
-        """`VDVAE.aside`: do the work in a stream of its own; shared: work that is begun later reads the result."""
-        with self(work, for_all=shared):  # the closure holds on to all that the work reads
+        """Run the work in a side stream (replaces `VDVAE.aside`). shared: work that starts later reads the result."""
+        with self(work, for_all=shared):  # keeping the closure keeps all tensors that it reads
             result = work()
         if shared and self.streams:
             self.kept.append(result)
         return result
 
     def join(self) -> None:
-        """From here on the main line waits for all that was begun."""
+        """Make the main stream wait for all side work that was started."""
         for stream in self._begun:
             torch.cuda.current_stream().wait_stream(stream)
 
     def release(self) -> None:
-        """Join, and let go of what was kept: no gradient is waited for any more."""
+        """Join, then free the kept tensors. Call this after the backward pass."""
         self.join()
         self.kept.clear()
         self._begun.clear()

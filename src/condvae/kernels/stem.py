@@ -1,5 +1,7 @@
-"""The first convolution of a classifier that sees some pixels of an image: from the pixels and which of them are known
-to rows. What the network takes in, concat(x * known, known), is made on the way and never written.
+"""The first convolution of a classifier that sees only the known pixels of an image.
+
+It reads the pixels x and which of them are known. The network's input, concat(x * known, known), is formed inside the
+kernel and never written to memory.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
@@ -14,7 +16,7 @@ from condvae.kernels.depthwise import ConvGeometry, pixels_of
 from condvae.kernels.tiles import choose_window, next_power_of_two
 
 _PIXELS = 64
-"""Of a program."""
+"""Pixels that one program computes."""
 
 
 @triton.jit(do_not_specialize=["images", "height", "width", "out_height", "out_width", "down", "right"])
@@ -23,7 +25,7 @@ def _stem(
     CHANNELS: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr, BEFORE: tl.constexpr,
     BI: tl.constexpr, BH: tl.constexpr, BW: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """One product of matrices: few taps of few channels are all gathered at once."""
+    """Compute the convolution as one matrix product: its few taps and channels are all gathered at once."""
     first, image, row, column = pixels_of(tl.program_id(0), down, right, BI, BH, BW)
     there = (first + image < images) & (row < out_height) & (column < out_width)
     k = tl.arange(0, BK)
@@ -34,12 +36,12 @@ def _stem(
     y = (row * STRIDE - BEFORE)[:, None] + (tap // SIDE)[None, :]
     z = (column * STRIDE - BEFORE)[:, None] + (tap % SIDE)[None, :]
     inside = there[:, None] & in_k[None, :] & (y >= 0) & (y < height) & (z >= 0) & (z < width)
-    # As in `depthwise`: places are counted from the first image.
+    # As in `depthwise`, offsets are counted from the first image.
     known += first.to(tl.int64) * height * width
     x += first.to(tl.int64) * CHANNELS * height * width
     out += first.to(tl.int64) * out_height * out_width * N
     seen = tl.load(known + (image[:, None] * height + y) * width + z, mask=inside, other=0)
-    # Of what is not known nothing is looked at: it may be anything, NaN included.
+    # Hidden pixels are never loaded: they may hold anything, including NaN.
     shows = (seen != 0) & (channel < CHANNELS)[None, :]
     at = ((image * CHANNELS)[:, None] + channel[None, :]) * height + y
     values = tl.load(x + at * width + z, mask=shows, other=0.0).to(tl.float32) * scale + shift
@@ -56,9 +58,10 @@ def _stem(
 def stem(
     pixels: Tensor, known: Tensor, weight: Tensor, bias: Tensor, *, scale: float, shift: float, look: ConvGeometry
 ) -> Tensor:
-    """ReLU6(weight * concat(where(known, pixels * scale + shift, 0), known) + bias): [M, N] rows of the weights' kind.
+    """Return ReLU6(weight * concat(where(known, pixels * scale + shift, 0), known) + bias) as rows [M, N].
 
-    pixels: [B, C, H, W] float; known: [B, 1, H, W] bool; weight: [side * side * (C + 1), N], see `stem_weight`.
+    pixels: [B, C, H, W] float; known: [B, 1, H, W] bool; weight: [side * side * (C + 1), N], see `stem_weight`. The
+    rows have the dtype of the weights.
     """
     images, channels, *sides = pixels.shape
     shape, n, k = Shape(*sides), len(bias), look.side**2 * (channels + 1)
@@ -79,5 +82,5 @@ def stem(
 
 
 def stem_weight(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """A convolution's weights [N, C, side, side] as `stem` reads them: [side * side * C, N]."""
+    """Reorder a convolution's weights [N, C, side, side] into the layout that `stem` reads: [side * side * C, N]."""
     return weight.detach().permute(2, 3, 1, 0).flatten(0, 2).to(dtype).contiguous()

@@ -1,34 +1,36 @@
-"""Which part of a convolution one program computes, and how: chosen by shape, as measured."""
+"""Tile sizes and launch settings of the convolution kernels, chosen by shape from measurements."""
 
 from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    """What one program of a kernel computes, and how."""
+    """The part of a convolution that one program computes, and the launch settings."""
 
     rows: int
     columns: int
     depth: int
-    """Input channels in a step."""
+    """Input channels per step."""
     depth2: int
-    """The same of what stands beside."""
+    """Input channels per step, for the extra input."""
     warps: int
     stages: int
     wide: bool = False
-    """All outputs in one program, `columns` at a time."""
+    """Whether one program computes all outputs, `columns` at a time."""
 
 
 WIDEST = 128
-"""Inputs that a program of a wide tile holds at once."""
+"""Most input channels that a program with a wide tile can hold."""
 
 
 def choose_tile(m: int, n: int, k: int, k2: int, taps: int, *, slope: bool = False, keep: bool = False) -> Tile:
-    """Measured on an H200 over the shapes of the public networks, at batches from one image to 128: large tiles where
-    there are enough of them for all multiprocessors, and small ones where what else is loaded or stored beside the
-    product (slope, keep) leaves no registers for large ones.
+    """Choose the tile for m pixels, n outputs, and k inputs plus k2 extra inputs.
+
+    The rules were measured on an H200 over the shapes of the public networks, for batches of 1 to 128 images. Tiles are
+    large if there are enough of them for all multiprocessors. They are small if additional loads or stores (slope,
+    keep) leave too few registers for large ones.
     """
     columns, deep, deep2 = block(n), depth(k), depth(k2)
-    if keep:  # x is stored as it went through GELU, so one program takes all of it
+    if keep:  # GELU(x) is stored as well, so one program reads all channels of x
         rows = 64 if m >= 2_000 else 16
         return Tile(rows, columns, next_power_of_two(max(k, 16)), next_power_of_two(max(k2, 16)), 4, 2, wide=True)
     if taps > 1:
@@ -51,13 +53,13 @@ def choose_tile(m: int, n: int, k: int, k2: int, taps: int, *, slope: bool = Fal
 
 
 def choose_tile_twice(m: int, n: int, c: int) -> Tile:
-    """Measured as those of `choose_tile`."""
+    """Choose the tile of `convolve_twice`, by rules measured in the same way as those of `choose_tile`."""
     rows, warps = (128, 8) if m >= 12_000 else (64, 4) if m >= 4_000 else (16, 4)
     return Tile(rows, min(block(n), 64), 0, 0, warps, 2)
 
 
 class Window(NamedTuple):
-    """Pixels of one program of a kernel that looks around in images: of one image, or of several small ones."""
+    """The pixels that one program of `depthwise` or `stem` computes: a part of one image, or several small images."""
 
     images: int
     rows: int
@@ -68,7 +70,7 @@ class Window(NamedTuple):
         return self.images * self.rows * self.columns
 
     def across(self, images: int, rows: int, columns: int) -> tuple[int, int, int]:
-        """How many windows cover images of so many rows and columns, each way."""
+        """Return how many windows are needed along images, along rows and along columns."""
         return -(-images // self.images), -(-rows // self.rows), -(-columns // self.columns)
 
 
@@ -76,29 +78,30 @@ _WIDEST_WINDOW = 16
 
 
 def choose_depthwise(rows: int, columns: int) -> tuple[Window, int]:
-    """Pixels and channels of a program that makes images of that size: 32 numbers for each of 128 threads, 8 channels
-    of a pixel in one load.
+    """Choose the window and the number of channels of a program, for output images of this size.
+
+    Each of 128 threads computes 32 numbers, and loads 8 channels of a pixel at once.
     """
     return choose_window(rows, columns, 128), 32
 
 
 def choose_window(rows: int, columns: int, pixels: int) -> Window:
-    """So many pixels, a power of two, in a window that is about as high as wide: it shares the fewest neighbours."""
+    """Choose a nearly square window, which needs the fewest neighbours; pixels: its size, a power of two."""
     width = min(next_power_of_two(columns), _WIDEST_WINDOW, pixels)
     height = min(next_power_of_two(rows), pixels // width)
     return Window(pixels // (width * height), height, width)
 
 
 def block(n: int) -> int:
-    """Channels of a tile."""
+    """Return the number of output channels in a tile."""
     return max(16, min(128, next_power_of_two(n)))
 
 
 def depth(k: int) -> int:
-    """Input channels in a step: as many as can be, with the least padding."""
+    """Return the input channels per step: the most among 16, 32 and 64 with the least padding."""
     return min((64, 32, 16), key=lambda size: (-(-max(k, 1) // size) * size, -size))
 
 
 def next_power_of_two(n: int) -> int:
-    """The least that is n or more."""
+    """Return the smallest power of two that is at least n."""
     return 1 << (n - 1).bit_length()

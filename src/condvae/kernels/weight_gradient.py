@@ -1,7 +1,7 @@
-"""The gradients of a convolution's weights and bias: sums over all pixels.
+"""The gradients of a convolution's weights and bias, which are sums over all pixels.
 
-A sum is split into parts that run beside each other; they are added up in a fixed order, so that the same batch gives
-the same gradient to the last bit.
+Each sum is split into parts that run in parallel. The parts are added in a fixed order, so that the same batch always
+gives the same gradient, bit for bit.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
@@ -16,7 +16,7 @@ from torch import Tensor
 from condvae.kernels.convolution import Shape
 from condvae.kernels.tiles import block
 
-_ROWS = 64  # pixels in a step
+_ROWS = 64  # pixels per step
 _MOST_SPLITS = 32
 
 
@@ -25,7 +25,7 @@ def _products(
     acc, total, dy, x, n, k, m_all, height, width, down, right, split, steps,
     N: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, BIAS: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """acc + sum over this split's pixels of dy * x; with BIAS, total + sum of dy, sixteen times over"""
+    """Add the sum of dy * x over this split's pixels to acc; with BIAS, add that of dy to all 16 columns of total."""
     ones = tl.full((BM, 16), 1.0, dtype=x.dtype.element_ty)
     for step in range(steps):
         rows = (split * steps + step) * BM + tl.arange(0, BM)
@@ -41,7 +41,7 @@ def _products(
         g = tl.load(dy + rows[:, None] * N + n[None, :], mask=inside[:, None] & (n < N)[None, :], other=0.0)
         acc = tl.dot(tl.trans(g), a, acc, input_precision="ieee")
         if BIAS:
-            # A product with ones: any other use of g would take it out of the tensor cores' pipeline.
+            # Sum by a product with ones: any other use of g would take it out of the tensor cores' pipeline.
             total = tl.dot(tl.trans(g), ones, total, input_precision="ieee")
     return acc, total
 
@@ -91,10 +91,10 @@ def _add_splits(partial, total, splits, parameters, count, BLOCK: tl.constexpr):
 
 
 class WeightGradients:
-    """Sums over pixels, split into parts that run beside each other and are added up in a fixed order.
+    """Sums over pixels, split into parts that run in parallel and are added in a fixed order.
 
-    views: gradients of weights and biases in float32, parts of one vector; the sums are added to them, and nothing that
-    lies between them is touched: it may belong to another stream.
+    views: float32 gradients of weights and biases, all slices of one vector. The sums are added to them. The memory
+    between them is left alone, because another stream may be using it.
     """
 
     def __init__(self, views: Sequence[Tensor], m: int) -> None:
@@ -121,11 +121,12 @@ class WeightGradients:
         shape: Shape,
         column: int = 0,
     ) -> None:
-        """One convolution's: `weight` and `bias` are among the views; x [M, K] is what it took in (after GELU).
+        """Compute the partial sums of one convolution, whose `weight` and `bias` gradients are among the views.
 
-        dy: [M, N], the gradient by what it gave. column: where x's channels begin among the convolution's inputs.
+        dy: [M, N], the gradient of its output. x: [M, K], its input (after GELU). column: index of x's first channel
+        among the convolution's inputs.
         """
-        assert weight is not None and (weight.stride(1) == 1 or weight.shape[1] == 1), "channels lie last"
+        assert weight is not None and (weight.stride(1) == 1 or weight.shape[1] == 1), "channels must be last in memory"
         n, k, taps = dy.shape[1], x.shape[1], weight.shape[2] * weight.shape[3]
         bn, bk = block(n), block(k)
         tiles = triton.cdiv(n, bn) * triton.cdiv(k, bk) * taps
@@ -139,7 +140,7 @@ class WeightGradients:
         )  # fmt: skip
 
     def finish(self) -> None:
-        """Add up the parts."""
+        """Add the partial sums to the views."""
         for first, last in self.spans:
             skipped, count = first - self.start, last - first
             _add_splits[(triton.cdiv(count, 1024),)](

@@ -1,7 +1,7 @@
-"""Threads for work on a CPU whose bits do not depend on how many there are.
+"""Worker threads for CPU work whose results are the same, bit for bit, for any number of threads.
 
-Convolutions round differently for another number of images, or of threads. So samples are computed in blocks of always
-the same number, each in one thread; several blocks at a time use all cores.
+Convolutions round differently if the number of images or of threads changes. So samples are computed in blocks of a
+fixed size, each block in one thread; several blocks run at a time to use all cores.
 """
 
 import threading
@@ -18,14 +18,17 @@ T = TypeVar("T")
 SAMPLES_PER_BLOCK = 4
 """Samples computed together on a CPU."""
 _MOST = 4
-"""Small networks spend much of their time in Python, which more threads would only wait for."""
+"""Most worker threads. Small networks spend much of their time in Python, where more threads would only wait."""
 _AHEAD = 2
-"""Results that may wait to be fetched, for each worker: memory stays bounded."""
+"""Tasks per worker that may be submitted before their results are fetched; this bounds the memory."""
 
 
 @contextmanager
 def on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any]], Iterable[T]]]:
-    """`map`, in threads of their own that compute with one thread each: as many as torch would use, up to `most`."""
+    """Provide a parallel `map`, whose worker threads each run torch with one thread.
+
+    There are as many workers as torch would use threads, but at most `most`.
+    """
     with _threads as threads:
         workers = max(1, min(threads, _MOST, most))
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
@@ -46,8 +49,8 @@ def on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any
 
 
 class _Threads:
-    """How many threads torch uses: what workers set for themselves is also what new threads of others start with, so
-    the last user puts back what the first found.
+    """Saves and restores torch's number of threads. New threads of other code would start with the number that the
+    workers set, so the last user restores the number that the first user found.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""Completions on a GPU: y is encoded once, samples follow in chunks of bounded memory. Networks are fused kernels in
-half precision where they can run, and every chunk is one CUDA graph.
+"""Completions on a GPU: y is encoded once, and samples are drawn in chunks, which bounds the memory. Networks run as
+fused half-precision kernels where possible, and each chunk is one CUDA graph.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from condvae.sampling.plain import PixelChoice, chunks
 from condvae.vdvae.encoder import Posterior
 
 _PIXELS_AT_ONCE = 2**17
-"""Pixels of all images of a chunk, which bound the memory."""
+"""Most pixels in a chunk, summed over its images; this bounds the memory."""
 _SHAPES_KEPT = 4
-"""Shapes of chunks whose graphs are kept."""
+"""Number of chunk shapes whose graphs are kept."""
 
 
 class GPUGraphs:
@@ -37,14 +37,14 @@ class GPUGraphs:
         record: bool,
         say: Callable[[str], None] | None,
     ) -> None:
-        """fused: by kernels in the precision `dtype`. record: as CUDA graphs."""
-        # What kernels want; elsewhere it gains nothing, and would change rounding.
+        """fused: use kernels in the precision `dtype`. record: use CUDA graphs."""
+        # Kernels need this layout; on other devices it would gain nothing and change the rounding.
         self.model: ConditionalVAE = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.dtype, self.record, self.say = dtype, record, say or (lambda message: None)
         self.chunk = chunk or max(1, _PIXELS_AT_ONCE // model.artifact.config.image_size**2)
         self.fused = None
         if fused:
-            from condvae.kernels.fused_vdvae import Fused  # late: it needs Triton
+            from condvae.kernels.fused_vdvae import Fused  # imported here because it needs Triton
 
             self.fused = Fused(model, dtype)
         self._shapes: OrderedDict[tuple[int, int, PixelChoice], Chunk] = OrderedDict()
@@ -52,7 +52,7 @@ class GPUGraphs:
     def __call__(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice
     ) -> tuple[Tensor, Tensor]:
-        """[B, n, C, H, W] uint8 for seeds [B, n], and which of them came out finite, [B, n]."""
+        """Return samples [B, n, C, H, W] uint8 for seeds [B, n], and which of them are finite, [B, n]."""
         config, device = self.model.artifact.config, self.model.device
         observations, n = seeds.shape
         pieces = list(chunks(observations, n, self.chunk))
@@ -79,7 +79,7 @@ class GPUGraphs:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Inside, the model computes in this precision, with kernels where there are some."""
+        """Inside the `with` block, the model computes in this precision, and with kernels if they are in use."""
         half = self.dtype != torch.float32
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.autocast("cuda", self.dtype if half else None, enabled=half))
@@ -89,7 +89,7 @@ class GPUGraphs:
 
 
 class Chunk:
-    """So many observations with so many samples each: places for what goes in and out, and the graphs between them."""
+    """Fixed buffers for a number of observations with a number of samples each, and the graphs that fill them."""
 
     def __init__(self, owner: GPUGraphs, observations: int, samples: int, pixels: PixelChoice) -> None:
         model, device = owner.model, owner.model.device
@@ -113,16 +113,16 @@ class Chunk:
                 self.graphs = record(works, stream)
             except RuntimeError as error:
                 owner.record = False
-                owner.say(f"samples are drawn operation by operation, without a CUDA graph: {reason(error)}")
+                owner.say(f"samples are drawn without a CUDA graph, because recording failed: {reason(error)}")
 
     def set_temperatures(self, temperatures: list[float]) -> None:
-        """One for each group of latents."""
+        """Set the temperatures, one per latent group."""
         if temperatures != self._temperatures:
             self.temperature.copy_(torch.tensor(temperatures))
             self._temperatures = list(temperatures)
 
     def encode(self, observation: Observation) -> None:
-        """Take in observations; if they are fewer than there are places, the last stands for the others."""
+        """Encode observations; if there are fewer than the chunk holds, the last one fills the remaining places."""
         n = len(observation)
 
         def put(place: Tensor, values: Tensor | None) -> None:
@@ -142,7 +142,7 @@ class Chunk:
             self._encode()
 
     def decode(self, seeds: Tensor) -> tuple[Tensor, Tensor]:
-        """Samples [b, k, C, H, W] for seeds [b, k], at most as many as there are places; and which are finite."""
+        """Return samples [b, k, C, H, W] for seeds [b, k], at most as many as the chunk holds, and which are finite."""
         b, k = seeds.shape
         if (b, k) != (self.observations, self.samples):
             places = torch.zeros(self.observations, self.samples, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""Drawing images: from the prior, from q(z | x) (reconstructions), and from p_cond(x | y)."""
+"""Images drawn in plain torch: from the prior, from q(z | x) (reconstructions), and from p_cond(x | y)."""
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,12 +20,12 @@ PixelChoice: TypeAlias = Literal["sample", "mean"]
 
 
 class Samples(NamedTuple):
-    """Images and the latents that they were made from."""
+    """Images and the latents from which they were decoded."""
 
     images: Tensor
-    """[N, C, H, W] in [-1, 1]; `pixels.to_uint8` makes grey levels of them."""
+    """[N, C, H, W] in [-1, 1]; `pixels.to_uint8` converts them to 8-bit levels."""
     latents: list[Tensor]
-    """z_1, ..., z_L: `given=` takes them back, all or the first few."""
+    """z_1, ..., z_L. All of them, or the first few, can be passed to a later call as `given=`."""
 
 
 @torch.no_grad()
@@ -38,7 +38,7 @@ def sample_prior(
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
-    """n unconditional images, z from p(z)."""
+    """Draw n unconditional images, with z from p(z)."""
     return draw(vae, None, n, noise, temperature, pixels, given)
 
 
@@ -52,7 +52,7 @@ def reconstruct(
     pixels: PixelChoice = "mean",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
-    """Images [B, C, H, W] in [-1, 1] through the model and back, z from q(z | x)."""
+    """Encode and decode images [B, C, H, W] in [-1, 1], with z from q(z | x)."""
     vae.check(x)
     return draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
 
@@ -68,10 +68,10 @@ def sample_conditional(
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
-    """n images for each observation, beside each other, [B * n, C, H, W]: z from c(z | y), x from p(x | z).
+    """Draw n images per observation, [B * n, C, H, W]: z from c(z | y), x from p(x | z).
 
-    y is encoded once for all n. These are samples of p_cond(x | y): `observation.paste` puts the known pixels back
-    where a completion is wanted.
+    An observation's n images follow each other, and y is encoded once for all of them. These are samples of
+    p_cond(x | y); to get completions, put the known pixels back with `observation.paste`.
     """
     observation.check_values()
     check_whole(n, "the number of samples", least=1)
@@ -80,10 +80,10 @@ def sample_conditional(
 
 
 def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: int = 0) -> SeededNoise:
-    """Noise for n samples of each observation from one seed, in the order of `sample_conditional`.
+    """Return noise for n samples per observation from one seed, in the order of `sample_conditional`.
 
-    Sample k of observation b depends on (seed, b, k) alone, not on how many others are drawn. `observations` names the
-    b's, range(B) for a whole batch; `first` is the first k.
+    Sample k of observation b depends on (seed, b, k) alone, not on how many others are drawn. observations: the values
+    of b, range(B) for a whole batch. first: the first value of k.
     """
     seed, n, first = operator.index(seed), operator.index(n), operator.index(first)
     check_seed(seed)
@@ -94,14 +94,16 @@ def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: 
 
 
 def chunks(observations: int, n: int, most: int) -> Iterator[tuple[slice, slice]]:
-    """Which observations, and which of the n samples of each, are drawn together: at most `most`; the first chunk is
-    the largest, and an observation's samples follow each other.
+    """Split `observations` observations with n samples each into chunks of at most `most` samples.
+
+    Each chunk is a slice of observations and a slice of samples. The first chunk is the largest, and all chunks of an
+    observation follow each other.
     """
     together = min(n, most)
-    beside = max(1, min(observations, most // together))
-    for first in range(0, observations, beside):
+    rows = max(1, min(observations, most // together))
+    for first in range(0, observations, rows):
         for start in range(0, n, together):
-            yield slice(first, min(first + beside, observations)), slice(start, min(start + together, n))
+            yield slice(first, min(first + rows, observations)), slice(start, min(start + together, n))
 
 
 def draw(
@@ -113,7 +115,7 @@ def draw(
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
-    """n images with z from any source (None: the prior), x from p(x | z): what the three above are made of."""
+    """Draw n images with z from any source (None: the prior) and x from p(x | z); all functions above use this."""
     check_choice(pixels, "pixels", ("sample", "mean"))
     check_whole(n, "the number of samples", least=1)
     noise = as_noise(noise)

@@ -1,8 +1,8 @@
-"""Completions in plain torch, in blocks of bounded memory: the back end of CPUs, and of latents shared by completions.
+"""Completions in plain torch, drawn in blocks to bound the memory: the back end for CPUs and for shared latents.
 
-On a CPU a completion has the same bits however many are drawn, beside whichever others, and with any number of threads.
-Convolutions round differently for another number of images or threads. So every observation is encoded by itself, and
-samples are drawn in blocks of always the same number, each in one thread; blocks run side by side.
+On a CPU, a completion is the same bit for bit, however many others are drawn and for any number of threads.
+Convolutions round differently if the number of images or of threads changes. So every observation is encoded by itself,
+and samples are drawn in blocks of a fixed size, each in one thread; blocks run in parallel.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,9 +21,9 @@ from condvae.sampling.plain import PixelChoice, draw
 from condvae.vdvae.encoder import Posterior
 
 _PIXELS_AT_ONCE = 2**17
-"""Elsewhere than on a CPU: pixels of all images in a block."""
+"""On devices other than CPUs: most pixels in a block, summed over its images."""
 _SAMPLES_IN_GROUP = 64
-"""Observations are encoded together until about this many samples can be drawn from them."""
+"""Observations are processed in groups that give about this many samples."""
 
 
 class Pair(NamedTuple):
@@ -34,10 +34,13 @@ class Pair(NamedTuple):
 
 
 class PlainBlocks:
-    """Draws completions of a model in plain torch."""
+    """Draws a model's completions in plain torch."""
 
     def __init__(self, model: ConditionalVAE, *, dtype: torch.dtype, chunk: int | None = None) -> None:
-        """dtype: float32, or half precision by autocast. chunk: samples computed at a time; on a CPU, fours."""
+        """dtype: float32, or half precision by autocast.
+
+        chunk: number of samples computed at a time; on a CPU, they are computed in blocks of four.
+        """
         self.model, self.dtype = model, dtype
         self.cpu = model.device.type == "cpu"
         at_once = max(1, _PIXELS_AT_ONCE // model.artifact.config.image_size**2)
@@ -47,7 +50,10 @@ class PlainBlocks:
     def __call__(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
     ) -> Tensor:
-        """[B, n, C, H, W] uint8 for seeds [B, n]; the first `shared` groups of latents are those of sample 0."""
+        """Return samples [B, n, C, H, W] uint8 for seeds [B, n].
+
+        All samples of an observation use the first `shared` latent groups of its sample 0.
+        """
         config = self.model.artifact.config
         shape = (*seeds.shape, config.channels, config.image_size, config.image_size)
         made = torch.empty(shape, dtype=torch.uint8, device=self.model.device)
@@ -61,7 +67,7 @@ class PlainBlocks:
     def pieces(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
     ) -> Iterator[tuple[list[Pair], Tensor]]:
-        """A few samples [., C, H, W] in [-1, 1] at a time, known pixels as they were, each time with which they are."""
+        """Yield a few samples [., C, H, W] in [-1, 1] at a time, with their indices; known pixels keep their values."""
         count = 1 if self._all_alike(temperatures, pixels) else seeds.shape[1]
         group = max(1, _SAMPLES_IN_GROUP // count)
         blocks = -(-min(group, len(observation)) * count // self.size)
@@ -88,13 +94,13 @@ class PlainBlocks:
             return self.model.posterior(observation)
 
     def computing(self) -> torch.autocast:
-        """Inside, the model computes in this precision."""
+        """Return a context in which the model computes in this precision."""
         half = self.dtype != torch.float32
         return torch.autocast(self.model.device.type, self.dtype if half else None, enabled=half)
 
 
 class _Drawing:
-    """Samples of some encoded observations."""
+    """Draws samples for observations that have been encoded."""
 
     def __init__(
         self,
@@ -110,15 +116,15 @@ class _Drawing:
         self.shared: dict[int, list[Tensor]] = {}
 
     def share(self, latents: Sequence[list[Tensor]]) -> None:
-        """From now on, these latents of each observation serve all of its samples."""
+        """From now on, use these latents for all samples of an observation; latents: one list per observation."""
         self.shared = dict(zip(self.posteriors, latents, strict=True))
 
     def latents(self, pairs: list[Pair]) -> list[Tensor]:
-        """z_1, ..., z_L of some samples."""
+        """Return z_1, ..., z_L of these samples."""
         return [z[: len(pairs)] for z in self._draw(pairs)[1]]
 
     def images(self, pairs: list[Pair]) -> Tensor:
-        """Some samples, known pixels as they were."""
+        """Return the images of these samples; known pixels keep their values."""
         images = self._draw(pairs)[0][: len(pairs)]
         known, pixels = self.observation.known, self.observation.pixels
         if known is None or pixels is None:
@@ -128,9 +134,9 @@ class _Drawing:
 
     @torch.inference_mode()
     def _draw(self, pairs: list[Pair]) -> tuple[Tensor, list[Tensor]]:
-        """A whole block, its last sample repeated where there are fewer."""
+        """Draw one block; on a CPU, repeat the last sample to fill it."""
         whole = [*pairs, *[pairs[-1]] * (self.blocks.size - len(pairs))] if self.blocks.cpu else pairs
-        noise = SeededNoise([int(self.seeds[pair]) % 2**64 for pair in whole])  # the bits of int64
+        noise = SeededNoise([int(self.seeds[pair]) % 2**64 for pair in whole])  # int64 bits as unsigned numbers
         source = Posterior.joined([self.posteriors[pair.b] for pair in whole])
         given = (
             [torch.stack(group) for group in zip(*(self.shared[pair.b] for pair in whole), strict=True)]

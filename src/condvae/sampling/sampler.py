@@ -1,8 +1,8 @@
-"""The one entry point from a model and observations to completions, with two back ends behind it.
+"""`Sampler`: the entry point that draws completions from a model and observations, with one of two back ends.
 
-A GPU draws by fused kernels in float16, one CUDA graph for each chunk (`gpu_graphs`). Everything else is plain torch
-(`plain_blocks`), on a CPU with the same bits for a sample whatever else is drawn. Images leave as grey levels, known
-pixels as they were.
+On a GPU, `gpu_graphs` uses fused float16 kernels, and one CUDA graph per chunk. Otherwise `plain_blocks` uses plain
+torch; on a CPU, a sample is the same bit for bit, whatever else is drawn. Images are returned as 8-bit levels, and
+known pixels keep their values.
 """
 
 import functools
@@ -29,10 +29,10 @@ _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Sampler:
-    """Draws completions from a conditional model as it is now: make a new one after the weights have changed.
+    """Draws completions from a conditional model with its present weights: make a new one if the weights change.
 
-    precision: auto is float16 where kernels run and float32 elsewhere, so that runs on a CPU agree.
-    chunk: samples computed together, which bounds memory.
+    precision: "auto" is float16 if GPU kernels can run and float32 otherwise, so that results on CPUs agree.
+    chunk: number of samples computed together; this bounds the memory.
     """
 
     def __init__(
@@ -71,17 +71,18 @@ class Sampler:
         share: int | None = None,
         places: Sequence[int] | None = None,
     ) -> Tensor:
-        """[B, n, C, H, W] uint8 on the model's device, known pixels as they were.
+        """Draw n completions per observation: [B, n, C, H, W] uint8 on the model's device.
 
-        Completion k of observation b depends on (seed, b, k) alone: bit for bit on a CPU, up to rounding on a GPU.
-        share: latents at resolutions up to this are those of completion 0 in all of them.
-        places: what stands for b, where these observations are some of many; 0, 1, ... if not given.
+        Known pixels keep their values. Completion k of observation b depends on (seed, b, k) alone: bit for bit on a
+        CPU, up to rounding on a GPU.
+        share: all completions use the latents of completion 0 at resolutions up to this one.
+        places: values of b, if these observations are part of a larger set; by default 0, 1, ...
         """
         check_whole(n, "the number of samples", least=1)
         places = tuple(range(len(observation))) if places is None else tuple(map(int, places))
         if len(places) != len(observation):
             raise ValueError(
-                f"{len(places)} places were given for {len(observation)} observations, expected one for each"
+                f"{len(places)} places were given for {len(observation)} observations, expected one per observation"
             )
         seeds = _seeds(seed, n, places)
         return self.draw(observation, seeds, temperature=temperature, pixels=pixels, share=share)
@@ -96,7 +97,7 @@ class Sampler:
         pixels: PixelChoice = "mean",
         share: int | None = None,
     ) -> Tensor:
-        """As `__call__`, with a seed for each sample: [B, n], the bits of int64 on the CPU."""
+        """Like `__call__`, with one seed per sample: [B, n] int64 on the CPU, whose bits are the seeds."""
         check_choice(pixels, "pixels", ("sample", "mean"))
         config = self.model.artifact.config
         temperatures = per_group(temperature, config)
@@ -119,7 +120,7 @@ class Sampler:
         temperatures: list[float],
         pixels: PixelChoice,
     ) -> None:
-        """What left the range of half precision, in full."""
+        """Redraw in float32 the samples that overflowed in half precision."""
         for b, k in which.nonzero().tolist():
             one, noise = observation[b : b + 1], SeededNoise([int(seeds[b, k]) % 2**64])
             made = sample_conditional(self.model, one, noise=noise, temperature=temperatures, pixels=pixels).images
@@ -128,5 +129,5 @@ class Sampler:
 
 @functools.lru_cache(maxsize=16)
 def _seeds(seed: int, n: int, places: tuple[int, ...]) -> Tensor:
-    """[observations, n] int64: those of `seeds_from`."""
+    """Return the seeds of `seeds_from`, as int64 [observations, n]."""
     return seeds_from(seed, n, observations=places).on(torch.device("cpu")).view(len(places), n)

@@ -1,4 +1,4 @@
-"""What a VAE itself can show: samples of its prior, and images rebuilt from some or all of their latents."""
+"""Images from a VAE alone: samples of its prior, and images rebuilt from some or all of their latents."""
 
 from collections.abc import Iterator
 
@@ -19,8 +19,9 @@ _PIXELS_AT_ONCE, _IMAGES_AT_ONCE = 2**15, 16
 def draw_samples(
     vae: VDVAE, n: int, *, seed: int = 0, temperature: TemperatureLike = 1.0, pixels: PixelChoice = "mean"
 ) -> Iterator[Tensor]:
-    """n unconditional images, [C, H, W] uint8 each, in bounded memory. Sample k depends on (seed, k) alone, bit for bit
-    on a CPU.
+    """Yield n unconditional images, each [C, H, W] uint8, a few at a time to bound the memory.
+
+    Sample k depends on (seed, k) alone, bit for bit on a CPU.
     """
     check_whole(n, "the number of samples", least=1)
     temperatures = per_group(temperature, vae.config)
@@ -38,16 +39,17 @@ def draw_samples(
 
 
 def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, pixels: PixelChoice = "mean") -> Tensor:
-    """Images [B, C, H, W] in [-1, 1] through the model and back, as uint8.
+    """Encode and decode images [B, C, H, W] in [-1, 1]; return them as uint8.
 
-    groups: take so many groups of latents, the coarsest, from the image and the others from the prior. Default: all.
+    groups: number of latent groups, from the coarsest on, that are taken from the image; the others are drawn from the
+    prior. By default, all are taken from the image.
     """
     vae.check(x)
     every = len(vae.config.group_stages)
     groups = every if groups is None else groups
-    check_whole(groups, "the number of groups of latents taken from the image")
+    check_whole(groups, "the number of latent groups taken from the image")
     if groups > every:
-        raise ValueError(f"{groups} groups of latents were asked for, but this model has {every}")
+        raise ValueError(f"{groups} latent groups were requested, but this model has {every}")
     back = []
     for first, some in enumerate(x.split(chunk := _chunk(vae.config))):
         noise = seeds_from(seed, 1, observations=range(first * chunk, first * chunk + len(some)))
@@ -59,7 +61,7 @@ def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, 
 
 
 def groups_down_to(config: VDVAEConfig, resolution: int) -> int:
-    """How many groups of latents there are from the coarsest down to this resolution, inclusive."""
+    """Return the number of latent groups from the coarsest down to this resolution, inclusive."""
     resolutions = [stage.resolution for stage in config.group_stages]
     if resolution not in resolutions:
         there = ", ".join(str(r) for r in dict.fromkeys(resolutions))
