@@ -71,13 +71,13 @@ def error_messages() -> Iterator[Text]:
     """What exceptions and warnings say, with their values left open."""
     for path, tree in _modules():
         for node in ast.walk(tree):
-            calls = [node.exc] if isinstance(node, ast.Raise) else []
+            calls: list[ast.expr | None] = [node.exc] if isinstance(node, ast.Raise) else []
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn"):
                 calls = [node]
             for call in calls:
                 for argument in call.args if isinstance(call, ast.Call) else ():
                     if len(words := _literal(argument).split()) > 3:
-                        yield Text("error", f"{path}:{node.lineno}", " ".join(words))
+                        yield Text("error", f"{path}:{call.lineno}", " ".join(words))
 
 
 def docstrings() -> Iterator[Text]:
