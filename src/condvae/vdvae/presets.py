@@ -142,7 +142,7 @@ _OURS: dict[str, Any] = {"scales": "softplus", "likelihood": LogisticMixture(com
 # A minute of training is too short to learn details: use latents only for structure, and a high noise floor.
 _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     "demo32": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1), "latent_channels": 8},
-    # A quarter of an hour is too short to learn the grain of photos, and bits spent on it would be missing for faces.
+    # A quarter of an hour is too short to learn the grain of photos, and bits for it would be missing for faces.
     "faces64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1)},
     "cifar10-small": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.07)},
     # Ribs and vessels are faint, and downsized scans have little grain, so the noise floor is lower.
