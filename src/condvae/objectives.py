@@ -64,7 +64,7 @@ class Bound(LogProbability):
     log_likelihood_nats: Tensor | None
     """[B]: log p of the scored pixels given z. None if it was not computed, because it has no gradient."""
     kl_nats: Tensor
-    """[B, L]: one column per latent group."""
+    """[B, L]: the KL of each latent group."""
     image_dims: int
     scored_dims: Tensor
     likelihood_weight: float | Tensor = 1.0

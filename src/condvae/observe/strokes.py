@@ -29,7 +29,7 @@ _ROWS_STEP = 32
 
 
 class Strokes(NamedTuple):
-    """K strokes for each of n images, with up to V - 1 segments. Padding makes shapes independent of random numbers."""
+    """K strokes for each of n images, with up to V - 1 segments. Padding keeps tensor shapes fixed."""
 
     x: Tensor
     """[n, K, V] float: x coordinates of the vertices, whole numbers from 0 to size."""
@@ -98,7 +98,7 @@ def _add_spans(steps: Tensor, items: _Items, size: int, rows: int) -> None:
     top = top.clamp(0, size - rows)
     row = torch.arange(rows, device=device, dtype=torch.int32) + top.int()[:, None]
     above = row - items.y.int()[:, None]
-    # The disc and the segment overlap, so one span covers both; extra pixels are under the disc at the other end.
+    # The disc and the segment overlap, so one span covers both; any extra pixels are under the disc at the other end.
     disc_start, disc_end = _disc(items, above)
     start, end = _parallelogram(items, above.to(items.x.dtype))
     start = torch.minimum(start, disc_start).clamp_(0, size)
@@ -161,7 +161,7 @@ def _parallelogram(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
     starts = [(strip.left + items.x + 0.5)[:, None] + strip.slope[:, None] * above for strip in (along, across)]
     ends = [start + (strip.right - strip.left)[:, None] for strip, start in zip((along, across), starts, strict=True)]
     start, end = torch.maximum(*starts).floor_(), torch.minimum(*ends).ceil_()
-    # Move an empty span so far apart that its union with a disc is the disc; where() would take ten times as long.
+    # Push an empty span so far out that its union with a disc is the disc; where() would take ten times as long.
     empty = (start - end).add_(1).clamp_(min=0).mul_(_FAR)
     return start.add_(empty), end.sub_(empty)
 

@@ -30,7 +30,7 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
 
 
 def first_few(names: Sequence[str]) -> str:
-    """List up to five names, and the number of the remaining ones."""
+    """Join up to five names with commas, and add how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 

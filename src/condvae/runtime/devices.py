@@ -18,6 +18,6 @@ def resolve_device(text: str = "auto") -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {text} was requested, but torch finds no GPU on this machine: use cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        gpus = counted(torch.cuda.device_count(), "GPU")
-        raise ValueError(f"device {text} was requested, but this machine has {gpus} (counting from 0): give a lower N")
+        n = torch.cuda.device_count()
+        raise ValueError(f"device {text} was requested, but this machine has {counted(n, 'GPU')}: give an N below {n}")
     return device

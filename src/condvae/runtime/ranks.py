@@ -71,7 +71,7 @@ def join(device: str = "auto") -> Iterator[World]:
         if index >= torch.cuda.device_count():
             gpus = counted(torch.cuda.device_count(), "GPU")
             raise ValueError(
-                f"local rank {local} needs GPU {index}, but this machine has {gpus} (counting from 0): "
+                f"local rank {local} needs GPU {index} (counting from 0), but this machine has {gpus}: "
                 "start fewer processes"
             )
         chosen = torch.device("cuda", index)
