@@ -205,7 +205,7 @@ def test_small_images_and_empty_batches() -> None:
 
 
 def test_ranges_that_cannot_be_met_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="cannot be between 0.4999 and 0.5 for 32 x 32 pixels"):
+    with pytest.raises(ValueError, match=r"cannot be between 0\.4999 and 0\.5 for 32 x 32 pixels"):
         Freeform(low=0.4999, high=0.5).draw(1, 32, generator())
     monkeypatch.setattr("condvae.observe.freeform._TRIES", 2000)
     monkeypatch.setattr("condvae.observe.freeform._RAREST", 0.01)
