@@ -122,7 +122,7 @@ def test_bad_settings() -> None:
         ({"temperature": float("nan")}, "temperature nan"),
         ({"temperature": -1}, "expected a number >= 0"),
         ({"temperature": [1, 2]}, "a list of 2 temperatures was given"),
-        ({"temperature": {5: 1.0}}, "at 5"),
+        ({"temperature": {5: 1.0}}, "for resolution 5"),
         ({"share": 3}, "no latents at resolution 3, only at 1, 4, 8"),
         ({"share": True}, "expected a whole number"),
         ({"pixels": "median"}, "pixels is 'median'"),

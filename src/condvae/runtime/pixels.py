@@ -39,8 +39,9 @@ def check_images(x: Tensor, *, channels: int, size: int, name: str = "x", values
     """
     expected = f"expected [batch, {channels}, {size}, {size}]"
     if not isinstance(x, Tensor):
-        kind = type(x).__name__
-        raise ValueError(f"{name} is a {kind}, expected a torch tensor: convert arrays with torch.from_numpy")
+        raise ValueError(
+            f"{name} is a {type(x).__name__}, expected a torch tensor: convert arrays with torch.from_numpy"
+        )
     if x.ndim != 4:
         raise ValueError(f"{name} has {counted(x.ndim, 'dimension')}, {expected}")
     if x.shape[0] == 0:
