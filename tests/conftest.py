@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread, hypothesis runs that repeat, kernels interpreted where there is no GPU."""
+"""Set-up of all tests: one thread, reproducible hypothesis runs, and interpreted kernels on machines without a GPU."""
 
 import io
 import os
@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 from PIL import Image
 
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when a kernel's module is imported
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # it is read when a kernel's module is imported
 
-# Scripts that tests start in other processes find the helpers too.
+# Scripts that tests start in other processes can import the helpers too.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HELPERS.parent), os.environ.get("PYTHONPATH"))))
 
 settings.register_profile("condvae", deadline=None, derandomize=True)
 settings.load_profile("condvae")
-# One thread: tests run beside each other, and small networks gain nothing from more.
+# One thread, because tests run in parallel and small networks are not faster with more.
 torch.set_num_threads(1)
-# Kernels are held to torch's convolutions, which a GPU would otherwise round to ten bits.
+# Kernels are compared with torch's convolutions, which a GPU would otherwise round to ten bits.
 torch.backends.cudnn.allow_tf32 = False
 
 
 @pytest.fixture
 def roomy_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpreted kernels take their time per program, not per number: let few programs do all. A GPU takes its own."""
+    """Use large tiles without a GPU, because an interpreted kernel takes its time per program, not per number."""
     if torch.cuda.is_available():
         return
     from condvae.kernels.tiles import Tile, Window, block, choose_window, next_power_of_two
@@ -50,7 +50,7 @@ def roomy_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for packages, in which pip finds them and nowhere else."""
+    """A folder that is the only place where pip looks for packages."""
     folder = tmp_path / "index"
     folder.mkdir()
     only_index(folder, monkeypatch)
@@ -59,12 +59,12 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def drawn() -> None:
-    """For tests of reports that look at figures."""
+    """Request this fixture in tests of reports that need the figures."""
 
 
 @pytest.fixture
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of reports need no figures, which take longer than most of what they show."""
+    """Skip figures in the other tests of reports, because drawing takes longer than computing the results."""
     if "drawn" not in request.fixturenames:
         for report in ("condvae.experiments.evaluation", "condvae.experiments.design", "condvae.experiments.ood"):
             monkeypatch.setattr(f"{report}.figures.draw", lambda result, out: [])
@@ -72,14 +72,14 @@ def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="session")
 def face_files() -> dict[str, bytes]:
-    """Name -> JPEG, in the order of their names."""
+    """JPEG files of faces by name, sorted by name."""
     with zipfile.ZipFile(FIXTURES / "faces32.zip") as archive:
         return {name: archive.read(name) for name in sorted(archive.namelist()) if name.endswith(".jpg")}
 
 
 @pytest.fixture(scope="session")
 def faces(face_files: dict[str, bytes]) -> NDArray[np.uint8]:
-    """[512, 32, 32, 3]"""
+    """The decoded faces, [512, 32, 32, 3]."""
     faces = np.stack([np.asarray(Image.open(io.BytesIO(content))) for content in face_files.values()])
     assert faces.shape == (512, 32, 32, 3) and faces.dtype == np.uint8
     return faces

@@ -1,4 +1,4 @@
-"""The tree keeps its shape: which room may know which, how small files stay, and one name for one thing."""
+"""Rules for the source tree: which room may import which, the length of files, and unique names."""
 
 import ast
 from collections import defaultdict
@@ -9,7 +9,7 @@ import condvae
 
 SOURCE = Path(condvae.__file__).parent
 
-# The rooms in the order of docs/architecture.md, each with those it may import. Every room may use `runtime`.
+# The rooms in the order of docs/architecture.md, each with the rooms that it may import. Every room may use `runtime`.
 MAY_IMPORT = {
     "runtime": "",
     "noise": "",
@@ -36,7 +36,7 @@ MAY_IMPORT = {
 }
 FILES = [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"]
 
-# Names that several modules or classes share, because they do the same job in different places.
+# Names that several modules or classes may share, because they have the same purpose in different places.
 _EACH_EXPERIMENT = "each experiment has one, for the same job"
 SHARED_MODULES = {
     "plan": _EACH_EXPERIMENT,
@@ -59,7 +59,7 @@ def room_of(path: Path) -> str:
 
 
 def imported_rooms(path: Path) -> set[str]:
-    """The rooms of condvae that a file imports, anywhere in it."""
+    """The rooms of condvae that a file imports, at the top or inside functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -80,17 +80,17 @@ def test_rooms_import_only_rooms_above_them() -> None:
     known: dict[str, set[str]] = {room: set() for room in order}
     for path in FILES:
         room = room_of(path)
-        assert room in MAY_IMPORT, f"{room} is new: say in MAY_IMPORT and docs/architecture.md what it may know"
+        assert room in MAY_IMPORT, f"{room} is new: add it to MAY_IMPORT and to docs/architecture.md"
         known[room] |= imported_rooms(path) - {room, "runtime"}
     for room, others in known.items():
         allowed = set(MAY_IMPORT[room].split())
         assert others <= allowed, f"{room} imports {sorted(others - allowed)}"
-        assert allowed <= others, f"{room} no longer imports {sorted(allowed - others)}: shorten the table"
+        assert allowed <= others, f"{room} no longer imports {sorted(allowed - others)}: remove them from MAY_IMPORT"
         assert all(order.index(other) < order.index(room) for other in allowed)
-        assert len(allowed) <= 12 or room == "cli", f"{room} knows too many rooms"
+        assert len(allowed) <= 12 or room == "cli", f"{room} imports too many rooms"
 
 
-def test_the_files_of_the_model_know_nothing_of_speed() -> None:
+def test_the_files_of_the_model_contain_no_gpu_code() -> None:
     model = ("noise", "gaussian", "likelihood", "vdvae", "conditional", "objectives")
     for path in FILES:
         if room_of(path) in model:
@@ -98,12 +98,12 @@ def test_the_files_of_the_model_know_nothing_of_speed() -> None:
             assert not any(word in text for word in ("torch.cuda", "triton", "fused", "stream()")), path
 
 
-def test_files_can_be_read_in_one_sitting() -> None:
+def test_files_are_short() -> None:
     assert [str(path) for path in FILES if len(path.read_text().splitlines()) > 350] == []
 
 
 def public_classes() -> Iterator[tuple[str, str]]:
-    """(name, where) of every public class and type alias."""
+    """Yield (name, path) of every public class and type alias."""
     for path in FILES:
         for node in ast.parse(path.read_text()).body:
             name = ""
@@ -112,7 +112,7 @@ def public_classes() -> Iterator[tuple[str, str]]:
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                 name = target.id if isinstance(target, ast.Name) else ""
-                if name.isupper() or not name[:1].isupper() or len(name) < 2:  # constants, type variables
+                if name.isupper() or not name[:1].isupper() or len(name) < 2:  # skip constants and type variables
                     continue
             if name and not name.startswith("_"):
                 yield name, str(path.relative_to(SOURCE))
@@ -125,15 +125,15 @@ def shared(names: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
     return {name: where for name, where in places.items() if len(where) > 1}
 
 
-def test_a_name_means_one_thing() -> None:
+def test_names_of_modules_and_classes_are_unique() -> None:
     modules = ((path.stem, str(path.relative_to(SOURCE))) for path in FILES if path.stem != "__init__")
     packages = ((path.parent.name, str(path.relative_to(SOURCE))) for path in FILES if path.stem == "__init__")
     found = shared(iter([*modules, *packages]))
     assert {name: where for name, where in found.items() if name not in SHARED_MODULES} == {}
-    assert set(SHARED_MODULES) <= set(found), "an exception that is none any more"
+    assert set(SHARED_MODULES) <= set(found), "an exception is no longer needed: remove it"
     found = shared(public_classes())
     assert {name: where for name, where in found.items() if name not in SHARED_CLASSES} == {}
-    assert set(SHARED_CLASSES) <= set(found), "an exception that is none any more"
+    assert set(SHARED_CLASSES) <= set(found), "an exception is no longer needed: remove it"
 
 
 def test_every_package_and_room_is_on_the_architecture_page() -> None:

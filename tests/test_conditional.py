@@ -35,7 +35,7 @@ def test_ipa_moves_every_weight_of_the_partial_encoder_and_none_of_the_artifact(
 
 
 def test_ipa_builds_no_graph_through_encoder_or_decoder() -> None:
-    """No result of an artifact's module asks for a gradient, and the graph ends in the partial encoder alone."""
+    """No output of the artifact requires a gradient, and the graph has only leaves of the partial encoder."""
     model = small_conditional()
     seen = []
 
@@ -50,7 +50,7 @@ def test_ipa_builds_no_graph_through_encoder_or_decoder() -> None:
     for handle in handles:
         handle.remove()
     convolutions = {module for module in model.artifact.modules() if isinstance(module, nn.Conv2d)}
-    # The last convolution of a prior is used in parts; what it gives goes into the residual, which was seen.
+    # The last convolution of a prior is applied in parts, so its hook is not called; the residual after it is checked.
     convolutions -= {module.prior.c4 for module in model.artifact.modules() if isinstance(module, LatentBlock)}
     assert convolutions <= set(seen)
     leaves = graph_leaves(loss)
@@ -59,7 +59,7 @@ def test_ipa_builds_no_graph_through_encoder_or_decoder() -> None:
 
 
 def graph_leaves(loss: Tensor) -> set[int]:
-    """The parameters at which autograd's graph of a loss ends."""
+    """The ids of the parameters that are leaves of the loss's autograd graph."""
     waiting, visited, leaves = [loss.grad_fn], set(), set()
     while waiting:
         node = waiting.pop()
@@ -72,7 +72,7 @@ def graph_leaves(loss: Tensor) -> set[int]:
     return leaves
 
 
-def test_from_scratch_everything_learns_but_unused_parts() -> None:
+def test_from_scratch_the_artifact_learns_too() -> None:
     model = small_conditional(train_artifact=True)
     artifact = copies(model.artifact)
     train_steps(model)
@@ -86,8 +86,8 @@ def test_from_scratch_everything_learns_but_unused_parts() -> None:
     assert len(moved) > 0.9 * len(artifact)
 
 
-def test_psi_started_from_phi_is_q_when_everything_is_known() -> None:
-    """Weights of the known-pixel channel start at zero, so c(z | x, all known) = q(z | x)."""
+def test_psi_started_from_phi_is_q_if_all_pixels_are_known() -> None:
+    """The input weights of the known-pixel channel start at zero, so c(z | x, all known) = q(z | x)."""
     vae = small_vae()
     model = ConditionalVAE(vae, PartialConfig(channels=4)).start_from_encoder()
     x = images(2)
@@ -98,7 +98,7 @@ def test_psi_started_from_phi_is_q_when_everything_is_known() -> None:
     assert nothing.kl_nats.sum() > 0.1
 
 
-def test_psi_started_from_phi_in_the_relative_form_is_the_prior_and_keeps_inner_weights() -> None:
+def test_psi_started_from_phi_in_the_relative_form_is_the_prior_with_copied_inner_weights() -> None:
     model = small_conditional(form="relative").start_from_encoder()
     x = images(2)
     bound = objectives.reverse(model, model.observe(x, some_known(2)), noise=generator())
@@ -110,9 +110,9 @@ def test_psi_started_from_phi_in_the_relative_form_is_the_prior_and_keeps_inner_
     assert not torch.equal(source["heads.0.c4.weight"], target["heads.0.c4.weight"])
 
 
-def test_psi_cannot_start_from_phi_where_y_is_no_image() -> None:
+def test_psi_cannot_start_from_phi_if_y_is_not_an_image() -> None:
     model = ConditionalVAE(small_vae(), PartialConfig(channels=1))
-    with pytest.raises(ValueError, match="y has 1 channels but images have 3"):
+    with pytest.raises(ValueError, match="y has 1 channel but images have 3"):
         model.start_from_encoder()
 
 
@@ -125,7 +125,7 @@ def test_any_number_of_input_channels() -> None:
         assert torch.isfinite(bound.nats).all()
 
 
-def test_thawing_the_artifact_later_is_noticed() -> None:
+def test_unfreezing_the_artifact_later_is_noticed() -> None:
     model = small_conditional()
     assert not model.trains_artifact
     model.artifact.requires_grad_(True)
@@ -139,15 +139,15 @@ def test_frozen_returns_its_module() -> None:
     assert not any(parameter.requires_grad for parameter in vae.parameters())
 
 
-def test_misfits_are_explained() -> None:
+def test_wrong_observations_and_options_are_errors() -> None:
     model = small_conditional()
-    with pytest.raises(ValueError, match="y has 3 channels, this partial encoder expects 4"):
+    with pytest.raises(ValueError, match="y has 3 channels, but this partial encoder expects 4"):
         model.posterior(Observation(y=torch.zeros(1, 3, 8, 8)))
-    with pytest.raises(ValueError, match="y is 16 x 16 pixels, expected 8 x 8"):
+    with pytest.raises(ValueError, match="y is 16 x 16 pixels, but the model needs 8 x 8"):
         model.posterior(Observation(y=torch.zeros(1, 4, 16, 16)))
     with pytest.raises(ValueError, match="known has shape"):
         model.observe(images(1), some_known(2))
     with pytest.raises(ValueError, match="expected 'direct' or 'relative'"):
         PartialConfig(channels=4, form="indirect")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="whole number from 1"):
+    with pytest.raises(ValueError, match="whole number, at least 1"):
         PartialConfig(channels=0)

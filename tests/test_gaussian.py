@@ -21,7 +21,7 @@ def normal(g: Gaussian) -> Normal:
 
 
 @given(means, log_stds, means, log_stds)
-def test_kl_is_that_of_torch_distributions_and_its_order_matters(m1: float, s1: float, m2: float, s2: float) -> None:
+def test_kl_matches_torch_distributions(m1: float, s1: float, m2: float, s2: float) -> None:
     p, q = gaussian(m1, s1), gaussian(m2, s2)
     torch.testing.assert_close(p.kl_to(q), kl_divergence(normal(p), normal(q)), rtol=1e-9, atol=1e-9)
     assert p.kl_to(q) >= -1e-12
@@ -29,14 +29,14 @@ def test_kl_is_that_of_torch_distributions_and_its_order_matters(m1: float, s1: 
 
 
 @given(means, log_stds, means)
-def test_log_density_and_entropy_are_those_of_torch_distributions(mean: float, log_std: float, z: float) -> None:
+def test_log_density_and_entropy_match_torch_distributions(mean: float, log_std: float, z: float) -> None:
     g = gaussian(mean, log_std)
     value = torch.tensor(z, dtype=torch.float64)
     torch.testing.assert_close(g.log_prob(value), normal(g).log_prob(value), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(g.entropy(), normal(g).entropy(), rtol=1e-9, atol=1e-9)
 
 
-def test_samples_have_the_temperature_times_the_std() -> None:
+def test_the_spread_of_samples_is_the_temperature_times_the_std() -> None:
     noise = torch.randn(200_000, generator=torch.Generator().manual_seed(0))
     g = Gaussian(torch.full_like(noise, 3.0), torch.full_like(noise, math.log(2.0)))
     for temperature in (0.0, 0.5, 1.0):
@@ -45,7 +45,7 @@ def test_samples_have_the_temperature_times_the_std() -> None:
         assert abs(float(z.std()) - 2.0 * temperature) < 0.02
 
 
-def test_softplus_scales_start_at_one_and_stay_finite_with_their_gradients() -> None:
+def test_softplus_scales_start_at_one_and_have_finite_gradients() -> None:
     raw = torch.tensor([0.0, 1.0, -200.0, 200.0], dtype=torch.float64).reshape(1, 4, 1, 1).repeat(1, 2, 1, 1)
     raw.requires_grad_()
     log_std = Gaussian.from_network(raw, "softplus").log_std.flatten()

@@ -1,4 +1,4 @@
-"""What is used without training does not load it."""
+"""Packages that can be used without training do not import the training step."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ ROOMS = ("ood", "design", "metrics", "completers", "completion", "experiments.de
 TRAINING = {f"condvae.training.{name}" for name in ("step", "loop", "entry_points")}
 
 
-def test_rooms_and_all_their_public_names_come_without_the_training_step() -> None:
+def test_rooms_and_all_their_public_names_do_not_import_the_training_step() -> None:
     code = f"""
 import importlib, sys
 for name in {ROOMS}:

@@ -15,7 +15,7 @@ from condvae.runtime.pixels import to_levels
 
 
 def mixture_parameters(likelihood: LogisticMixture, seed: int, pixels: int = 1, spread: float = 1.0) -> Tensor:
-    """Random parameters [pixels, P, 1, 1] in float64; log-scales around -3, so that some bins are very unlikely."""
+    """Random parameters [pixels, P, 1, 1] float64. Log-scales are around -3, so that some bins are very unlikely."""
     generator = torch.Generator().manual_seed(seed)
     k, channels = likelihood.components, likelihood.channels
     raw = torch.randn(pixels, likelihood.parameters_per_pixel, generator=generator, dtype=torch.float64) * spread
@@ -41,19 +41,19 @@ def test_exact_grey_probabilities_sum_to_one(seed: int, bits: int, components: i
 
 @settings(max_examples=40)
 @given(st.integers(0, 10_000))
-def test_public_8_bit_probabilities_sum_to_one_but_for_bins_of_tiny_mass(seed: int) -> None:
+def test_public_8_bit_probabilities_sum_to_almost_one(seed: int) -> None:
     likelihood = LogisticMixture(channels=1, components=3)
     total = grey_probabilities(likelihood, mixture_parameters(likelihood, seed)).sum()
     assert abs(float(total) - 1) < 2e-3
 
 
-def test_public_5_bit_bins_overlap_by_the_ratio_of_their_width_and_distance() -> None:
+def test_public_5_bit_bins_overlap_by_the_ratio_of_their_width_and_spacing() -> None:
     likelihood = LogisticMixture(channels=1, components=1, bits=5)
-    # One component in the middle of the range, wide against a bin, narrow against the range.
+    # One component in the middle of the range, much wider than a bin and much narrower than the range.
     parameters = torch.tensor([0.0, 0.0, math.log(0.08)], dtype=torch.float64).view(1, 3, 1, 1)
     total = float(grey_probabilities(likelihood, parameters).sum())
     assert total == pytest.approx((2 / 31) / (8 / 127.5), abs=1e-3)
-    # A narrow one between two levels counts in both; one beyond the closed uppermost bin in none.
+    # A narrow component between two levels counts for both; one above the highest bin, which is closed, for none.
     narrow = torch.tensor([0.0, 100 / 127.5 - 1, -7.0], dtype=torch.float64).view(1, 3, 1, 1)
     assert float(grey_probabilities(likelihood, narrow).sum()) > 1.4
     beyond = torch.tensor([0.0, 1.1, -4.0], dtype=torch.float64).view(1, 3, 1, 1)
@@ -72,7 +72,7 @@ def test_exact_probabilities_of_all_colours_sum_to_one() -> None:
 
 
 def naive_log_prob(likelihood: LogisticMixture, parameters: Tensor, x: Tensor) -> Tensor:
-    """The public rule written out number by number for one RGB pixel, in float64."""
+    """The likelihood of the public code for one RGB pixel, written with plain numbers in float64."""
     k = likelihood.components
     raw, value = parameters.flatten().tolist(), x.flatten().tolist()
     half = likelihood.half_bin
@@ -88,9 +88,9 @@ def naive_log_prob(likelihood: LogisticMixture, parameters: Tensor, x: Tensor) -
     for i in range(k):
         mean = [raw[k + 3 * k * c + i] for c in range(3)]
         log_scale = [max(raw[k + 3 * k * c + k + i], -7.0) for c in range(3)]
-        lean = [math.tanh(raw[k + 3 * k * c + 2 * k + i]) for c in range(3)]
-        mean[1] += lean[0] * value[0]
-        mean[2] += lean[1] * value[0] + lean[2] * value[1]
+        slope = [math.tanh(raw[k + 3 * k * c + 2 * k + i]) for c in range(3)]
+        mean[1] += slope[0] * value[0]
+        mean[2] += slope[1] * value[0] + slope[2] * value[1]
         total = weights[i]
         for c in range(3):
             scale = math.exp(log_scale[c])
@@ -111,7 +111,7 @@ def naive_log_prob(likelihood: LogisticMixture, parameters: Tensor, x: Tensor) -
 
 @settings(max_examples=60)
 @given(st.integers(0, 10_000), st.sampled_from([5, 8]), st.lists(st.integers(0, 255), min_size=3, max_size=3))
-def test_rgb_log_probability_follows_the_public_rule(seed: int, bits: int, levels: list[int]) -> None:
+def test_rgb_log_probability_matches_the_public_code(seed: int, bits: int, levels: list[int]) -> None:
     likelihood = LogisticMixture(components=3, bits=bits)
     parameters = mixture_parameters(likelihood, seed)
     x = likelihood.quantise(torch.tensor(levels, dtype=torch.float64).view(1, 3, 1, 1) / 127.5 - 1)
@@ -121,7 +121,7 @@ def test_rgb_log_probability_follows_the_public_rule(seed: int, bits: int, level
 
 
 def chi_square(counts: Tensor, probabilities: Tensor) -> float:
-    """Pearson's statistic over its degrees of freedom, cells with an expectation under 10 put together."""
+    """Pearson's statistic divided by its degrees of freedom; cells with an expectation below 10 are merged."""
     expected = probabilities * counts.sum()
     rare = expected < 10
     cells = torch.cat((counts[~rare], counts[rare].sum()[None]))
@@ -130,18 +130,18 @@ def chi_square(counts: Tensor, probabilities: Tensor) -> float:
 
 
 @pytest.mark.parametrize("bits", [5, 8])
-def test_grey_samples_have_the_probabilities_that_log_prob_states(bits: int) -> None:
+def test_grey_samples_have_the_probabilities_of_log_prob(bits: int) -> None:
     likelihood = LogisticMixture(channels=1, components=4, bits=bits, bins="exact")
     parameters = mixture_parameters(likelihood, seed=3)
     n = 400_000
     x = likelihood.sample(parameters.float().expand(1, -1, 1, n), torch.Generator().manual_seed(0)).flatten()
     index = ((x + 1) / 2 * (likelihood.levels - 1)).round().long()
-    torch.testing.assert_close(likelihood.level_values()[index], x)  # on the levels
+    torch.testing.assert_close(likelihood.level_values()[index], x)  # samples are on the levels
     counts = torch.bincount(index, minlength=likelihood.levels).double()
     assert chi_square(counts, grey_probabilities(likelihood, parameters)) < 1.5
 
 
-def test_colour_samples_have_the_joint_probabilities_that_log_prob_states() -> None:
+def test_colour_samples_have_the_joint_probabilities_of_log_prob() -> None:
     likelihood = LogisticMixture(components=2, bits=5, bins="exact")
     parameters = mixture_parameters(likelihood, seed=5)
     values = likelihood.level_values(torch.float64)
@@ -159,7 +159,7 @@ def test_colour_samples_have_the_joint_probabilities_that_log_prob_states() -> N
         assert chi_square(counts, probabilities.flatten()) < 1.5
 
 
-def test_mean_of_a_grey_pixel_is_that_of_its_probabilities() -> None:
+def test_the_mean_of_a_grey_pixel_matches_its_probabilities() -> None:
     likelihood = LogisticMixture(channels=1, components=4, bins="exact")
     for seed in range(20):
         parameters = mixture_parameters(likelihood, seed)
@@ -168,8 +168,8 @@ def test_mean_of_a_grey_pixel_is_that_of_its_probabilities() -> None:
 
 
 @pytest.mark.parametrize("bits", [5, 8])
-def test_mean_of_a_colour_pixel_is_that_of_its_samples(bits: int) -> None:
-    """With components as wide as the range too, where much of what blue leans on is cut off."""
+def test_the_mean_of_a_colour_pixel_matches_its_samples(bits: int) -> None:
+    """Components as wide as the range are tested too; much of the red and green that blue depends on is clipped."""
     likelihood = LogisticMixture(components=2, bits=bits)
     for seed in range(5):
         parameters = mixture_parameters(likelihood, seed).float()
@@ -180,9 +180,9 @@ def test_mean_of_a_colour_pixel_is_that_of_its_samples(bits: int) -> None:
 
 @pytest.mark.parametrize("bins", ["public", "exact"])
 @pytest.mark.parametrize("bits", [5, 8])
-def test_samples_are_images_of_the_level_that_was_drawn(bins: str, bits: int) -> None:
-    """A component so narrow that it always draws one level: its sample is an image that reads as that level again, and
-    lies, as does its mean, in the middle of the grey levels that do.
+def test_samples_and_means_are_in_the_middle_of_their_level(bins: str, bits: int) -> None:
+    """A very narrow component always draws the same level. The sample and the mean are quantised to that level again,
+    and are in the middle of the grey levels that are quantised to it.
     """
     likelihood = LogisticMixture(channels=1, components=1, bits=bits, bins=cast("Any", bins))
     for level, value in enumerate(likelihood.level_values().tolist()):
@@ -194,7 +194,7 @@ def test_samples_are_images_of_the_level_that_was_drawn(bins: str, bits: int) ->
             assert abs(grey - middle) <= (0.5 if bins == "public" or bits == 8 else 4)
 
 
-def test_targets_are_the_levels_below() -> None:
+def test_quantisation_rounds_down_to_the_levels() -> None:
     x = torch.arange(256) / 127.5 - 1
     for likelihood in (LogisticMixture(), LogisticMixture(bins="exact")):
         torch.testing.assert_close(likelihood.quantise(x), x)
@@ -217,7 +217,7 @@ def test_extreme_parameters_give_finite_values_and_gradients() -> None:
             assert torch.isfinite(gradient).all()
 
 
-def test_means_of_extreme_components_stay_right() -> None:
+def test_means_of_extreme_components_are_correct() -> None:
     likelihood = LogisticMixture(channels=1, components=1)
     for mean, log_scale, expected in (
         (0.0, 12.0, 0.0),
@@ -230,8 +230,8 @@ def test_means_of_extreme_components_stay_right() -> None:
         assert float(likelihood.mean(parameters)) == pytest.approx(expected, abs=1e-3)
 
 
-def test_wrong_numbers_of_parameters_are_refused() -> None:
-    with pytest.raises(ValueError, match="26 parameters per pixel were given, this likelihood has 20"):
+def test_a_wrong_number_of_parameters_is_an_error() -> None:
+    with pytest.raises(ValueError, match="26 parameters per pixel were given, but this likelihood has 20"):
         LogisticMixture(components=2).log_prob(torch.zeros(1, 26, 1, 1), torch.zeros(1, 3, 1, 1))
 
 
@@ -242,7 +242,7 @@ def test_gaussian_pixels_measure_the_divergence_above_the_floor() -> None:
     std = math.exp(math.log(0.05) + math.log1p(math.exp(1.0 - math.log(0.05))))
     expected = -kl_divergence(Normal(0.4, 0.05), Normal(0.3, std))
     assert float(likelihood.log_prob(parameters, x)) == pytest.approx(float(expected), rel=1e-5)
-    # Nothing beats the image itself at the floor, whatever the network says.
+    # The maximum is the image itself as the mean, with a std at the noise floor.
     best = likelihood.log_prob(torch.tensor([0.4, -100.0]).view(1, 2, 1, 1), x)
     assert float(best) == pytest.approx(0, abs=1e-5)
 
@@ -258,7 +258,7 @@ def test_gaussian_masses_of_the_256_levels_sum_to_one(mean: float, raw: float) -
     assert abs(float(log_mass.exp().sum()) - 1) < 1e-9
 
 
-def test_gaussian_masses_are_those_of_scipy_far_into_the_tails() -> None:
+def test_gaussian_masses_match_scipy_far_into_the_tails() -> None:
     stats = pytest.importorskip("scipy.stats")
     likelihood = GaussianPixels(channels=3, noise_floor=0.01)
     generator = torch.Generator().manual_seed(0)
@@ -272,16 +272,16 @@ def test_gaussian_masses_are_those_of_scipy_far_into_the_tails() -> None:
     edges = [((levels.double() + side) / 127.5 - 1).numpy() for side in (-0.5, 0.5)]
     lower, upper = ((edge - mean) / std.exp().numpy() for edge in edges)
     lower[levels.numpy() == 0], upper[levels.numpy() == 255] = -math.inf, math.inf
-    # The log of a truncated normal's normalising constant is the log of the mass between its ends.
+    # The normalising constant of a truncated normal distribution is the mass between its ends.
     middle = np.clip(0.0, lower, upper)
     expected = stats.norm.logpdf(middle) - stats.truncnorm.logpdf(middle, lower, upper)
     assert float(got.min()) < -1000
     torch.testing.assert_close(got, torch.from_numpy(expected).sum(dim=1), rtol=1e-8, atol=1e-8)
 
 
-def test_gaussian_masses_reach_beyond_single_precision() -> None:
+def test_gaussian_masses_are_exact_beyond_single_precision() -> None:
     likelihood = GaussianPixels(channels=1, noise_floor=0.01)
-    wide = torch.tensor([0.0, 15.0]).view(1, 2, 1, 1)  # a bin holds 1e-9 of it
+    wide = torch.tensor([0.0, 15.0]).view(1, 2, 1, 1)  # a bin has 1e-9 of its mass
     log_mass = float(likelihood.log_mass(wide, torch.full((1, 1, 1, 1), 1 / 255)))
     assert log_mass == pytest.approx(math.log(2 / 255) - 15 - 0.5 * math.log(2 * math.pi), rel=1e-5)
 
@@ -301,11 +301,11 @@ def test_gaussian_samples_have_its_mean_and_std() -> None:
         (lambda: LogisticMixture(channels=2), "channels is 2, expected 1 or 3"),
         (lambda: LogisticMixture(bits=7), "expected 5 or 8"),
         (lambda: LogisticMixture(bins=cast("Any", "wide")), "expected 'public' or 'exact'"),
-        (lambda: LogisticMixture(components=0), "whole number from 1"),
+        (lambda: LogisticMixture(components=0), "whole number, at least 1"),
         (lambda: GaussianPixels(noise_floor=0.0), "between 0 and 1"),
     ],
 )
-def test_impossible_likelihoods_are_refused(make: object, message: str) -> None:
+def test_impossible_likelihoods_are_errors(make: object, message: str) -> None:
     assert callable(make)
     with pytest.raises(ValueError, match=message):
         make()

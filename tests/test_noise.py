@@ -49,10 +49,10 @@ def test_the_first_and_the_last_word_make_finite_normals() -> None:
     out = np.empty((1, 4), dtype=np.float32)
     noise_module._normal(tuple(words), out)
     assert np.isfinite(out).all()
-    assert out[0, 0] == pytest.approx(math.sqrt(66 * math.log(2)))  # the largest there is: 6.76
+    assert out[0, 0] == pytest.approx(math.sqrt(66 * math.log(2)))  # the largest possible value: 6.76
 
 
-def test_chunks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chunk_size_does_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = SeededNoise([1, 2, 3])
     whole = [make(4, (3, 7, 3, 5), CPU) for make in (noise.normal, noise.uniform)]
     for chunk in (1, 2, 27, 50):
@@ -62,7 +62,7 @@ def test_chunks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
             torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
 
 
-def test_normal_and_uniform_numbers_have_their_distributions() -> None:
+def test_numbers_have_the_normal_and_the_uniform_distribution() -> None:
     noise = SeededNoise([0, 1, 2**64 - 1])
     normal = noise.normal(7, (3, 100_000), CPU).double().numpy()
     for row in normal:
@@ -80,7 +80,8 @@ def test_neighbours_streams_and_seeds_do_not_correlate() -> None:
     n = 100_000
     noise = SeededNoise([0, 1, 2, 2**32])
     rows = torch.cat([make(stream, (4, n), CPU) for stream in (0, 1, 2**32) for make in (noise.normal, noise.uniform)])
-    # Squares as well: Box-Muller's pairs share a radius. A uniform number is not compared with the normal of its word.
+    # Squares are tested too, because Box-Muller pairs share a radius. Uniform and normal numbers are not compared with
+    # each other, because they come from the same words.
     for values in (rows, rows.square()):
         for kind in (0, 1):
             of_kind = values.reshape(3, 2, 4, n)[:, kind].reshape(12, n)
@@ -91,7 +92,7 @@ def test_neighbours_streams_and_seeds_do_not_correlate() -> None:
                 assert torch.corrcoef(neighbours)[0, 1].abs() < 5 / math.sqrt(n)
 
 
-def test_seeds_on_a_device_are_their_bits_and_stay_there() -> None:
+def test_seeds_on_a_device_have_the_same_bits_and_are_kept() -> None:
     noise = SeededNoise([3, 2**63, 2**64 - 1])
     seeds = noise.on(CPU)
     assert seeds.dtype == torch.int64 and seeds.tolist() == [3, -(2**63), -1]
@@ -105,7 +106,7 @@ def test_seeds_on_a_device_are_their_bits_and_stay_there() -> None:
     assert torch.equal(on_device.normal(1, (3, 9), CPU), SeededNoise([4, 5, 6]).normal(1, (3, 9), CPU))
 
 
-def test_a_sample_keeps_its_numbers_whatever_stands_beside_it() -> None:
+def test_the_numbers_of_a_sample_do_not_depend_on_its_batch() -> None:
     together = SeededNoise([5, 6, 7]).normal(2, (3, 4, 2), CPU)
     alone = SeededNoise([6]).normal(2, (1, 4, 2), CPU)
     assert torch.equal(together[1:2], alone)
@@ -129,7 +130,7 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
     assert abs(float(u.mean()) - 0.5) < 0.01
 
 
-def test_the_kind_of_noise_follows_from_what_is_given() -> None:
+def test_the_type_of_the_argument_sets_the_kind_of_noise() -> None:
     assert isinstance(as_noise(torch.Generator()), GeneratorNoise)
     assert isinstance(as_noise([1, 2]), SeededNoise)
     assert isinstance(as_noise([torch.zeros(1)]), GivenNoise)
@@ -141,25 +142,25 @@ def test_the_kind_of_noise_follows_from_what_is_given() -> None:
             as_noise(wrong)  # type: ignore[arg-type]
 
 
-def test_large_seeds_are_told_apart() -> None:
+def test_large_seeds_give_different_numbers() -> None:
     u = SeededNoise([2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1]).uniform(2**32 + 1, (4, 8), CPU)
     assert len({tuple(row) for row in u.tolist()}) == 4
 
 
-def test_misfits_are_explained() -> None:
-    with pytest.raises(ValueError, match="2 seeds were given for a batch of 3"):
+def test_wrong_seeds_and_noise_are_errors() -> None:
+    with pytest.raises(ValueError, match="the number of seeds is 2 but the batch size is 3"):
         SeededNoise([0, 1]).normal(0, (3, 1), CPU)
     with pytest.raises(ValueError, match="whole numbers from 0"):
         SeededNoise([-1])
-    with pytest.raises(ValueError, match="2 seeds were given for a batch of 3"):
+    with pytest.raises(ValueError, match="the number of seeds is 2 but the batch size is 3"):
         DeviceSeeds(torch.tensor([0, 1])).normal(0, (3, 1), CPU)
     with pytest.raises(ValueError, match=r"expected torch\.int64 \[n\]"):
         DeviceSeeds(torch.zeros(2))
-    with pytest.raises(ValueError, match="stream of random numbers is -1"):
+    with pytest.raises(ValueError, match="random number stream is -1"):
         SeededNoise([0]).normal(-1, (1, 1), CPU)
     with pytest.raises(ValueError, match="shape"):
         GivenNoise([torch.zeros(1, 2)]).normal(0, (1, 3), CPU)
-    with pytest.raises(ValueError, match="group 2 needs some"):
+    with pytest.raises(ValueError, match="noise was given for 1 latent group, but the model has at least 2"):
         GivenNoise([torch.zeros(1, 2)]).normal(1, (1, 2), CPU)
     with pytest.raises(ValueError, match="latents only"):
         GivenNoise([]).uniform(0, (1, 3), CPU)

@@ -12,7 +12,7 @@ from condvae.sampling.plain import sample_conditional
 from condvae.vdvae import VDVAE, preset
 
 
-def test_forward_with_the_prior_for_c_and_the_whole_image_is_the_elbo() -> None:
+def test_forward_of_the_whole_image_with_c_equal_to_the_prior_is_the_elbo() -> None:
     vae = small_vae()
     model = ConditionalVAE(vae, PartialConfig(channels=4, form="relative"))
     x = images(3)
@@ -22,7 +22,7 @@ def test_forward_with_the_prior_for_c_and_the_whole_image_is_the_elbo() -> None:
     torch.testing.assert_close(forward.nats, elbo.nats)
 
 
-def test_known_and_unknown_pixels_make_up_the_image() -> None:
+def test_known_and_hidden_pixels_add_up_to_the_image() -> None:
     model = small_conditional()
     x, known = images(3), some_known(3)
     observation = model.observe(x, known)
@@ -38,7 +38,7 @@ def test_known_and_unknown_pixels_make_up_the_image() -> None:
     assert unknown.scored_dims.tolist() == (3 * (~known).sum((1, 2, 3))).tolist()
 
 
-def test_units_agree_with_each_other() -> None:
+def test_units_are_consistent() -> None:
     model = small_conditional()
     x = images(3)
     bound = objectives.forward(model, x, model.observe(x, some_known(3)), noise=generator())
@@ -51,7 +51,7 @@ def test_units_agree_with_each_other() -> None:
     torch.testing.assert_close(tighter.bits_per_scored_dim * math.log(2) * bound.scored_dims, -tighter.nats)
 
 
-def test_leaving_out_the_likelihood_leaves_psi_the_same_gradient() -> None:
+def test_the_gradient_of_psi_does_not_depend_on_the_likelihood() -> None:
     model = small_conditional()
     x = images(2)
     gradients = []
@@ -59,12 +59,12 @@ def test_leaving_out_the_likelihood_leaves_psi_the_same_gradient() -> None:
         bound = objectives.forward(model, x, model.observe(x, some_known(2)), noise=generator(), likelihood=likelihood)
         gradients.append(torch.autograd.grad(bound.loss, list(model.partial.parameters())))
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
-    with pytest.raises(ValueError, match="likelihood was left out"):
+    with pytest.raises(ValueError, match="computed without its likelihood"):
         _ = bound.nats
 
 
 def test_sampled_kl_estimates_the_analytic_one() -> None:
-    """Unbiased: over many draws the two means agree within four standard errors, and the analytic one varies less."""
+    """Over many draws, the two means agree within four standard errors, and the analytic KL varies less."""
     model = small_conditional()
     x = images(1).expand(1500, -1, -1, -1)
     observation = model.observe(x, some_known(1).expand(1500, -1, -1, -1))
@@ -81,7 +81,7 @@ def test_sampled_kl_estimates_the_analytic_one() -> None:
             assert analytic.sum(1).std() < sampled.sum(1).std()
 
 
-def test_likelihood_weight_changes_the_loss_alone() -> None:
+def test_likelihood_weight_changes_only_the_loss() -> None:
     model = small_conditional()
     x = images(2)
     observation = model.observe(x, some_known(2))
@@ -91,7 +91,7 @@ def test_likelihood_weight_changes_the_loss_alone() -> None:
     torch.testing.assert_close(full.loss, -full.nats.mean() / 192)
 
 
-def test_reverse_uses_the_known_pixels_alone_and_reaches_psi_through_the_decoder() -> None:
+def test_reverse_uses_only_known_pixels_and_has_gradients_through_the_decoder() -> None:
     model = small_conditional()
     x, known = images(2), some_known(2)
     observation = model.observe(x, known)
@@ -107,7 +107,7 @@ def test_reverse_uses_the_known_pixels_alone_and_reaches_psi_through_the_decoder
         torch.testing.assert_close(a, b)
 
 
-def test_importance_weighting_tightens_the_elbo_and_does_not_reuse_a_seeds_numbers() -> None:
+def test_importance_weighting_tightens_the_elbo_and_uses_new_numbers_for_each_sample() -> None:
     vae = small_vae()
     x = images(64)
     elbo = objectives.elbo(vae, x, noise=generator()).nats.detach()
@@ -147,7 +147,7 @@ def test_bf16_autocast_is_finite_and_within_a_percent_of_float32_on_small32() ->
 def test_training_lowers_the_loss() -> None:
     torch.manual_seed(0)
     vae = VDVAE(preset("tiny"))
-    x = images(8).mean((2, 3), keepdim=True).expand(8, 3, 8, 8).contiguous()  # eight plain colours
+    x = images(8).mean((2, 3), keepdim=True).expand(8, 3, 8, 8).contiguous()  # eight images of one colour each
     optimiser = torch.optim.AdamW(vae.parameters(), lr=1e-2)
     losses = []
     for step in range(60):
@@ -160,7 +160,7 @@ def test_training_lowers_the_loss() -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, 7.0])
-def test_bad_pixels_are_refused_unless_values_go_unchecked(bad: float) -> None:
+def test_bad_pixels_are_errors_unless_values_are_not_checked(bad: float) -> None:
     vae = small_vae()
     x = images(1)
     x[0, 0, 0, 0] = bad
@@ -170,7 +170,7 @@ def test_bad_pixels_are_refused_unless_values_go_unchecked(bad: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, 7.0])
-def test_bad_known_pixels_are_refused_and_bad_hidden_ones_do_not_matter(bad: float) -> None:
+def test_bad_known_pixels_are_errors_and_bad_hidden_pixels_do_not_matter(bad: float) -> None:
     model = small_conditional()
     x, known = images(2), some_known(2)
     spoilt = model.observe(torch.where(known, bad, x), known)
@@ -184,13 +184,13 @@ def test_bad_known_pixels_are_refused_and_bad_hidden_ones_do_not_matter(bad: flo
     objectives.forward(model, x, model.observe(torch.where(known, x, bad), known), noise=generator())
 
 
-def test_misuse_is_explained() -> None:
+def test_wrong_arguments_are_errors() -> None:
     model = small_conditional()
     x = images(2)
     observation = model.observe(x, some_known(2))
     with pytest.raises(ValueError, match="reverse objective needs"):
         objectives.reverse(model, Observation(y=torch.zeros(2, 4, 8, 8)), noise=generator())
-    with pytest.raises(ValueError, match="3 images were given with 2 observations"):
+    with pytest.raises(ValueError, match="the number of images is 3, expected 2 to match the observations"):
         objectives.forward(model, images(3), observation, noise=generator())
     with pytest.raises(ValueError, match="expected 'hidden' or 'whole'"):
         objectives.forward(model, x, observation, noise=generator(), target="all")  # type: ignore[arg-type]
@@ -203,11 +203,11 @@ def test_misuse_is_explained() -> None:
     free = small_conditional(train_artifact=True)
     with pytest.raises(ValueError, match="trains its artifact"):
         objectives.forward(free, x, observation, noise=generator(), likelihood=False)
-    with pytest.raises(ValueError, match="samples is 0, expected a whole number from 1"):
+    with pytest.raises(ValueError, match="samples is 0, expected a whole number, at least 1"):
         objectives.importance_weighted(model, x, observation, samples=0, noise=generator())
     with pytest.raises(ValueError, match="needs an observation"):
         objectives.importance_weighted(model, x, samples=1, noise=generator())
     with pytest.raises(ValueError, match="takes no observation"):
         objectives.importance_weighted(model.artifact, x, observation, samples=1, noise=generator())
-    with pytest.raises(ValueError, match="1 channels, expected"):
+    with pytest.raises(ValueError, match="1 channel, expected"):
         objectives.elbo(model.artifact, images(1, channels=1), noise=generator())

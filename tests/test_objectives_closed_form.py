@@ -1,4 +1,4 @@
-"""The paper's theorems, on a VAE where both sides of them can be written down."""
+"""The paper's theorems, tested on a linear Gaussian VAE for which all quantities have a closed form."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from condvae import objectives
 
 
 def hierarchical(*, exact_encoder: bool = True) -> LinearConditional:
-    """Three groups of one latent each: c(z_l | z_<l, y) can then express any Gaussian posterior."""
+    """Three groups of one latent each, so that c(z_l | z_<l, y) can represent any Gaussian posterior."""
     generator = torch.Generator().manual_seed(3)
     loading = torch.randn(PIXELS, 3, generator=generator, dtype=torch.float64)
     vae = LinearVAE([1, 1, 1], loading, sigma=0.5)
@@ -26,7 +26,7 @@ def hierarchical(*, exact_encoder: bool = True) -> LinearConditional:
 
 
 def correlated() -> LinearConditional:
-    """One group of two latents, independent given all pixels, all but exchangeable given the known ones."""
+    """One group of two latents, which are independent given all pixels but strongly correlated given the known ones."""
     loading = torch.tensor([[1, 1], [1, 1], [1, -1], [1, -1]], dtype=torch.float64)
     vae = LinearVAE([2], loading, sigma=0.5)
     vae.fit_encoder()
@@ -48,7 +48,7 @@ def maximise(model: LinearConditional, objective: Callable[[], objectives.Bound]
 
 
 def fit_forward(model: LinearConditional) -> Tensor:
-    """Maximise O_for; its value in nats at the maximum."""
+    """Maximise O_for over c, and return its maximum in nats."""
     assert isinstance(model.artifact, LinearVAE)
     x, noise = sigma_points(model.artifact)
     maximise(model, lambda: objectives.forward(model, x, observe(x), noise=noise, check_values=False))
@@ -63,21 +63,21 @@ def fit_reverse(model: LinearConditional) -> Tensor:
 
 
 @pytest.mark.parametrize("exact_encoder", [True, False])
-def test_forward_objective_recovers_r_for_any_encoder(exact_encoder: bool) -> None:
+def test_the_forward_objective_recovers_r_for_any_encoder(exact_encoder: bool) -> None:
     """Theorem 3.1: the maximum of O_for is at c(z | y) = r(z | y), mean and full covariance."""
     model = hierarchical(exact_encoder=exact_encoder)
     before = model.c_given_y()
     fit_forward(model)
     for found, wanted, start in zip(model.c_given_y(), model.r_given_y(), before, strict=True):
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
-        assert (start - wanted).abs().max() > 0.1  # it had something to learn
+        assert (start - wanted).abs().max() > 0.1  # the start was far from the optimum
     if exact_encoder:
         for found, wanted in zip(model.c_given_y(), model.p_given_y(), strict=True):
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_frozen_weights_of_a_perfect_vae_lose_nothing() -> None:
-    """Theorem 3.2: with optimal theta and phi, max over psi alone reaches E[log p_data(x~ | y)]."""
+    """Theorem 3.2: with optimal theta and phi, the maximum over psi alone is E[log p_data(x~ | y)]."""
     model = hierarchical()
     assert isinstance(model.artifact, LinearVAE)
     reached = fit_forward(model)
@@ -89,7 +89,7 @@ def test_frozen_weights_of_a_perfect_vae_lose_nothing() -> None:
     torch.testing.assert_close(reached, negative_entropy, atol=1e-6, rtol=0)
 
 
-def test_elbo_of_a_perfect_vae_is_the_log_evidence() -> None:
+def test_the_elbo_of_a_perfect_vae_is_the_log_evidence() -> None:
     model = hierarchical()
     assert isinstance(model.artifact, LinearVAE)
     x, noise = sigma_points(model.artifact)
@@ -98,7 +98,7 @@ def test_elbo_of_a_perfect_vae_is_the_log_evidence() -> None:
     torch.testing.assert_close(bound, -evidence.entropy(), atol=1e-6, rtol=0)
 
 
-def test_reverse_objective_recovers_the_posterior_where_it_can_and_its_value_is_the_evidence_of_y() -> None:
+def test_the_reverse_objective_recovers_the_posterior_and_its_maximum_is_the_evidence_of_y() -> None:
     model = hierarchical()
     assert isinstance(model.artifact, LinearVAE)
     reached = fit_reverse(model)
@@ -109,8 +109,8 @@ def test_reverse_objective_recovers_the_posterior_where_it_can_and_its_value_is_
     torch.testing.assert_close(reached, -evidence.entropy(), atol=1e-6, rtol=0)
 
 
-def test_forward_covers_and_reverse_shrinks_where_c_cannot_express_the_posterior() -> None:
-    """A diagonal c against a correlated posterior S: forward takes S_ii, reverse only 1 / (S^-1)_ii (mode-seeking)."""
+def test_forward_covers_and_reverse_shrinks_if_c_cannot_represent_the_posterior() -> None:
+    """With a diagonal c and a correlated posterior S, forward finds S_ii, reverse only 1 / (S^-1)_ii (mode-seeking)."""
     model = correlated()
     _, posterior = model.p_given_y()
     torch.testing.assert_close(model.r_given_y()[1], posterior)
@@ -125,8 +125,8 @@ def test_forward_covers_and_reverse_shrinks_where_c_cannot_express_the_posterior
     assert (shrunk.diagonal() < 0.25 * covering.diagonal()).all()
 
 
-def test_the_two_bounds_stand_in_order_under_the_exact_log_probability() -> None:
-    """O_for <= importance-weighted bound <= log p_cond(x~ | y), the latter exact for an arbitrary c."""
+def test_the_two_bounds_are_ordered_below_the_exact_log_probability() -> None:
+    """O_for <= importance-weighted bound <= log p_cond(x~ | y), which has a closed form for any c."""
     model = hierarchical()
     artifact = model.artifact
     assert isinstance(artifact, LinearVAE)
@@ -151,7 +151,7 @@ def test_the_two_bounds_stand_in_order_under_the_exact_log_probability() -> None
     assert forward.mean() + 0.1 < few.mean() < many.mean() - 0.1
     assert many.mean() < exact.mean() + 0.01
     assert (many - exact).abs().mean() < 0.1
-    # One sample is the sampled form of the forward objective.
+    # With one sample, it is the forward objective with a sampled KL.
     one = objectives.importance_weighted(
         model, x, observation, samples=1, noise=torch.Generator().manual_seed(5), check_values=False
     )

@@ -1,4 +1,4 @@
-"""The bound under a prior that is wider or narrower, group by group."""
+"""The bound with a temperature on the prior of each latent group."""
 
 import pytest
 import torch
@@ -29,14 +29,14 @@ def bound(temperature: float | Tensor, kl: KLEstimate = "analytic") -> Bound:
     )
 
 
-def test_at_one_it_is_the_bound_that_training_raises() -> None:
+def test_at_temperature_1_it_is_the_reverse_objective() -> None:
     plain = objectives.reverse(MODEL, OBSERVATION, noise=generator(1))
     for temperature in (1, 1.0, torch.ones(()), torch.ones(GROUPS), torch.ones(3, GROUPS)):
         assert torch.equal(bound(temperature).nats, plain.nats)
 
 
 @pytest.mark.parametrize("kl", ["analytic", "sampled"])
-def test_the_prior_has_its_spread_times_the_temperature(kl: KLEstimate) -> None:
+def test_the_temperature_scales_the_standard_deviation_of_the_prior(kl: KLEstimate) -> None:
     temperature = torch.linspace(0.5, 2, GROUPS)
 
     def score(step: Step) -> Tensor:
@@ -51,11 +51,11 @@ def test_the_prior_has_its_spread_times_the_temperature(kl: KLEstimate) -> None:
         expected = MODEL.artifact.descend(source, batch=3, noise=generator(1), score=score)
     found = bound(temperature, kl)
     torch.testing.assert_close(found.kl_nats, expected.scores, rtol=1e-4, atol=1e-3)
-    # z does not know of it, and neither do the pixels.
+    # The temperature of the prior does not affect z or the pixels.
     assert torch.equal(found.log_likelihood_nats, bound(1.0, kl).log_likelihood_nats)  # type: ignore[arg-type]
 
 
-def test_temperatures_of_groups_and_of_images() -> None:
+def test_temperatures_per_group_and_per_image() -> None:
     by_image = torch.tensor([[0.7], [1.0], [1.6]]).expand(3, GROUPS)
     found = bound(by_image).nats
     for i, temperature in enumerate((0.7, 1.0, 1.6)):
@@ -68,6 +68,6 @@ def test_temperatures_of_groups_and_of_images() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf")])
-def test_spreads_that_are_none_are_refused(temperature: float) -> None:
-    with pytest.raises(ValueError, match=r"prior's temperature is .*, expected a number above 0"):
+def test_temperatures_that_are_not_positive_and_finite_are_errors(temperature: float) -> None:
+    with pytest.raises(ValueError, match=r"prior's temperature is .*, expected a finite number above 0"):
         bound(temperature)

@@ -1,4 +1,4 @@
-"""What users meet after `import condvae`."""
+"""The public API of `import condvae`."""
 
 import pkgutil
 import subprocess
@@ -19,7 +19,7 @@ from condvae.observe.hole_bins import HOLE_BINS, known_in_bin
 ROOMS = [module.name for module in pkgutil.iter_modules(condvae.__path__) if module.name != "__main__"]
 
 
-def test_every_package_is_reachable_and_none_is_loaded_before() -> None:
+def test_every_package_is_imported_on_first_use() -> None:
     program = f"""
 import sys, condvae
 assert "torch" not in sys.modules
@@ -31,7 +31,7 @@ assert not hasattr(condvae, "nonsense")
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_no_package_has_a_functions_name() -> None:
+def test_no_package_has_the_name_of_a_function() -> None:
     assert not set(ROOMS) & set(condvae.__all__)
     assert set(dir(condvae)) == {*condvae.__all__, *ROOMS, "__version__"}
 
@@ -66,7 +66,7 @@ def test_options_of_training_are_keywords_or_an_object(tmp_path: Path) -> None:
         condvae.pretrain(options, steps=3)
 
 
-def test_evaluate_takes_a_model_in_memory_and_settings_by_name(tmp_path: Path) -> None:
+def test_evaluate_accepts_a_model_in_memory_and_settings_by_name(tmp_path: Path) -> None:
     def measured(out: str, **given: Any) -> dict[str, Any]:
         report = condvae.evaluate(
             small_model(), FACES, out=tmp_path / out, baselines=("mean",), device="cpu", say=lambda line: None, **given
@@ -93,5 +93,5 @@ def test_seeds_have_64_bits(tmp_path: Path) -> None:
     assert len({tuple(split) for split in splits}) == 3
     assert known_in_bin(HOLE_BINS[2], 1, 16, seed=last).shape == (1, 1, 16, 16)
     for bad in (-1, 2**64, 0.5, True):
-        with pytest.raises(ValueError, match=r"expected a whole number from 0, below 2\*\*64"):
+        with pytest.raises(ValueError, match=r"expected a whole number from 0 to 2\*\*64 - 1"):
             condvae.complete(picture, half="left", model=small_conditional(), seed=bad)  # type: ignore[arg-type]

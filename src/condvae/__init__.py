@@ -1,4 +1,4 @@
-"""Conditional image generation by conditioning a pretrained, frozen VAE (IPA)."""
+"""Conditional image generation with a pretrained, frozen VAE (IPA)."""
 
 import pkgutil
 from typing import TYPE_CHECKING

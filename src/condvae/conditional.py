@@ -1,4 +1,4 @@
-"""The paper's model: a pretrained artifact, and a partial encoder c(z | y) that asks it to explain an observation y."""
+"""The paper's model: a pretrained artifact, and a partial encoder c(z | y) that predicts its latents from y."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from condvae.observe.observation import Observation, observe_pixels
 from condvae.observe.process import KnownPixels, Process
 from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.messages import counted
 from condvae.vdvae.blocks import Block
 from condvae.vdvae.encoder import Encoder, Posterior
 from condvae.vdvae.model import VDVAE
@@ -18,13 +19,13 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True, kw_only=True)
 class PartialConfig:
-    """The partial encoder: the encoder's own structure, with other inputs."""
+    """Configuration of the partial encoder, which has the encoder's architecture but other inputs."""
 
     channels: int
-    """Channels of y: image channels + 1 for completion (the last says which pixels are known)."""
+    """Number of channels of y. For image completion: the image's channels + 1, which marks the known pixels."""
     form: Literal["direct", "relative"] = "direct"
-    """direct: c's mean and log-std are predicted (the paper, the public checkpoints). relative: as a difference from
-    the prior's that starts at zero."""
+    """What the network predicts. direct: the mean and log-std of c (as in the paper and in the public checkpoints).
+    relative: their difference from the prior's mean and log-std; this difference is zero before training."""
 
     def __post_init__(self) -> None:
         check_whole(self.channels, "the number of channels of y", least=1)
@@ -32,20 +33,20 @@ class PartialConfig:
 
 
 def frozen(module: M) -> M:
-    """The module itself, no weight of which will ask for a gradient."""
+    """Freeze all weights of the module (they need no gradient), and return the module."""
     return module.requires_grad_(False)
 
 
 class ConditionalVAE(nn.Module):
     """p_cond(x | y) = integral of p(x | z) c(z | y) dz: the decoder never sees y (eq:marginal-image-posterior).
 
-    Three ways to train it:
+    There are three ways to train it:
 
-    - IPA: `ConditionalVAE(artifact, partial)` freezes the artifact; only the partial encoder (psi) learns.
-    - from scratch: `ConditionalVAE(VDVAE(config), partial, train_artifact=True)` leaves everything free.
-    - psi started from phi, as IPA-R wants: either of them, then `start_from_encoder()`.
+    - IPA: `ConditionalVAE(artifact, partial)` freezes the artifact, so that only the partial encoder (psi) learns.
+    - From scratch: `ConditionalVAE(VDVAE(config), partial, train_artifact=True)` trains all weights.
+    - With psi initialised from phi, as for IPA-R: create the model either way, then call `start_from_encoder()`.
 
-    The artifact is taken over, not copied: give every model its own.
+    The model uses the given artifact itself, not a copy. Do not share one artifact between models.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class ConditionalVAE(nn.Module):
         super().__init__()
         self.partial_config = partial
         self.process = process
-        """What y is drawn from in training, stored with the model; None: nobody has said."""
+        """The observation process of the training, which is stored with the model. None if it is unknown."""
         self.artifact = artifact.requires_grad_(True) if train_artifact else frozen(artifact)
         self.partial = Encoder(artifact.config, partial.channels, relative=partial.form == "relative")
 
@@ -69,46 +70,48 @@ class ConditionalVAE(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.artifact.device
 
     @property
     def completes_holes(self) -> bool:
-        """Whether y is known pixels and which they are: then `observe` makes it, whatever the hole."""
+        """Whether y is the known pixels and a channel that marks them, so that `observe` can make y for any hole."""
         if self.process is not None and not isinstance(self.process, KnownPixels):
             return False
         return self.partial_config.channels == self.artifact.config.channels + 1
 
     def posterior(self, observation: Observation) -> Posterior:
-        """c(. | y)"""
+        """Return c(. | y)."""
         size = self.artifact.config.image_size
         if observation.y.shape[1] != self.partial_config.channels:
             raise ValueError(
-                f"y has {observation.y.shape[1]} channels, this partial encoder expects {self.partial_config.channels}"
+                f"y has {counted(observation.y.shape[1], 'channel')}, "
+                f"but this partial encoder expects {self.partial_config.channels}"
             )
         if observation.y.shape[2:] != (size, size):
             raise ValueError(
-                f"y is {observation.y.shape[2]} x {observation.y.shape[3]} pixels, expected {size} x {size}"
+                f"y is {observation.y.shape[2]} x {observation.y.shape[3]} pixels, but the model needs {size} x {size}"
             )
         posterior: Posterior = self.partial(observation.y)
         return posterior
 
     def observe(self, x: Tensor, known: Tensor) -> Observation:
-        """Completion's y: the pixels of x in [-1, 1] where `known` ([B, 1, H, W] bool) is True."""
+        """Make y for image completion: the pixels of x, in [-1, 1], where `known` ([B, 1, H, W] bool) is True."""
         self.artifact.check(x, values=False)
         return observe_pixels(x, known, self.artifact.normalise)
 
     @torch.no_grad()
     def start_from_encoder(self) -> "ConditionalVAE":
-        """Start psi at phi; channels of y beyond the image's (the known-pixel channel) start with weights of zero.
+        """Copy the encoder's weights (phi) to the partial encoder (psi), and return the model.
 
-        In the relative form the last convolutions stay at zero: only what leads up to them is taken over.
+        Input weights are zero for channels of y that images do not have, such as the channel that marks known pixels.
+        In the relative form, the last convolution of each head stays zero; only the earlier layers are copied.
         """
         source, target = self.artifact.encoder, self.partial
         if target.channels < source.channels:
             raise ValueError(
-                f"y has {target.channels} channels but images have {source.channels}: "
-                "the partial encoder can start at the encoder only if y begins with an image"
+                f"y has {counted(target.channels, 'channel')} but images have {source.channels}: "
+                "the partial encoder can start from the encoder only if the first channels of y are an image"
             )
         target.pyramid.blocks.load_state_dict(source.pyramid.blocks.state_dict())
         target.pyramid.input.weight.zero_()

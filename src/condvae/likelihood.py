@@ -1,7 +1,7 @@
-"""p(x | z): what the decoder's last layer says of every pixel.
+"""p(x | z): the distribution of the pixels, given the outputs of the decoder's last layer.
 
-Both likelihoods treat pixels as independent given z, so `log_prob` is per pixel, [B, H, W], and any subset of pixels
-can be summed. Parameters are the decoder's outputs [B, P, H, W]; images are [B, C, H, W] in [-1, 1].
+Both likelihoods treat pixels as independent given z, so `log_prob` is per pixel, [B, H, W], and can be summed over any
+subset of pixels. The parameters are the decoder's outputs [B, P, H, W]; images are [B, C, H, W] in [-1, 1].
 """
 
 import math
@@ -20,20 +20,20 @@ from condvae.runtime.pixels import to_levels
 _MIN_LOG_SCALE = -7.0
 _SMALL_MASS = 1e-5
 _MEAN_QUANTILES = 6
-_MAX_MEAN_LOG_SCALE = 6.0  # the range is 2 wide: beyond, nothing changes but rounding
+_MAX_MEAN_LOG_SCALE = 6.0  # pixels span [-1, 1], so a larger scale changes only the rounding
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogisticMixture:
-    """Discretised mixture of logistics (Salimans et al. 2017, PixelCNN++): the probability of each grey level.
+    """Discretised mixture of logistics (Salimans et al. 2017, PixelCNN++): a probability for each grey level.
 
-    A component is a logistic per channel with a shared weight; green leans on red, blue on red and green, linearly.
-    `bins` says which numbers stand for the grey levels:
+    A component has one weight and a logistic distribution per channel. The mean of green depends linearly on red, and
+    that of blue on red and green. `bins` sets the pixel value of each grey level, and the interval (bin) around it:
 
-    - "public": as the public checkpoints were trained. 5-bit levels keep their 8-bit values 0, 8, ..., 248 while a bin
-      is 2/31 wide: neighbours overlap by 2.8 % of it and the uppermost is closed, so probabilities do not sum to one.
-      Where a bin's mass is at most 1e-5, the density at its centre stands in.
-    - "exact": levels evenly spread over [-1, 1], bins that tile the line. Probabilities sum to one.
+    - "public": as in the training of the public checkpoints. 5-bit levels keep their 8-bit values 0, 8, ..., 248, but
+      a bin is 2/31 wide. So neighbouring bins overlap by 2.8 % of their width and the highest bin is not open-ended:
+      probabilities do not sum to one. A bin whose mass is at most 1e-5 uses the density at its centre instead.
+    - "exact": the levels are evenly spaced over [-1, 1] and the bins do not overlap. Probabilities sum to one.
     """
 
     kind: ClassVar[str] = "logistic_mixture"
@@ -50,7 +50,7 @@ class LogisticMixture:
 
     @property
     def parameters_per_pixel(self) -> int:
-        """RGB: weight, and mean, log-scale, coefficient per channel (10 a component); grey: weight, mean, log-scale."""
+        """10 per component for RGB (weight; 3 x mean, log-scale, coefficient), 3 for grey (weight, mean, log-scale)."""
         return self.components * (10 if self.channels == 3 else 3)
 
     @property
@@ -63,22 +63,22 @@ class LogisticMixture:
 
     @property
     def _spacing(self) -> float:
-        """Distance between neighbouring levels, in [-1, 1]."""
+        """Distance between neighbouring levels, on the scale of [-1, 1]."""
         return 2 * self.half_bin if self.bins == "exact" else 2 ** (8 - self.bits) / 127.5
 
     def level_values(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The numbers in [-1, 1] that stand for levels 0, 1, ..., 2**bits - 1."""
+        """The pixel values in [-1, 1] of the levels 0, 1, ..., 2**bits - 1."""
         return torch.arange(self.levels, dtype=dtype) * self._spacing - 1
 
     def quantise(self, x: Tensor) -> Tensor:
-        """8-bit images in [-1, 1] as this likelihood's levels: what `log_prob` scores."""
+        """Round 8-bit images in [-1, 1] down to this likelihood's levels, which `log_prob` scores."""
         level = torch.div(to_levels(x).round(), 2 ** (8 - self.bits), rounding_mode="floor")
         return level * self._spacing - 1
 
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
-        """Log-probability of each pixel, all channels together, in nats: [B, H, W]."""
+        """Joint log-probability of all channels of each pixel, in nats: [B, H, W]."""
         log_weights, means, log_scales, coefficients = self._split(parameters)
-        x = self.quantise(x).unsqueeze(2)  # [B, C, 1, H, W] against components
+        x = self.quantise(x).unsqueeze(2)  # [B, C, 1, H, W], to broadcast over components
         if self.channels == 3:
             red, green = x[:, 0], x[:, 1]
             means = torch.stack(
@@ -92,7 +92,7 @@ class LogisticMixture:
         return torch.logsumexp(log_weights + self._log_mass(x, means, log_scales).sum(dim=1), dim=1)
 
     def _log_mass(self, x: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
-        """log of the logistic's mass in the bin around x, [B, C, K, H, W]."""
+        """Log of the probability mass of each logistic in the bin around x, [B, C, K, H, W]."""
         inverse_scale = (-log_scales).exp()
         upper = (x + self.half_bin - means) * inverse_scale
         lower = (x - self.half_bin - means) * inverse_scale
@@ -110,10 +110,10 @@ class LogisticMixture:
         return torch.where(x > 0.999, F.logsigmoid(-lower), log_mass)
 
     def sample(self, parameters: Tensor, noise: NoiseSource) -> Tensor:
-        """An image [B, C, H, W]: with exact bins (or 8 bits) exactly the distribution that `log_prob` describes."""
+        """Draw an image [B, C, H, W]. With exact bins or 8 bits, its distribution is exactly that of `log_prob`."""
         noise = as_noise(noise)
         log_weights, means, log_scales, coefficients = self._split(parameters)
-        # Gumbel-max: argmax of log-weight - log(-log u) has the components' probabilities.
+        # Gumbel-max trick: argmax of log-weight - log(-log u) selects each component with its probability.
         u = noise.uniform(PIXEL_COMPONENT_STREAM, log_weights.shape, parameters.device)
         tiny = torch.finfo(u.dtype).tiny
         gumbel = -(-(u.clamp_min(tiny).log())).clamp_min(tiny).log()
@@ -125,20 +125,21 @@ class LogisticMixture:
         mean, log_scale = of_component(means), of_component(log_scales)
         u = noise.uniform(PIXEL_VALUE_STREAM, mean.shape, parameters.device)
         deviation = log_scale.exp() * torch.logit(u, eps=1e-7)
-        # Each channel is put on its level before the next leans on it, as in log_prob.
+        # Each channel is rounded to a level before the next channel depends on it, as in log_prob.
         first = self._nearest_level(mean[:, 0] + deviation[:, 0])
         if self.channels == 1:
             return self._as_image(first.unsqueeze(1))
-        lean = of_component(coefficients)
-        second = self._nearest_level(mean[:, 1] + lean[:, 0] * first + deviation[:, 1])
-        third = self._nearest_level(mean[:, 2] + lean[:, 1] * first + lean[:, 2] * second + deviation[:, 2])
+        slope = of_component(coefficients)
+        second = self._nearest_level(mean[:, 1] + slope[:, 0] * first + deviation[:, 1])
+        third = self._nearest_level(mean[:, 2] + slope[:, 1] * first + slope[:, 2] * second + deviation[:, 2])
         return self._as_image(torch.stack((first, second, third), dim=1))
 
     def mean(self, parameters: Tensor) -> Tensor:
-        """The mean image [B, C, H, W], for pictures.
+        """The mean image [B, C, H, W], for display.
 
-        A logistic cut to [a, b] has the mean b - s (softplus((b - m) / s) - softplus((a - m) / s)). Green and blue lean
-        on cut channels, which has no closed form: their means are averaged over a few quantiles of what they lean on.
+        A logistic clipped to [a, b] has the mean b - s (softplus((b - m) / s) - softplus((a - m) / s)). Green and blue
+        depend on clipped channels, so their means have no closed form. Each is averaged over a few quantiles of the
+        channels it depends on.
         """
         log_weights, means, log_scales, coefficients = self._split(parameters)
         scales = log_scales.clamp_max(_MAX_MEAN_LOG_SCALE).exp()
@@ -146,7 +147,7 @@ class LogisticMixture:
 
         def cut_mean(channel: int, centre: Tensor) -> Tensor:
             s = scales[:, channel]
-            # Further out than 50 scales the mean is an end of the range, and the difference below would cancel.
+            # More than 50 scales outside, the mean is an end of the range, and the difference below would cancel.
             centre = torch.minimum(torch.maximum(centre, low - 50 * s), high + 50 * s)
             return high - s * (F.softplus((high - centre) / s) - F.softplus((low - centre) / s))
 
@@ -154,7 +155,7 @@ class LogisticMixture:
         by_component[:, 0] = cut_mean(0, means[:, 0])
         if self.channels == 3:
             n = _MEAN_QUANTILES
-            quantiles = [math.log((i + 0.5) / (n - i - 0.5)) for i in range(n)]  # of the standard logistic
+            quantiles = [math.log((i + 0.5) / (n - i - 0.5)) for i in range(n)]  # quantiles of the standard logistic
             for q in quantiles:
                 red = (means[:, 0] + q * scales[:, 0]).clamp(low, high)
                 centre = means[:, 1] + coefficients[:, 0] * red
@@ -166,7 +167,7 @@ class LogisticMixture:
         return self._as_image((log_weights.exp().unsqueeze(1) * by_component).sum(dim=2).clamp(low, high))
 
     def _as_image(self, values: Tensor) -> Tensor:
-        """Levels as pixels: public 5-bit levels are floors of eight grey levels, whose middle is 3.5 further up."""
+        """Convert levels to pixel values; shift a public 5-bit level, the lowest of 8 grey levels, to their middle."""
         floored = self.bins == "public" and self.bits == 5
         return values + 3.5 / 127.5 if floored else values
 
@@ -174,7 +175,7 @@ class LogisticMixture:
         return ((x + 1) / self._spacing).round().clamp(0, self.levels - 1) * self._spacing - 1
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """log-weights [B, K, H, W]; means, log-scales and coefficients [B, C, K, H, W] (grey: no coefficients)."""
+        """Return log-weights [B, K, H, W], and means, log-scales and (for RGB) coefficients [B, C, K, H, W]."""
         parameters = _checked(parameters, self.parameters_per_pixel)
         batch, _, height, width = parameters.shape
         k = self.components
@@ -188,13 +189,13 @@ class LogisticMixture:
 class GaussianPixels:
     """A normal distribution per channel that does not model detail below a noise floor s.
 
-    The image counts as N(x, s^2), and `log_prob` is -KL(N(x, s^2) || N(mean, std^2)): a std under s gains nothing.
-    Its nats measure information above the floor: compare them only with the same floor.
+    Each pixel is treated as N(x, s^2), and `log_prob` is -KL(N(x, s^2) || N(mean, std^2)), so a std below s gains
+    nothing. The result measures information above the noise floor: compare it only with values for the same floor.
     """
 
     kind: ClassVar[str] = "gaussian"
     bits: ClassVar[int] = 8
-    """Of the grey levels that `log_mass` scores."""
+    """Number of bits of the grey levels that `log_mass` scores."""
     channels: int = 3
     noise_floor: float = 0.03
 
@@ -202,7 +203,7 @@ class GaussianPixels:
         check_choice(self.channels, "the number of image channels", (1, 3))
         if not 0 < self.noise_floor < 1:
             raise ValueError(
-                f"the noise floor is {self.noise_floor}, expected a number between 0 and 1 (images are in [-1, 1])"
+                f"the noise floor is {self.noise_floor}, expected a number between 0 and 1 (pixels are in [-1, 1])"
             )
 
     @property
@@ -217,15 +218,15 @@ class GaussianPixels:
     def log_mass(self, parameters: Tensor, x: Tensor) -> Tensor:
         """Log-probability of each pixel's 8-bit grey levels, summed over channels, in nats: [B, H, W].
 
-        The normal distribution cut into 256 bins, the outermost open-ended: bits of this can be compared with other
-        likelihoods'. In float64, so that no bin is lost to rounding, however narrow.
+        The normal distribution is divided into 256 bins, of which the first and the last are open-ended, so the result
+        can be compared with that of other likelihoods. It is computed in float64 to keep very small masses.
         """
         mean, log_std = self._gaussian(parameters)
         level = to_levels(x.double()).round()
         lower, upper = (
             ((level + side) / 127.5 - 1 - mean.double()) * (-log_std.double()).exp() for side in (-0.5, 0.5)
         )
-        # Phi(b) - Phi(a) = Phi(-a) - Phi(-b): taken on the side where both are small, it does not cancel.
+        # Phi(b) - Phi(a) = Phi(-a) - Phi(-b): use the side where both terms are small, to avoid cancellation.
         flip = lower > 0
         a, b = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
         log_b = torch.special.log_ndtr(b)
@@ -253,7 +254,7 @@ Likelihood: TypeAlias = LogisticMixture | GaussianPixels
 
 
 def _checked(parameters: Tensor, expected: int) -> Tensor:
-    """The parameters in full precision, if there are as many per pixel as expected."""
+    """Return the parameters in full precision, or raise ValueError if their number per pixel is wrong."""
     if parameters.shape[1] != expected:
-        raise ValueError(f"{parameters.shape[1]} parameters per pixel were given, this likelihood has {expected}")
+        raise ValueError(f"{parameters.shape[1]} parameters per pixel were given, but this likelihood has {expected}")
     return full_precision(parameters)

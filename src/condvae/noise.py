@@ -1,11 +1,12 @@
-"""Randomness as an argument: where the standard normal and uniform numbers of a computation come from.
+"""Sources of random numbers: a computation takes its standard normal and uniform numbers from an argument.
 
-Numbers are asked for by *stream*: group l of the latents draws from stream l, pixels from streams of their own. With
-seeds, a stream's numbers depend on (seed, stream) alone, so that sample i is the same whatever stands beside it in the
-batch, whichever other groups were given instead of drawn, and on any device.
+Random numbers are requested by *stream*: latent group l uses stream l, and pixels have separate streams. With seeds,
+the numbers depend only on (seed, stream). So a sample does not depend on the rest of its batch, on whether other latent
+groups were given or drawn, or on the device.
 
-A seed is the key of Philox4x32-10, whose counter is (block, stream): number j of a sample, in the row-major order of
-[C, H, W], comes from word j % 4 of block j // 4. A GPU makes the same numbers itself (condvae.kernels.philox).
+The seed is the key of the Philox4x32-10 generator and (block, stream) is its counter. Number j of a sample, in the
+row-major order of [C, H, W], comes from word j % 4 of block j // 4. On a GPU, `condvae.kernels.philox` generates the
+same numbers.
 """
 
 import math
@@ -18,18 +19,19 @@ import torch
 from torch import Tensor
 
 from condvae.runtime.fast_paths import fast_path
+from condvae.runtime.messages import counted
 
-# Streams of the pixel distribution; latent groups count up from 0.
+# Streams for pixels. Latent groups use the streams 0, 1, 2, ...
 PIXEL_COMPONENT_STREAM = 2**32
 PIXEL_VALUE_STREAM = 2**32 + 1
 SEED_STREAM = 2**32 + 2
-"""From which one seed makes those of many samples."""
+"""The stream with which one seed generates the seeds of many samples."""
 
 Distribution = Literal["normal", "uniform"]
 
 _Words: TypeAlias = npt.NDArray[np.uint64]
 _Numbers: TypeAlias = npt.NDArray[np.float32]
-_CHUNK = 16384  # blocks of four numbers at once
+_CHUNK = 16384  # blocks, of four numbers each, that are generated at once
 _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 _FACTORS = np.array([0xD2511F53, 0xCD9E8D57], dtype=np.uint64)
 _KEY_STEPS = np.array([0x9E3779B9, 0xBB67AE85], dtype=np.uint64)
@@ -37,7 +39,7 @@ _KEY_STEPS = np.array([0x9E3779B9, 0xBB67AE85], dtype=np.uint64)
 
 @runtime_checkable
 class Noise(Protocol):
-    """Standard normal and uniform [0, 1) numbers of a shape [B, ...], by stream."""
+    """A source of standard normal and uniform [0, 1) numbers: it returns a shape [B, ...] for a given stream."""
 
     def normal(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor: ...
 
@@ -45,7 +47,7 @@ class Noise(Protocol):
 
 
 class GeneratorNoise:
-    """Fresh numbers from one torch.Generator for the whole batch: fast, what training uses."""
+    """New numbers from one torch.Generator for the whole batch, whatever the stream. Training uses it for speed."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator
@@ -58,18 +60,18 @@ class GeneratorNoise:
 
 
 class SeededNoise:
-    """One seed per sample. Philox is a keyed counter: (seed, stream) names a sequence without drawing the others."""
+    """Random numbers from one seed per sample. Each (seed, stream) has its own sequence (see the module docstring)."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         if any(not 0 <= seed < 2**64 for seed in seeds):
-            raise ValueError("seeds must be whole numbers from 0 to 2**64 - 1")
+            raise ValueError("a seed is out of range, expected whole numbers from 0 to 2**64 - 1")
         self.seeds = list(seeds)
         self._on: dict[torch.device, Tensor] = {}
 
     def on(self, device: torch.device) -> Tensor:
-        """The seeds as the bits of int64 [n], on a device: copied there once, for kernels that make the numbers."""
+        """Return the seeds on a device as int64 [n] with the same bits. Each device gets one copy, which is kept."""
         if device not in self._on:
-            # An array of uint64: numbers from 2**63 are none of int64's, but have its 64 bits.
+            # Convert through uint64, because int64 cannot hold numbers from 2**63 up but has the same 64 bits.
             seeds = np.array([int(seed) for seed in self.seeds], dtype=np.uint64).view(np.int64)
             self._on[device] = torch.from_numpy(seeds).to(device)
         return self._on[device]
@@ -87,9 +89,9 @@ class SeededNoise:
 
 
 class DeviceSeeds:
-    """`SeededNoise` whose seeds, the bits of int64 [n], stay on their device: no number is looked at from outside.
+    """`SeededNoise` with seeds in a tensor, int64 [n] (see `SeededNoise.on`), that the host never reads.
 
-    A captured CUDA graph thus gives the numbers of whichever seeds were last copied into the tensor.
+    So a recorded graph of operations can be replayed with new seeds: copy them into the tensor first.
     """
 
     def __init__(self, seeds: Tensor) -> None:
@@ -107,7 +109,7 @@ class DeviceSeeds:
 
 
 class GivenNoise:
-    """One standard normal tensor per latent group, decided by the caller."""
+    """Standard normal noise that the caller provides: one tensor per latent group, and none for pixels."""
 
     def __init__(self, groups: Sequence[Tensor]) -> None:
         self.groups = list(groups)
@@ -116,15 +118,18 @@ class GivenNoise:
         if stream >= PIXEL_COMPONENT_STREAM:
             return self.uniform(stream, shape, device)
         if stream >= len(self.groups):
-            raise ValueError(f"noise was given for {len(self.groups)} latent groups, but group {stream + 1} needs some")
+            given = counted(len(self.groups), "latent group")
+            raise ValueError(
+                f"noise was given for {given}, but the model has at least {stream + 1}: give one tensor per group"
+            )
         noise = self.groups[stream]
         if noise.shape != tuple(shape):
-            raise ValueError(f"noise of group {stream} has shape {tuple(noise.shape)}, expected {tuple(shape)}")
+            raise ValueError(f"the noise of group {stream} has shape {tuple(noise.shape)}, expected {tuple(shape)}")
         return noise.to(device)
 
     def uniform(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
         raise ValueError(
-            "given noise covers latents only: ask for the mean of the pixels, or pass seeds or a generator"
+            "the given noise is for latents only: use the mean of the pixels, or pass seeds or a generator"
         )
 
 
@@ -132,7 +137,7 @@ NoiseSource: TypeAlias = Noise | torch.Generator | Sequence[int] | Sequence[Tens
 
 
 def as_noise(source: NoiseSource) -> Noise:
-    """A torch.Generator, one seed per sample, one tensor per latent group, or a Noise itself."""
+    """Make a `Noise` from a torch.Generator, one seed per sample or one tensor per latent group; keep a `Noise`."""
     if isinstance(source, torch.Generator):
         return GeneratorNoise(source)
     if isinstance(source, Noise):
@@ -144,18 +149,20 @@ def as_noise(source: NoiseSource) -> Noise:
             return SeededNoise(numbers)
         if len(tensors) == len(source):
             return GivenNoise(tensors)
-    raise ValueError("noise must be a torch.Generator, a list of whole-number seeds or a list of tensors")
+    raise ValueError(
+        "noise has the wrong type, expected a torch.Generator, a list of whole-number seeds or a list of tensors"
+    )
 
 
 def _check_seeds(seeds: int, shape: Sequence[int]) -> None:
     if shape[0] != seeds:
-        raise ValueError(f"{seeds} seeds were given for a batch of {shape[0]}: give one seed per sample")
+        raise ValueError(f"the number of seeds is {seeds} but the batch size is {shape[0]}: give one seed per sample")
 
 
 def _seeded(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
-    """The numbers of (seed, stream), float32 of the given shape, on the seeds' device."""
+    """Generate the numbers of (seed, stream) for each seed: float32 of the given shape, on the seeds' device."""
     if not 0 <= stream < 2**64:
-        raise ValueError(f"the stream of random numbers is {stream}, expected a whole number from 0 to 2**64 - 1")
+        raise ValueError(f"the random number stream is {stream}, expected a whole number from 0 to 2**64 - 1")
     if numbers_by_kernel := fast_path("seeded noise", seeds.device):
         fast: Tensor = numbers_by_kernel(kind, seeds, stream, shape)
         return fast
@@ -163,7 +170,7 @@ def _seeded(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]
     keys = seeds.cpu().contiguous().numpy().view(np.uint64)
     blocks = -(-count // 4)
     made = np.empty((len(keys), blocks, 4), dtype=np.float32)
-    # Chunks that stay in the cache, which also bounds the memory of what lies between.
+    # Work in chunks that fit into the cache; this also limits the memory for intermediate results.
     width = max(1, min(blocks, _CHUNK))
     rows = max(1, _CHUNK // width)
     for row in range(0, len(keys), rows):
@@ -177,7 +184,7 @@ def _seeded(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]
 
 
 def philox_words(index: _Words, stream: int, key: _Words) -> tuple[_Words, _Words, _Words, _Words]:
-    """The four 32-bit words that Philox4x32-10 makes of counter (index, stream), 128 bits, and key: all as uint64.
+    """The four 32-bit words of Philox4x32-10 for the 128-bit counter (index, stream) and the key, all as uint64.
 
     Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", with Random123's constants.
     """
@@ -202,19 +209,19 @@ def philox_words(index: _Words, stream: int, key: _Words) -> tuple[_Words, _Word
 
 
 def _uniform(words: tuple[_Words, ...], out: _Numbers) -> None:
-    """[0, 1) in steps of 2**-24: what float32 holds exactly."""
+    """Write uniform numbers in [0, 1) to `out`: multiples of 2**-24, which float32 represents exactly."""
     for place, word in enumerate(words):
         np.multiply((word >> np.uint64(8)).astype(np.float32), np.float32(2**-24), out=out[..., place])
 
 
 def _normal(words: tuple[_Words, ...], out: _Numbers) -> None:
-    """Box-Muller on pairs of words, in float32 as the kernel does: u1 has the same bits on any device."""
+    """Write standard normal numbers to `out`: Box-Muller on pairs of words, in float32 like the GPU kernel."""
     for place in (0, 2):
         u1 = words[place].astype(np.float32)
         u1 *= np.float32(2**-32)
         u1 += np.float32(2**-33)  # never 0
         radius = np.sqrt(np.float32(-2) * np.log(u1))
-        # Signed, an angle from -pi to pi: float32 then rounds it half as much as one up to 2 pi.
+        # A signed angle, from -pi to pi, has half the rounding error in float32 of one from 0 to 2 pi.
         angle = words[place + 1].astype(np.uint32).view(np.int32).astype(np.float32)
         angle *= np.float32(2 * math.pi * 2**-32)
         np.multiply(radius, np.cos(angle), out=out[..., place])

@@ -1,11 +1,11 @@
-"""The three bounds of the paper, one walk down the decoder each: they differ in where z comes from and what is scored.
+"""The three bounds of the paper. Each takes one pass; they differ in the source of z and in the scored terms.
 
     bound      z from     KL per group     pixels          lower-bounds            equation
     elbo       q(z|x)     q to p           all             log p(x)                eq:eelbo
     forward    q(z|x)     q to c           hidden (x~)     log p_cond(x~|y)        eq:forward-elbo
     reverse    c(z|y)     c to p           known (y)       log p(y)                eq:reverse-obj
 
-KLs are analytic per group given z_<l (the paper's appendix on KL estimates), or estimated from the sampled z.
+The KL of a group given z_<l is analytic (the paper's appendix on KL estimates) or estimated from the sampled z.
 """
 
 import math
@@ -28,19 +28,19 @@ from condvae.vdvae.model import VDVAE, Descent, Step, StepScore
 KLEstimate: TypeAlias = Literal["analytic", "sampled"]
 Target: TypeAlias = Literal["hidden", "whole"]
 PixelScore: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""log p of each pixel, [B, H, W], from a descent's state and images; of several likelihoods at once, [M, B, H, W]."""
+"""(final state of a pass, images) -> log p of each pixel, [B, H, W]; [M, B, H, W] for M likelihoods at once."""
 
 
 class LogProbability(ABC):
     """An estimate of a log-probability for every image of a batch, in nats and in bits.
 
-    With `GaussianPixels` it is information above the noise floor, not the log-probability of 8-bit pixels.
+    With `GaussianPixels`, it measures information above the noise floor, not the log-probability of 8-bit pixels.
     """
 
     image_dims: int
-    """C * H * W."""
+    """Number of dimensions of an image, C * H * W."""
     scored_dims: Tensor
-    """[B]: how many of them the likelihood scores."""
+    """[B]: the number of these dimensions that the likelihood scores."""
 
     @property
     @abstractmethod
@@ -48,38 +48,38 @@ class LogProbability(ABC):
 
     @property
     def bits_per_dim(self) -> Tensor:
-        """[B]: -nats in bits over all C * H * W dimensions, known ones included (what public code reports)."""
+        """[B]: -nats in bits, divided by all C * H * W dimensions, also the known ones (as in the public code)."""
         return -self.nats / (self.image_dims * math.log(2))
 
     @property
     def bits_per_scored_dim(self) -> Tensor:
-        """[B]: -nats in bits over the scored dimensions alone; infinite or NaN where there are none."""
+        """[B]: -nats in bits, divided by the scored dimensions only; infinite or NaN if there are none."""
         return -self.nats / (self.scored_dims * math.log(2))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound(LogProbability):
-    """A lower bound: log-likelihood of the scored pixels minus KL."""
+    """A lower bound on a log-probability: the log-likelihood of the scored pixels minus the KL."""
 
     log_likelihood_nats: Tensor | None
-    """[B]: log p of the scored pixels given z. None where it was left out because no gradient flows through it."""
+    """[B]: log p of the scored pixels given z. None if it was not computed, because it has no gradient."""
     kl_nats: Tensor
-    """[B, L]: one column per latent group."""
+    """[B, L]: the KL of each latent group."""
     image_dims: int
     scored_dims: Tensor
     likelihood_weight: float | Tensor = 1.0
-    """Factor on the likelihood in `loss` alone."""
+    """Factor on the log-likelihood in `loss`; `nats` does not use it."""
 
     @property
     def nats(self) -> Tensor:
-        """[B]: the bound itself, log-likelihood minus KL."""
+        """[B]: the bound, log-likelihood minus KL."""
         if self.log_likelihood_nats is None:
-            raise ValueError("the likelihood was left out of this bound: compute it with likelihood=True")
+            raise ValueError("this bound was computed without its likelihood: compute it with likelihood=True")
         return self.log_likelihood_nats - self.kl_nats.sum(dim=1)
 
     @property
     def loss(self) -> Tensor:
-        """What training minimises: -bound in nats per dimension, mean over the batch; without likelihood, its KL."""
+        """The training loss: -bound in nats per dimension, averaged over the batch; the KL alone without likelihood."""
         objective = -self.kl_nats.sum(dim=1)
         if self.log_likelihood_nats is not None:
             objective = objective + self.likelihood_weight * self.log_likelihood_nats
@@ -88,7 +88,7 @@ class Bound(LogProbability):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportanceWeighted(LogProbability):
-    """A tighter lower bound, from several samples of z."""
+    """A tighter lower bound on a log-probability, from several samples of z."""
 
     importance_weighted_nats: Tensor
     image_dims: int
@@ -96,7 +96,7 @@ class ImportanceWeighted(LogProbability):
 
     @property
     def nats(self) -> Tensor:
-        """[B]"""
+        """[B]: the bound."""
         return self.importance_weighted_nats
 
 
@@ -111,8 +111,8 @@ def elbo(
 ) -> Bound:
     """E_q [log p(x | z)] - KL(q(z | x) || p(z)) for images [B, C, H, W] in [-1, 1].
 
-    pixel_score: in place of the model's own log p(x | z).
-    check_values looks at every pixel for NaN and range, which waits for the device: training turns it off.
+    pixel_score: computes log p of the pixels instead of the model's own likelihood.
+    check_values: check every pixel for NaN and for its range. This waits for the device, so training turns it off.
     """
     vae.check(x, values=check_values)
     return evidence(vae, vae.posterior(x), x, _everywhere(x), noise=noise, kl=kl, pixel_score=pixel_score)
@@ -132,17 +132,17 @@ def forward(
 ) -> Bound:
     """O_for: E_q [log p(x~ | z)] - KL(q(z | x) || c(z | y)), the mass-covering objective (eq:forward-elbo).
 
-    target: x~ is the hidden pixels, or the whole image; where `observation.known` is None all pixels are hidden.
-    likelihood: with a frozen artifact that term is a constant in psi, and a training step can leave it out.
-    pixel_score: in place of the model's own log p(x | z).
+    target: whether x~ is the hidden pixels or the whole image. If `observation.known` is None, all pixels are hidden.
+    likelihood: whether to compute the first term. A training step with a frozen artifact does not need it.
+    pixel_score: computes log p of the pixels instead of the model's own likelihood.
     """
     if not likelihood and model.trains_artifact:
-        raise ValueError("this model trains its artifact, so the likelihood cannot be left out of the objective")
+        raise ValueError("likelihood is False, but this model trains its artifact: give likelihood=True")
     vae = model.artifact
     vae.check(x, values=check_values)
     _check_batch(x, observation, values=check_values)
     c = vae.aside(lambda: model.posterior(observation), shared=True)
-    # z from q: the states carry no gradient of psi, and with a frozen artifact none at all.
+    # z comes from q, so the states have no gradient with respect to psi, and none at all if the artifact is frozen.
     score = _kl_score(kl, lambda step: c(step.group, step.state, step.prior))
     asks_prior = not isinstance(c, Posterior) or c.asks_prior
     descent = vae.descend(vae.posterior(x), batch=len(x), noise=noise, score=score, asks_prior=asks_prior)
@@ -162,12 +162,13 @@ def reverse(
 ) -> Bound:
     """O_rev: E_c [log p(y | z)] - KL(c(z | y) || p(z)), the mode-seeking objective of IPA-R (eq:reverse-obj).
 
-    Needs no x: y must be pixels. likelihood_weight may be annealed; it changes `loss`, not the reported nats.
-    pixel_score: in place of the model's own log p(x | z).
+    It needs no x, but y must consist of pixels.
+    likelihood_weight: factor on the likelihood in `loss`, for annealing; the reported nats do not change.
+    pixel_score: computes log p of the pixels instead of the model's own likelihood.
     """
     known, pixels = observation.known, observation.pixels
     if known is None or pixels is None:
-        raise ValueError("the reverse objective needs p(y | x), known only where y is pixels of x: here it is not")
+        raise ValueError("the reverse objective needs an observation of known pixels, but this observation has none")
     vae = model.artifact
     vae.check(pixels, name="observation.pixels", values=False)
     if check_values:
@@ -189,12 +190,12 @@ def evidence(
     pixel_score: PixelScore | None = None,
     prior_temperature: float | Tensor = 1.0,
 ) -> Bound:
-    """E [log p(pixels | z)] - KL(source || p(z)), z from any source: below log p of the scored pixels whatever it is.
+    """E [log p(pixels | z)] - KL(source || p(z)): a lower bound on log p of the scored pixels for any source of z.
 
-    pixels: [B, C, H, W] in [-1, 1], of which those where `scored`, [B, H, W] bool, is True are looked at.
-    pixel_score: in place of the model's own log p(x | z).
-    prior_temperature: factor on the prior's standard deviations, for a bound on log p(pixels; t). One number, one per
-    latent group, [L], or for each image too, [B, L]; a tensor is not looked at. z comes from the source as ever.
+    pixels: [B, C, H, W] in [-1, 1]; only pixels where `scored`, [B, H, W] bool, is True are used.
+    pixel_score: computes log p of the pixels instead of the model's own likelihood.
+    prior_temperature: factor t on the prior's standard deviations, for a bound on log p(pixels; t). It is one number,
+    or an unchecked tensor with one number per latent group, [L], or per image and group, [B, L]. z is not affected.
     """
     score = _kl_score(kl, _prior_at(prior_temperature))
     descent = vae.descend(source, batch=len(pixels), noise=noise, score=score)
@@ -213,10 +214,10 @@ def importance_weighted(
     pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> ImportanceWeighted:
-    """A tighter bound: log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), z_s from q.
+    """A tighter bound: log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), with z_s drawn from q.
 
-    On log p_cond(x~ | y) for a ConditionalVAE with an observation; on log p(x), with the prior for c, for a VDVAE.
-    Its expectation grows with S towards the log-probability (Burda et al. 2016). Takes one sample at a time.
+    For a ConditionalVAE with an observation, it bounds log p_cond(x~ | y). For a VDVAE, it bounds log p(x), with the
+    prior in place of c. Its expectation increases with S towards the log-probability (Burda et al. 2016).
     """
     check_whole(samples, "samples", least=1)
     noise = as_noise(noise)
@@ -224,12 +225,12 @@ def importance_weighted(
     c: Source | None
     if isinstance(model, VDVAE):
         if observation is not None:
-            raise ValueError("an unconditional model takes no observation")
+            raise ValueError("an unconditional model takes no observation: leave it out, or give a ConditionalVAE")
         vae, c = model, None
         scored = _everywhere(x)
     else:
         if observation is None:
-            raise ValueError("a conditional model needs an observation")
+            raise ValueError("a conditional model needs an observation, but none was given")
         _check_batch(x, observation, values=check_values)
         vae, c = model.artifact, model.posterior(observation)
         scored = _scored(observation, target)
@@ -237,12 +238,12 @@ def importance_weighted(
     q = vae.posterior(x)
 
     def log_weight(step: Step) -> Tensor:
-        explained = c(step.group, step.state, step.prior) if c else step.prior()
-        return _total(explained.log_prob(step.z) - step.drawn_from.log_prob(step.z))
+        target_density = c(step.group, step.state, step.prior) if c else step.prior()
+        return _total(target_density.log_prob(step.z) - step.drawn_from.log_prob(step.z))
 
     log_weights, groups = [], 0
     for sample in range(samples):
-        # Streams of its own for every sample: with per-image seeds they would otherwise all be the same.
+        # Each sample uses other streams: with per-image seeds, all samples would otherwise be the same.
         descent = vae.descend(q, batch=len(x), noise=noise, score=log_weight, first_stream=sample * groups)
         groups = len(descent.latents)
         log_weights.append(_sum_pixels(vae, descent.state, x, scored, pixel_score) + descent.scores.sum(dim=1))
@@ -254,7 +255,7 @@ def importance_weighted(
 
 
 def for_both_targets(observation: Observation, pixel_score: PixelScore) -> PixelScore:
-    """A pixel score of hidden pixels, and behind it of all: with target="whole" one walk then gives both bounds."""
+    """Score hidden pixels and all pixels at once, [2, B, H, W]: with target="whole", one pass gives both bounds."""
     hidden = _scored(observation, "hidden")
 
     def both(state: Tensor, x: Tensor) -> Tensor:
@@ -264,12 +265,12 @@ def for_both_targets(observation: Observation, pixel_score: PixelScore) -> Pixel
 
 
 def hidden_dims(vae: VDVAE, observation: Observation) -> Tensor:
-    """[B]: how many of an image's C * H * W dimensions are hidden."""
+    """[B]: the number of each image's C * H * W dimensions that are hidden."""
     return _scored_dims(vae, _scored(observation, "hidden"))
 
 
 def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> StepScore:
-    """KL(what z was drawn from || other) at one step."""
+    """Return a function that computes KL(distribution of z || other) at one step of a pass."""
     check_choice(estimate, "the KL estimate", ("analytic", "sampled"))
 
     def analytic(step: Step) -> Tensor:
@@ -282,10 +283,10 @@ def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> StepSc
 
 
 def _prior_at(temperature: float | Tensor) -> Callable[[Step], Gaussian]:
-    """p(z_l | z_<l; t): the prior with its standard deviations times t_l (eq:hierarchical-prior)."""
+    """Return a function for p(z_l | z_<l; t), the prior with standard deviations times t_l (eq:hierarchical-prior)."""
     if not isinstance(temperature, Tensor):
         if not 0 < temperature < math.inf:
-            raise ValueError(f"the prior's temperature is {temperature!r}, expected a number above 0")
+            raise ValueError(f"the prior's temperature is {temperature!r}, expected a finite number above 0")
         if temperature == 1:
             return lambda step: step.prior()
         temperature = torch.tensor(temperature, dtype=torch.float64)
@@ -304,7 +305,7 @@ def _total(values: Tensor) -> Tensor:
 
 
 def _scored(observation: Observation, target: Target) -> Tensor:
-    """[B, H, W] bool: the pixels of x~."""
+    """[B, H, W] bool: True for the pixels of x~."""
     check_choice(target, "the target", ("hidden", "whole"))
     if target == "whole" or observation.known is None:
         return _everywhere(observation.y)
@@ -316,7 +317,7 @@ def _everywhere(images: Tensor) -> Tensor:
 
 
 def _sum_pixels(vae: VDVAE, state: Tensor, x: Tensor, scored: Tensor, pixel_score: PixelScore | None = None) -> Tensor:
-    # A pixel that is not scored may hold anything, NaN included: it must reach neither the sum nor its gradient.
+    # A pixel that is not scored may have any value, even NaN, and must not affect the sum or its gradient.
     x = torch.where(scored.unsqueeze(1), x, 0.0)
     return torch.where(scored, (pixel_score or vae.pixel_log_prob)(state, x), 0.0).sum(dim=(-2, -1))
 
@@ -344,6 +345,6 @@ def _bound(
 
 def _check_batch(x: Tensor, observation: Observation, *, values: bool) -> None:
     if len(x) != len(observation):
-        raise ValueError(f"{len(x)} images were given with {len(observation)} observations, expected as many")
+        raise ValueError(f"the number of images is {len(x)}, expected {len(observation)} to match the observations")
     if values:
         observation.check_values()

@@ -90,7 +90,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         ),
         (("--model", "none", *given), "condvae fetch"),
         (("--model", "none", *given, "--metrics", "inception"), "condvae fetch"),
-        (("--model", "none", *given, *pixels, "-n", "0"), "is 0, expected a whole number from 1"),
+        (("--model", "none", *given, *pixels, "-n", "0"), "is 0, expected a whole number, at least 1"),
         (
             ("--model", "none", *given, *pixels, "--images", "10", "--deep-images", "11"),
             "at most as many --deep-images",

@@ -78,5 +78,5 @@ def test_a_model_is_made_a_completer_that_draws_the_same_every_time() -> None:
     assert completer.sampler.precision == "fp32"  # on a CPU runs agree
     sampler = Sampler(model, precision="bf16")
     assert ModelCompleter.of(sampler, name="small").sampler is sampler
-    with pytest.raises(ValueError, match="temperatures were given"):
+    with pytest.raises(ValueError, match="temperatures was given"):
         ModelCompleter.of(model, name="small", temperature=[1.0] * (groups + 1))

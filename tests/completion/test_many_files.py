@@ -306,7 +306,7 @@ def test_wrong_input_is_reported_in_one_sentence_and_nothing_is_written(
         ([good, *model, *half, "--seed", "-1"], "the seed is -1"),
         ([good, *model, *half, "--temperature", "nan"], "temperature"),
         ([good, *model, *half, "--temperature", "warm"], "temperature 'warm' cannot be read"),
-        ([good, *model, *half, "--temperature", "5:1"], "at 5, but this model has 4 groups of latents"),
+        ([good, *model, *half, "--temperature", "5:1"], "for resolution 5, but this model has 4 latent groups"),
         ([good, *model, *half, "--share", "2"], "no latents at resolution 2"),
         ([good, *model, *half, "--chunk", "0"], "the chunk is 0"),
     ):

@@ -70,7 +70,7 @@ def test_a_report_is_drawn_again_from_its_numbers_unless_they_were_altered(tmp_p
 
 def test_a_folder_is_claimed_unless_it_holds_something_else(tmp_path: Path) -> None:
     for name, words in (
-        ("notes.txt", "holds notes.txt, which is not from a test"),
+        ("notes.txt", "contains notes.txt, which is not from a test"),
         ("results.json", "results.json is not from a test"),
         ("results.csv", "holds results of something else"),
     ):

@@ -131,8 +131,8 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".hidden").touch()
     check(tmp_path)
     for name, words in (
-        ("runs", "runs is a file, where a folder should be"),
-        ("notes", "holds notes, which is not from a test"),
+        ("runs", "runs is a file but should be a folder"),
+        ("notes", "contains notes, which is not from a test"),
         ("results.json", "results.json is not from a test"),
     ):
         (tmp_path / name).touch()
@@ -140,7 +140,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
             check(tmp_path)
         (tmp_path / name).unlink()
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="is a file: give a folder"):
+    with pytest.raises(ValueError, match="is a file: choose a folder"):
         check(tmp_path / "file")
     with pytest.raises(ValueError, match="cannot be written to"):
         make_folder(tmp_path / "file" / "below")

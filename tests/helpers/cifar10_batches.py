@@ -1,4 +1,4 @@
-"""CIFAR-10's python batches, with faces in them."""
+"""Files in the format of CIFAR-10's Python batches, but with faces."""
 
 import pickle
 from pathlib import Path
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def write_cifar10(folder: Path, faces: NDArray[np.uint8], protocol: int = 2) -> None:
-    """Six batches of 80 faces; the protocol of the real ones is 2."""
+    """Write six batches of 80 faces. The real files use pickle protocol 2."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, name in enumerate([*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]):
         part = faces[80 * i : 80 * i + 80].transpose(0, 3, 1, 2).reshape(80, 3072)

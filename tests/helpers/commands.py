@@ -1,4 +1,4 @@
-"""Calls of the command line, as a user types them."""
+"""Command-line calls, as a user types them."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from condvae.runtime.pixels import to_uint8
 
 
 def failure(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
-    """What a call that must fail says: one sentence, with exit code 2."""
+    """Run a call that must fail with exit code 2 and one line on stderr; return this line."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:
         main([str(word) for word in words])
@@ -24,12 +24,12 @@ def failure(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
 
 
 def photos(n: int) -> list[str]:
-    """Files with spaces in their names, in the present folder."""
+    """Write n pictures, with spaces in their names, to the current folder."""
     for i, image in enumerate(images(n, size=20)):
         to_pil(to_uint8(image)).save(f"photo {i}.png")
     return [f"photo {i}.png" for i in range(n)]
 
 
 def names(folder: str) -> list[str]:
-    """What lies in a folder."""
+    """The sorted names of the files in a folder."""
     return sorted(path.name for path in Path(folder).iterdir())

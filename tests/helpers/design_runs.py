@@ -1,4 +1,4 @@
-"""Small experiments for tests: findings are bright patches at known places, where a classifier looks.
+"""Small design experiments for tests: findings are bright patches at fixed places, which the classifier reads.
 Also a script: `python design_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
 """
 
@@ -21,7 +21,7 @@ from condvae.runtime.messages import silent
 
 FINDINGS = ("Edema", "Effusion", "Infiltration", "Atelectasis")
 CORNERS = ((0, 0), (0, 6), (6, 0), (6, 6))
-"""Of the 2 x 2 patches that show them."""
+"""The upper left corners of the 2 x 2 patches that show the findings."""
 SIZE, TESTS, TRAININGS = 8, 24, 40
 SMALL = DesignSettings(
     tasks=("edema", "effusion", "no finding"),
@@ -36,7 +36,7 @@ SMALL = DesignSettings(
 
 
 class PatchClassifier(nn.Module):
-    """Says that a finding is there by how bright its patch is, as far as it is seen; else how often it is there."""
+    """Predicts a finding from the brightness of the known pixels in its patch; without any, predicts a constant."""
 
     def __init__(self, names: Sequence[str] = (*FINDINGS, "any finding"), *, sharpness: float = 1.0) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class PatchClassifier(nn.Module):
 
 
 def small_data(*, without: Sequence[str] = ()) -> Dataset:
-    """Two images of each patient; nobody has the findings in `without`."""
+    """A data set with two images of each patient. Nobody has the findings in `without`."""
     dice = np.random.default_rng(0)
     count = TESTS + TRAININGS
     labels = (dice.random((count, len(FINDINGS))) < 0.4).astype(np.uint8)
@@ -75,7 +75,7 @@ def small_data(*, without: Sequence[str] = ()) -> Dataset:
 
 
 def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
-    """All policies, or what the options say."""
+    """Run a small experiment with all policies, unless options change that."""
     settings = replace(options.pop("settings", SMALL), **options.pop("change", {}))
     given: dict[str, Any] = {
         "model": small_conditional(SMALLEST).eval(),
@@ -89,7 +89,7 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All that was measured."""
+    """All measured values, without times."""
     return without_clock(result, "policies")
 
 

@@ -1,5 +1,5 @@
-"""Small evaluations for tests: a random model, networks that take milliseconds, faces at 32 x 32. Also a script:
-`python evaluation_runs.py OUT [I/N]` is one process of such an evaluation, alone or under torchrun.
+"""Small evaluations for tests: a random model, networks that take milliseconds, and faces at 32 x 32.
+Also a script: `python evaluation_runs.py OUT [I/N]` is one process of such an evaluation, alone or under torchrun.
 """
 
 import functools
@@ -38,7 +38,7 @@ UNIT_SIZES = UnitSizes(wide=4, deep=2)
 
 
 class SmallInception(nn.Module):
-    """16 features of images: some that see, none that know."""
+    """A random network in place of Inception, with 16 features."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -82,12 +82,12 @@ def small_methods(subject: Subject, data: Dataset, *, k: int = SMALL.n) -> list[
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All that was measured."""
+    """All measured values, without times."""
     return without_clock(result, "methods", "models")
 
 
 def small_evaluation(data: Dataset, subject: Subject, out: Path, **options: Any) -> dict[str, Any] | None:
-    """Every method, or those of the options, and the model's bounds."""
+    """Evaluate all methods, or those in the options, and the bounds of the model."""
     given: dict[str, Any] = {
         "settings": SMALL,
         "networks": small_networks(),
@@ -100,18 +100,18 @@ def small_evaluation(data: Dataset, subject: Subject, out: Path, **options: Any)
 
 
 def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None:
-    """The quickest of evaluations, that of the fillers."""
+    """The fastest evaluation: only baselines, and only metrics of many completions per image."""
     given: dict[str, Any] = {"settings": DEEP_ONLY, "networks": small_networks(), "unit_sizes": UNIT_SIZES, **options}
     methods = given.pop("methods", None) or baselines(["mean", "random", "nearest"], data)
     return experiment(methods, data, out, say=silent, **given)
 
 
 def units_in(out: Path) -> list[Path]:
-    """Parts that are not final numbers."""
+    """The result files of units of work, without those of final numbers."""
     return [path for path in (out / "parts").rglob("*.safetensors") if path.stem != "final"]
 
 
 if __name__ == "__main__":
     faces, small = open_data(FACES), small_subject()
-    few = small_methods(small, faces)[1:4]  # who varies and who does not
+    few = small_methods(small, faces)[1:4]  # methods with and without random completions
     one_process(functools.partial(small_evaluation, faces, small, methods=few), figures, sys.argv[1:])

@@ -1,6 +1,6 @@
-"""Worlds in which what a scan tells of v has a closed form: pixels x_i = a_i v + s_i e_i, independent given v.
+"""Toy models for which the information gain of a scan has a closed form: x_i = a_i v + s_i e_i, independent given v.
 
-v is Gaussian, told in many narrow bins, or binary. Both worlds complete images and classify them, exactly.
+The variable v is Gaussian (and predicted in many narrow bins) or binary. Completions and predictions are exact.
 """
 
 import math
@@ -21,24 +21,24 @@ SIZE = 4
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FactorWorld:
-    """What both have in common. Loads and stds are small enough that no grey level is clipped."""
+    """Base class of both toy models. Loads and stds are so small that no grey level is clipped."""
 
     loads: Tensor
-    """[SIZE, SIZE] float64: a."""
+    """[SIZE, SIZE] float64: the coefficients a."""
     stds: Tensor
-    """[SIZE, SIZE] float64: s."""
+    """[SIZE, SIZE] float64: the noise standard deviations s."""
     outcomes: int
     name: str = "exact"
     varies: bool = True
     names: tuple[str, ...] = ("v",)
 
     def evidence(self, pixels: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        """[B] sums over the known pixels of a x / s^2 and a^2 / s^2."""
+        """Return two sums over the known pixels, [B] each: of a x / s^2, and of a^2 / s^2."""
         weight = torch.where(known[:, 0], self.loads / self.stds**2, 0.0)
         return (weight * pixels[:, 0]).sum(dim=(1, 2)), (weight * self.loads).sum(dim=(1, 2))
 
     def draw_v(self, observation: Observation, k: int, generator: torch.Generator) -> Tensor:
-        """[k] from p(v | y) of one observation."""
+        """Draw k values of v from p(v | y) for one observation: [k]."""
         raise NotImplementedError
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
@@ -56,12 +56,12 @@ class FactorWorld:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussianWorld(FactorWorld):
-    """v ~ N(0, 1), of which g says in which of many bins it lies."""
+    """v ~ N(0, 1); the classifier g predicts in which of many bins v is."""
 
     outcomes: int = 256
 
     def posterior(self, pixels: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        """[B] mean and standard deviation."""
+        """Mean and standard deviation of p(v | y), [B] each."""
         about, precision = self.evidence(pixels, known)
         return about / (1 + precision), (1 + precision) ** -0.5
 
@@ -80,7 +80,7 @@ class GaussianWorld(FactorWorld):
         return log_p[:, None].float()
 
     def eig(self, known: Tensor, windows: Tensor) -> Tensor:
-        """[L] nats, whatever the values seen: half the log of how much more precise v becomes."""
+        """The EIG of each window in nats, [L]: half the log of the ratio of the precisions of v after and before."""
         nothing = torch.zeros(1, 1, SIZE, SIZE)
         _, before = self.evidence(nothing, known)
         _, after = self.evidence(nothing, known | windows)
@@ -89,10 +89,10 @@ class GaussianWorld(FactorWorld):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BinaryWorld(FactorWorld):
-    """v is -1 or 1."""
+    """A toy model in which v is -1 or 1."""
 
     prior: float = 0.3
-    """Of v = 1."""
+    """The prior probability of v = 1."""
     outcomes: int = 2
 
     def log_odds(self, pixels: Tensor, known: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ class BinaryWorld(FactorWorld):
         return torch.nn.functional.logsigmoid(torch.stack((-odds, odds), dim=1))[:, None].float()
 
     def eig(self, pixels: Tensor, known: Tensor, windows: Tensor) -> Tensor:
-        """[L] nats of one observation, by Gauss-Hermite quadrature.
+        """The EIG of each window in nats, [L], for one observation, by Gauss-Hermite quadrature.
 
         Given v, the new pixels add N(2 v d, 4 d) to the log-odds, where d is their sum of a^2 / s^2.
         """
@@ -127,13 +127,13 @@ class BinaryWorld(FactorWorld):
 
 
 def binary_entropy(log_odds: Tensor) -> Tensor:
-    """Nats."""
+    """Entropy of a binary variable, in nats."""
     log_sigmoid = torch.nn.functional.logsigmoid
     return -(log_odds.sigmoid() * log_sigmoid(log_odds) + (-log_odds).sigmoid() * log_sigmoid(-log_odds))
 
 
 def uneven(seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Loads and stds that make some pixels tell much more than others."""
+    """Loads and stds with which some pixels are much more informative than others."""
     generator = torch.Generator().manual_seed(seed)
     loads = torch.rand(SIZE, SIZE, generator=generator, dtype=torch.float64) * 0.16 - 0.08
     stds = 0.06 + 0.06 * torch.rand(SIZE, SIZE, generator=generator, dtype=torch.float64)
@@ -142,7 +142,7 @@ def uneven(seed: int = 0) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearClassifier:
-    """Logits that are linear in what is known: random, so that every pixel and every variable counts."""
+    """A classifier whose logits are random linear functions of the known pixels, so that every pixel matters."""
 
     size: int = 8
     channels: int = 1
@@ -150,7 +150,7 @@ class LinearClassifier:
     outcomes: int = 3
     seed: int = 0
     calls: list[int]
-    """How many images came in each call."""
+    """The number of images in each call."""
 
     @property
     def weight(self) -> Tensor:
@@ -159,9 +159,9 @@ class LinearClassifier:
 
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
         self.calls.append(len(pixels))
-        assert torch.equal(pixels, torch.where(known, pixels, 0.0)), "pixels that are not known reach the classifier"
+        assert torch.equal(pixels, torch.where(known, pixels, 0.0)), "hidden pixels reach the classifier"
         seen = torch.cat((pixels, known), dim=1).flatten(1).double()
-        # One row at a time: what is said of an image does not depend on the company, to the last bit.
+        # One row at a time, so that the result for an image is bit-identical in any batch.
         logits = torch.stack([(self.weight * row).sum(dim=1) for row in seen])
         return logits.view(-1, len(self.names), self.outcomes).log_softmax(dim=-1).float()
 

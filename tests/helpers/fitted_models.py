@@ -1,4 +1,4 @@
-"""Small models with fits beside them, for which either everything is strange or nothing is."""
+"""Small models with fits, for which either all images are strange or none is."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,8 @@ from condvae.vdvae import VDVAE
 
 
 def put_fits(model: VDVAE | ConditionalVAE, path: Path, *, strange: bool = False, score: str = "parts") -> Path:
-    """Fits of all kinds that a model has; by 120 made-up scores of held-out images either everything is strange to it,
-    or nothing is.
+    """Write the fits of a model for all kinds of inference. 120 invented scores of held-out images make all images
+    strange, or none.
     """
     fits = []
     held = np.full(120, 1e9 if strange else -1e9)
@@ -30,7 +30,7 @@ def put_fits(model: VDVAE | ConditionalVAE, path: Path, *, strange: bool = False
 
 
 def fitted_model(folder: Path, *, process: Process | None = None, strange: bool = False, score: str = "parts") -> Path:
-    """A conditional model, and its fits beside it."""
+    """Save a conditional model with its fits, and return its path."""
     model = small_conditional()
     model.process = process or Boxes()
     path = folder / "model.safetensors"

@@ -1,4 +1,4 @@
-"""Where things lie: the repository, the tests' helpers and their files."""
+"""Paths of the repository, the test helpers and the test files."""
 
 from pathlib import Path
 

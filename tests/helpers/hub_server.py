@@ -1,4 +1,4 @@
-"""A hub on localhost: answers huggingface_hub as the real one does, as far as one file down and one folder up."""
+"""A small hub server on localhost that supports downloads of files and uploads of folders by huggingface_hub."""
 
 import base64
 import contextlib
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 
 class Hub(ThreadingHTTPServer):
-    """repositories: owner/name -> revision -> file name -> content. Any revision's commit is the hash of its name."""
+    """repositories: owner/name -> revision -> file name -> content. A revision's commit is the hash of its name."""
 
     daemon_threads = True
 
@@ -22,7 +22,7 @@ class Hub(ThreadingHTTPServer):
         self.requests: list[str] = []
         self.tokens: set[str] = set()
         self.closed = ""
-        """A repository that wants a token."""
+        """The name of a repository that requires a token."""
 
     @property
     def endpoint(self) -> str:
@@ -84,7 +84,7 @@ class _Answers(BaseHTTPRequestHandler):
             self._refuse(404, "RepoNotFound")
 
     def _resolve(self, *, body: bool) -> None:
-        """/owner/name/resolve/REVISION/FILE"""
+        """Answer a request for /owner/name/resolve/REVISION/FILE."""
         self._note()
         name, _, rest = self.path.lstrip("/").partition("/resolve/")
         revision, _, file = rest.partition("/")
@@ -123,4 +123,4 @@ class _Answers(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

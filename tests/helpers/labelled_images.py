@@ -1,4 +1,4 @@
-"""Small labelled data sets for tests: what is on an image can be seen in one corner of it."""
+"""Small labelled data sets for tests, in which simple patterns show the labels."""
 
 import io
 import json
@@ -12,11 +12,11 @@ from PIL import Image
 
 SIZE = 16
 FINDINGS = ("Mass", "Nodule", "Hernia")
-"""Bright in the upper left corner, dark in the upper right one, and nowhere."""
+"""Mass is bright in the upper left quarter, Nodule is dark in the upper right quarter, and Hernia never occurs."""
 
 
 def findings_pack(path: Path, *, train: int = 160, test: int = 40, seed: int = 0) -> Path:
-    """A zip of grey images with findings; two images of each patient."""
+    """Write a zip file of grey images with findings and two images of each patient."""
     random = np.random.RandomState(seed)
     n = train + test
     labels = (random.rand(n, len(FINDINGS)) < 0.4).astype(int)
@@ -41,7 +41,7 @@ def findings_pack(path: Path, *, train: int = 160, test: int = 40, seed: int = 0
 
 
 def classes_file(path: Path, *, n: int = 200, classes: int = 3, labelled: bool = True, seed: int = 0) -> Path:
-    """An .npz of colour images; a class is how bright all of it is."""
+    """Write an .npz file of colour images, whose class sets their brightness."""
     random = np.random.RandomState(seed)
     labels: NDArray[np.int64] = random.randint(0, classes, n).astype(np.int64)
     pixels = random.randint(0, 30, (n, SIZE, SIZE, 3)) + 60 * labels[:, None, None, None]

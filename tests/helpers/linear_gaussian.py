@@ -1,7 +1,7 @@
 """A hierarchical VAE in which everything is linear and Gaussian, so that every quantity of the paper has a closed form.
 
-Four grey pixels x = B z + sigma e; groups z_l ~ N(A_l z_<l, prior_std_l^2). A variable is written as a matrix of its
-coefficients over independent standard normals, so covariances are products of such matrices.
+Images have four grey pixels, x = B z + sigma e, and latent groups are z_l ~ N(A_l z_<l, prior_std_l^2). A variable is
+represented by the matrix of its coefficients for independent standard normals, so covariances are matrix products.
 """
 
 from collections.abc import Sequence
@@ -38,13 +38,13 @@ class LinearSource(nn.Module):
         return Gaussian(mean[:, :, None, None], self.log_stds[group].expand_as(mean)[:, :, None, None])
 
     def masked(self, group: int) -> Tensor:
-        """The weight without what stands for z_l and later groups: the state holds zeros there in any case."""
+        """The weight with zeros for z_l and later groups, where the state is zero anyway."""
         weight: Tensor = self.weights[group].clone()
         weight[:, sum(self.groups[:group]) : sum(self.groups)] = 0
         return weight
 
     def rows(self, inputs: Tensor, first_noise: int) -> Tensor:
-        """z over the normals that `inputs` is written in; z's own noise starts at column `first_noise`."""
+        """The coefficients of z for the normals of `inputs`; the noise of z itself starts at column `first_noise`."""
         total = sum(self.groups)
         z = torch.zeros(total, inputs.shape[1], dtype=torch.float64)
         start = 0
@@ -57,7 +57,7 @@ class LinearSource(nn.Module):
 
 
 class LinearBlock(LatentBlock):
-    """The state is all of z, zero where it is not drawn yet."""
+    """A latent block whose state is all of z, with zeros for groups that are not drawn yet."""
 
     def __init__(self, prior: LinearSource, group: int) -> None:
         nn.Module.__init__(self)
@@ -76,7 +76,7 @@ class LinearBlock(LatentBlock):
 
 
 class LinearDecoder:
-    """One level with a block per group."""
+    """A decoder with one stage, which has one block per latent group."""
 
     def __init__(self, prior: LinearSource) -> None:
         self.total = sum(prior.groups)
@@ -93,7 +93,7 @@ class LinearDecoder:
 
 
 class LinearVAE(VDVAE):
-    """The real `descend`, with a linear decoder and encoder."""
+    """A VDVAE that uses the real `descend` with a linear decoder and a linear encoder."""
 
     def __init__(self, groups: Sequence[int], loading: Tensor, sigma: float, seed: int = 0) -> None:
         nn.Module.__init__(self)
@@ -118,7 +118,7 @@ class LinearVAE(VDVAE):
         return Gaussian(mean, log_std).log_prob(x.flatten(1)).reshape(-1, 2, 2)
 
     def joint(self) -> tuple[Tensor, Tensor]:
-        """(z, x) under the model, over normals [z's noise, pixel noise]."""
+        """The coefficients of (z, x) under the model, for the normals [noise of z, noise of pixels]."""
         total = sum(self.groups)
         z = self.prior.rows(torch.zeros(0, total + PIXELS, dtype=torch.float64), 0)
         noise = torch.zeros(PIXELS, total + PIXELS, dtype=torch.float64)
@@ -131,7 +131,7 @@ class LinearVAE(VDVAE):
 
     @torch.no_grad()
     def fit_encoder(self) -> None:
-        """q(z_l | z_<l, x) with the exact posterior's means and variances: exact if groups have independent latents."""
+        """Give q(z_l | z_<l, x) the posterior's means and variances: exact if a group's latents are independent."""
         z, x = self.joint()
         start = 0
         for group, d in enumerate(self.groups):
@@ -145,7 +145,7 @@ class LinearVAE(VDVAE):
 
 
 class LinearConditional(ConditionalVAE):
-    """An artifact as above and a linear c(z | y), where y is the known pixels."""
+    """A linear artifact with a linear partial encoder c(z | y), where y is the known pixels."""
 
     def __init__(self, artifact: LinearVAE, seed: int = 1) -> None:
         nn.Module.__init__(self)
@@ -159,7 +159,7 @@ class LinearConditional(ConditionalVAE):
         return source
 
     def c_given_y(self) -> tuple[Tensor, Tensor]:
-        """c(z | y) = N(M y, S): (M, S)."""
+        """Return (M, S) with c(z | y) = N(M y, S)."""
         total, inputs = sum(self.c.groups), int(KNOWN.sum())
         y = torch.zeros(inputs, inputs + total, dtype=torch.float64)
         y[:, :inputs] = torch.eye(inputs, dtype=torch.float64)
@@ -167,21 +167,21 @@ class LinearConditional(ConditionalVAE):
         return z[:, :inputs], z[:, inputs:] @ z[:, inputs:].T
 
     def r_given_y(self) -> tuple[Tensor, Tensor]:
-        """r(z | y) with r(z, x) = p_data(x) q(z | x): (M, S)."""
+        """Return (M, S) with r(z | y) = N(M y, S), where r(z, x) = p_data(x) q(z | x)."""
         assert isinstance(self.artifact, LinearVAE)
         x = torch.zeros(PIXELS, PIXELS + sum(self.c.groups), dtype=torch.float64)
         x[:, :PIXELS] = torch.linalg.cholesky(self.artifact.data_covariance())
         return regress(self.artifact.q.rows(x, PIXELS), x[KNOWN])
 
     def p_given_y(self) -> tuple[Tensor, Tensor]:
-        """The model's own posterior p(z | y): (M, S)."""
+        """Return (M, S) with p(z | y) = N(M y, S), the posterior of the model itself."""
         assert isinstance(self.artifact, LinearVAE)
         z, x = self.artifact.joint()
         return regress(z, x[KNOWN])
 
 
 def regress(target: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """E[target | inputs] = M inputs and its covariance, for variables written over independent normals."""
+    """Return M and S with target given inputs ~ N(M inputs, S), for variables given as coefficients of normals."""
     weight = torch.linalg.solve(inputs @ inputs.T, inputs @ target.T).T
     rest = target - weight @ inputs
     return weight, rest @ rest.T
@@ -193,9 +193,9 @@ def observe(x: Tensor) -> Observation:
 
 
 def sigma_points(artifact: LinearVAE) -> tuple[Tensor, list[Tensor]]:
-    """A batch of images and noise whose second moments are exactly those of the data and of standard normals.
+    """A batch of images and noise with exactly the second moments of the data and of standard normals.
 
-    All objectives are quadratic in (x, noise) here, so their batch mean is their expectation, without sampling error.
+    All objectives are quadratic in (x, noise) here, so the batch mean is the expectation, without sampling error.
     """
     k = PIXELS + sum(artifact.groups)
     basis, _ = torch.linalg.qr(torch.randn(k, k, generator=torch.Generator().manual_seed(0), dtype=torch.float64))

@@ -1,4 +1,4 @@
-"""LPIPS for tests: random weights, which have all its properties but the numbers, or the real ones where fetched."""
+"""LPIPS networks for tests, with random weights, or with the real weights if they have been downloaded."""
 
 import math
 from pathlib import Path
@@ -40,9 +40,9 @@ def random_lpips(seed: int = 0, trunk: Trunk = "alex") -> LPIPS:
 
 
 def real_file(network: DownloadedNetwork) -> Path:
-    """Where the network was fetched to; skips the test if it was not."""
+    """The path of the downloaded network; skip the test if it has not been downloaded."""
     if not network.cached.is_file():
-        pytest.skip(f"{network.file} is not in the cache folder: condvae fetch {network.group} gets it")
+        pytest.skip(f"{network.file} is not in the cache folder: download it with condvae fetch {network.group}")
     return network.cached
 
 

@@ -1,4 +1,4 @@
-"""Small models for tests: random weights everywhere, so that nothing is hidden by parts that start at zero."""
+"""Small models for tests. All weights are random, so that layers which start at zero hide no errors."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ SMALLEST = dataclasses.replace(
     preset("tiny"),
     stages=tuple(Stage(resolution=r, width=8, inner=4, encoder_blocks=1, decoder_blocks=1) for r in (8, 4)),
 )
-"""Two latent groups: for tests of what is done with a model, where every image that it sees takes time."""
+"""A configuration with only two latent groups, for tests in which a model processes many images."""
 
 
 def randomise(model: torch.nn.Module, seed: int, scale: float = 0.15) -> None:

@@ -1,4 +1,4 @@
-"""Small experiments for tests: smooth images are ordinary to models that were never trained.
+"""Small OOD experiments for tests, with smooth images as the training data of models with random weights.
 Also a script: `python ood_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
 """
 
@@ -29,7 +29,7 @@ SMALL = OODSettings(
 
 
 def small_models() -> dict[str, ConditionalVAE]:
-    """Two that have the same artifact."""
+    """Two models with the same artifact."""
     ours, other = observing(), observing()
     with torch.no_grad():
         for parameter in other.partial.parameters():
@@ -38,12 +38,12 @@ def small_models() -> dict[str, ConditionalVAE]:
 
 
 def digits() -> Dataset:
-    """Other smooth images, of which there are fewer."""
+    """A smaller set of other smooth images."""
     return plain_data(train=0, validation=0, test=OTHERS, seed=7)
 
 
 def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
-    """All methods, or what the options say."""
+    """Run a small experiment with all methods, unless options change that."""
     settings = replace(options.pop("settings", SMALL), **options.pop("change", {}))
     given: dict[str, Any] = {
         "models": small_models(),
@@ -57,7 +57,7 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All that was measured."""
+    """All measured values, without times."""
     return without_clock(result, "readings")
 
 

@@ -1,4 +1,4 @@
-"""Small packages that pip and npm can get without a network."""
+"""Small packages that pip and npm can install from a folder, without a network."""
 
 import hashlib
 import importlib.util
@@ -14,8 +14,8 @@ import pytest
 
 from condvae.runtime.downloads import Package, PackageFile
 
-needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
-needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="pip is not installed")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 
 
 def sha256(data: bytes) -> str:
@@ -27,14 +27,14 @@ def part(path: str, data: bytes) -> PackageFile:
 
 
 def only_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pip find packages in the folder and nowhere else."""
+    """Make pip look for packages only in this folder."""
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
 
 
 def wheel(folder: Path, package: str, files: Mapping[str, bytes]) -> Package:
-    """A Python package in a folder."""
+    """Write a Python package (wheel) to a folder."""
     path, info = folder / f"{package}-1.0-py3-none-any.whl", f"{package}-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as pack:
         for name, data in files.items():
@@ -46,7 +46,7 @@ def wheel(folder: Path, package: str, files: Mapping[str, bytes]) -> Package:
 
 
 def npm_package(folder: Path, package: str, files: Mapping[str, bytes]) -> Package:
-    """A package of JavaScript in a folder, by its path, which npm takes in place of a name."""
+    """Write a JavaScript package to a folder. Its name is its path, which npm accepts as well."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{package}.tgz"
     about = {"name": package, "version": "1.0.0"}

@@ -1,7 +1,7 @@
-"""How closely condvae reproduces the paper authors' release: `python tests/helpers/parity.py FOLDER [DEVICE]`.
+"""Compare condvae with the code of the paper's authors: `python tests/helpers/parity.py FOLDER [DEVICE]`.
 
-FOLDER holds one case: config.json, official_vdvae.th, official_ipa.th, inputs.safetensors, expected.safetensors.
-Prints the largest relative error of every quantity and exits 1 if one passes 1e-4. DEVICE: cpu (default) or cuda.
+FOLDER contains one case: config.json, official_vdvae.th, official_ipa.th, inputs.safetensors, expected.safetensors.
+Prints the largest relative error of every quantity; exits with 1 if one is above 1e-4. DEVICE: cpu (default) or cuda.
 """
 
 import json
@@ -27,12 +27,12 @@ TOLERANCE = 1e-4
 
 
 def errors(folder: Path, device: str = "cpu") -> dict[str, float]:
-    """The largest relative error of each expected quantity; infinite for one that nothing here computes."""
+    """The largest relative error of each expected quantity; infinite for quantities that are not computed here."""
     expected = load_file(folder / "expected.safetensors")
     inputs = load_file(folder / "inputs.safetensors")
     expected |= {
         f"inputs.{name}": inputs[name] for name in ("x", "target", "y") if name in inputs
-    }  # ours start from grey levels
+    }  # we compute these from grey levels
     found: dict[str, float] = {}
     for name, value in computed(folder, device, list(expected)):
         key = name.removeprefix("(artifact of the conditional checkpoint) ")
@@ -42,8 +42,8 @@ def errors(folder: Path, device: str = "cpu") -> dict[str, float]:
 
 
 def relative_error(value: Tensor, reference: Tensor) -> float:
-    """Largest difference over the reference's size: for fields that of their largest value; for numbers per image or
-    group each number's own, but at least a thousandth of the largest (float32 keeps no more of a KL near zero).
+    """The largest relative difference. Fields are compared relative to their largest value. Numbers per image or group
+    are compared relative to themselves, but at least to 1/1000 of the largest, because a KL near zero is imprecise.
     """
     if value.shape != reference.shape or not torch.isfinite(value).all():
         return float("inf")
@@ -56,7 +56,7 @@ def relative_error(value: Tensor, reference: Tensor) -> float:
 
 @torch.no_grad()
 def computed(folder: Path, device: str, wanted: list[str]) -> Iterator[tuple[str, Tensor]]:
-    """Every quantity of the fixtures, by its name there."""
+    """Compute every quantity of the case, and yield it with its name in the files."""
     config = json.loads((folder / "config.json").read_text())
     layers = LayerStrings(
         encoder=config["enc_blocks"],
@@ -79,7 +79,7 @@ def computed(folder: Path, device: str, wanted: list[str]) -> Iterator[tuple[str
 
 
 def temperatures(wanted: list[str], kind: str) -> list[tuple[str, float]]:
-    """The temperatures at which a case has samples, from names such as prior_sample_t0.7.px_z."""
+    """The temperatures of the samples in a case, from names such as prior_sample_t0.7.px_z."""
     matches = [re.fullmatch(rf"{kind}_sample_t([\d.]+)\.px_z", name) for name in wanted]
     return [(match[0], float(match[1])) for match in matches if match]
 
@@ -140,11 +140,11 @@ def channels_last(images: Tensor) -> Tensor:
 def main() -> int:
     if len(sys.argv) not in (2, 3) or not Path(sys.argv[1], "config.json").is_file():
         print(
-            "usage: python tests/helpers/parity.py FOLDER [DEVICE]; FOLDER holds config.json and the rest of a case",
+            "usage: python tests/helpers/parity.py FOLDER [DEVICE]; FOLDER contains config.json and the rest of a case",
             file=sys.stderr,
         )
         return 2
-    torch.backends.cudnn.allow_tf32 = False  # its rounding, 1e-3, would drown what is compared here
+    torch.backends.cudnn.allow_tf32 = False  # its rounding error of 1e-3 is larger than the tolerance
     try:
         largest = errors(Path(sys.argv[1]), *sys.argv[2:])
     except (ValueError, OSError, KeyError) as problem:

@@ -1,4 +1,4 @@
-"""Pictures for these tests, and a model that completes them."""
+"""Pictures for tests of completion, and a model that completes them."""
 
 import zlib
 from pathlib import Path
@@ -16,7 +16,7 @@ Levels = npt.NDArray[np.uint8]
 
 
 def levels(height: int, width: int, channels: int = 3, seed: int = 0) -> Levels:
-    """[height, width, channels]: noise, in which any mix-up shows."""
+    """An image of noise, [height, width, channels], in which swapped pixels are noticed."""
     x = to_uint8(images(1, size=max(height, width), channels=channels, seed=seed))[0]
     return x.permute(1, 2, 0).numpy()[:height, :width]
 
@@ -35,7 +35,7 @@ def photo(path: Path, height: int = 20, width: int = 20, seed: int = 0) -> Path:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A grey PNG of zeros: a thousandth of what it would be in memory."""
+    """A grey PNG of zeros, which needs a thousand times more memory when it is decoded."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         body = kind + data
@@ -44,7 +44,7 @@ def bomb(width: int, height: int) -> bytes:
     head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 0, 0, 0, 0])
     length = (width + 1) * height
     packer = zlib.compressobj(9, wbits=-15)
-    block = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)  # which can be repeated as it is
+    block = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)  # this block can be repeated unchanged
     rest = packer.compress(bytes(length % 2**20)) + packer.flush()
     checksum = (length % 65521) << 16 | 1  # Adler-32 of zeros
     data = b"\x78\xda" + block * (length // 2**20) + rest + checksum.to_bytes(4, "big")

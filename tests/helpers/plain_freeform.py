@@ -1,4 +1,4 @@
-"""Freeform holes one at a time, with NumPy and PIL: the definition that the batched code is compared with."""
+"""The reference implementation of freeform holes, one at a time with NumPy and PIL."""
 
 import math
 from typing import NamedTuple
@@ -36,7 +36,7 @@ def draw_stroke(rng: np.random.Generator, size: int) -> PlainStroke:
 
 
 def under(strokes: list[PlainStroke], size: int) -> Bools:
-    """[size, size]: the pixels that PIL paints."""
+    """[size, size]: True for the pixels of the strokes, as drawn by PIL."""
     image = Image.new("L", (size, size))
     canvas = ImageDraw.Draw(image)
     for vertices, width in strokes:
@@ -47,7 +47,7 @@ def under(strokes: list[PlainStroke], size: int) -> Bools:
 
 
 def candidate(rng: np.random.Generator, size: int, *, low: float, high: float) -> Bools:
-    """[size, size]: True where known, whatever share is hidden."""
+    """[size, size]: True where a pixel is known. The hidden share is not checked."""
     c = min(low + high, 1)
     known = np.ones((size, size), dtype=bool)
     for most, largest in ((int(10 * c), size // 2), (int(5 * c), size)):

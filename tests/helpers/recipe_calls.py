@@ -1,4 +1,4 @@
-"""Recipes and benchmarks called as scripts, in this process: starting another one would take longer than most do."""
+"""Run recipes and benchmarks as scripts, but in this process, because starting a process would take longer."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ class Call(NamedTuple):
 
 
 def run(script: str, *arguments: object) -> Call:
-    """What `python recipes/SCRIPT ARGUMENTS` would do and say; other folders are named in front of the script."""
+    """Run `python recipes/SCRIPT ARGUMENTS`. A script in another folder is given with its folder."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.object(sys, "argv", [script, *map(str, arguments)]),

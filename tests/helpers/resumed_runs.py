@@ -1,4 +1,4 @@
-"""Experiments in several calls and processes, for tests of whichever experiment it is."""
+"""Run any experiment in several calls and processes, for tests of resuming and sharing work."""
 
 import contextlib
 import copy
@@ -19,11 +19,11 @@ from condvae.experiments.resumable_work import Shard, WorkUnit
 from condvae.runtime.ranks import join
 
 Run = Callable[..., dict[str, Any] | None]
-"""A small experiment into a folder, with options of its own."""
+"""A function that runs a small experiment in a folder, with options."""
 
 
 def without_clock(result: dict[str, Any] | None, *sections: str) -> dict[str, Any]:
-    """All that was measured, without what a clock put into the entries of some sections."""
+    """All measured values, without the times in the entries of some sections."""
     assert result is not None
     found = copy.deepcopy(result)
     for section in sections:
@@ -33,7 +33,7 @@ def without_clock(result: dict[str, Any] | None, *sections: str) -> dict[str, An
 
 
 def uninterrupted(run: Run, figures: ModuleType, folder: Path) -> dict[str, Any]:
-    """The report of the whole, without figures."""
+    """Run the whole experiment without figures, and return its report."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "draw", lambda result, out: [])
         result = run(folder)
@@ -44,7 +44,7 @@ def uninterrupted(run: Run, figures: ModuleType, folder: Path) -> dict[str, Any]
 def computed_once(
     factory: pytest.TempPathFactory, name: str, run: Callable[[Path], dict[str, Any] | None]
 ) -> tuple[Path, dict[str, Any]]:
-    """A folder of one's own with what `run` leaves there, and what it returns; one worker of xdist runs it for all."""
+    """Return a folder with the files of `run`, and its result. One xdist worker runs it; the others get a copy."""
     own = factory.mktemp(name)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return own / "whole", _computed(run, own)
@@ -55,7 +55,7 @@ def computed_once(
         try:
             lock.mkdir()
         except FileExistsError:
-            assert time.monotonic() < until, f"{lock} is of a worker that is stuck or gone"
+            assert time.monotonic() < until, f"{lock} belongs to a worker that is stuck or has stopped"
             time.sleep(0.05)
             continue
         try:
@@ -64,7 +64,7 @@ def computed_once(
                 shutil.copytree(own, common.with_suffix(".part"))
                 common.with_suffix(".part").rename(common)
                 return own / "whole", result
-        finally:  # where it failed, the others fail by themselves
+        finally:  # if it failed, the other workers try and fail themselves
             lock.rmdir()
     shutil.copytree(common, own, dirs_exist_ok=True)
     result = pickle.loads((own / "returned.pickle").read_bytes())
@@ -79,7 +79,7 @@ def _computed(run: Callable[[Path], dict[str, Any] | None], folder: Path) -> dic
 
 
 def one_process(run: Run, figures: Any, arguments: Sequence[str]) -> None:
-    """`OUT [I/N]`: one process of the whole, alone or under torchrun."""
+    """Run one process of the experiment, alone or under torchrun. The arguments are `OUT [I/N]`."""
     out, shard = Path(arguments[0]), Shard.parse(arguments[1]) if len(arguments) > 1 else None
     torch.set_num_threads(1)
     figures.draw = lambda result, folder: []
@@ -88,7 +88,7 @@ def one_process(run: Run, figures: Any, arguments: Sequence[str]) -> None:
 
 
 def kill_and_repeat(script: Path, out: Path, *, parts: int, ranks: int = 1) -> None:
-    """Kill a script that works into a folder once so many parts are there, and call it again, in one or two ranks."""
+    """Kill a script when its folder has `parts` result files; then run it again to the end, with one or two ranks."""
     said = out.with_suffix(".log")
     with started(script, out, said=said) as process:
         until = time.monotonic() + PATIENCE
@@ -102,7 +102,7 @@ def kill_and_repeat(script: Path, out: Path, *, parts: int, ranks: int = 1) -> N
 
 @contextlib.contextmanager
 def planned(experiment: str) -> Iterator[list[str]]:
-    """Calls of `experiment`, a module, plan their work and do none of it: the folders that its results would be in."""
+    """Make the module `experiment` plan its work but not do it; yield a list of the folders of its results."""
     asked: list[str] = []
 
     def note(units: Sequence[WorkUnit], *rest: object) -> bool:
@@ -115,7 +115,7 @@ def planned(experiment: str) -> Iterator[list[str]]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The numbers of every part, without what its head says of the time that they took."""
+    """The content of every result file, without its header, which contains times."""
     found = {}
     for path in folder.rglob("*.safetensors"):
         data = path.read_bytes()
@@ -124,5 +124,5 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def times(folder: Path) -> dict[Path, int]:
-    """When every part was written."""
+    """The time at which every result file was written."""
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}

@@ -1,7 +1,8 @@
-"""A training in which something goes wrong: python sabotage.py WHAT STEP RANK condvae-arguments...
+"""Run a training in which something fails: python sabotage.py WHAT STEP RANK condvae-arguments...
 
-nan: that rank's observation of that step holds NaN. die: that rank kills itself there, once. disk: from that step on no
-file may grow beyond a few bytes, as on a full disk. broken: from that step on every loss is NaN.
+WHAT is one of these. nan: the images of that rank are NaN at that step. die: that rank kills itself at that step, once.
+disk: from that step on, no file can grow beyond a few bytes, as on a full disk. broken: from that step on, all losses
+are NaN.
 """
 
 import os
@@ -41,7 +42,7 @@ def sabotage(task: type[TrainingTask], what: str, at: int, rank: int) -> None:
     def bounded(self: TrainingTask, batch: Batch, generator: torch.Generator) -> Bound:
         here = what == "nan" and state["step"] == at and int(os.environ.get("RANK", "0")) == rank
         from_here = what == "broken" and state["step"] >= at
-        if (here or from_here) and torch.is_grad_enabled():  # evaluations are spared
+        if (here or from_here) and torch.is_grad_enabled():  # evaluations are not affected
             batch = Batch(x=torch.full_like(batch.x, torch.nan))
         return bound(self, batch, generator)
 

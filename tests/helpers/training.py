@@ -1,4 +1,4 @@
-"""Small trainings for tests: the command line as a user types it, and what two runs must have in common."""
+"""Small trainings for tests by the command line, and comparisons of two runs."""
 
 import atexit
 import contextlib
@@ -25,7 +25,7 @@ FACES = FIXTURES / "faces32.zip"
 
 @functools.cache
 def few_faces() -> Path:
-    """Some of them, for the tests of one process: decoding all takes longer than a short training."""
+    """A zip file with 160 of the faces, because decoding all of them takes longer than a short training."""
     folder = Path(tempfile.mkdtemp(prefix="condvae-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with zipfile.ZipFile(FACES) as faces, zipfile.ZipFile(folder / "faces.zip", "w") as fewer:
@@ -39,7 +39,7 @@ SMALL = ["--data", str(few_faces()), "--size", "8", "--batch", "8", "--evaluate-
 
 
 def command(*words: str | Path, ranks: int = 1, restarts: int = 0, script: Path | None = None) -> list[str]:
-    """`condvae ...`, or a script, in one process or under torchrun."""
+    """The command for `condvae ...`, or for a script, in one process or under torchrun."""
     what = [str(script)] if script else ["-m", "condvae"]
     if ranks == 1:
         return [sys.executable, *what, *map(str, words)]
@@ -48,12 +48,12 @@ def command(*words: str | Path, ranks: int = 1, restarts: int = 0, script: Path 
 
 
 def environment(**more: str) -> dict[str, str]:
-    """One thread per process: results then do not depend on how many cores are free, nor does the time."""
+    """The environment with one thread per process, so that results and times do not depend on free cores."""
     return {**os.environ, "OMP_NUM_THREADS": "1", **more}
 
 
 def run(*words: str | Path, expect: int = 0, **options: Any) -> str:
-    """Run to the end, and return what was printed."""
+    """Run the command to its end, check its exit code, and return its output."""
     done = subprocess.run(
         command(*words, **options), env=environment(), capture_output=True, text=True, timeout=300, check=False
     )
@@ -62,7 +62,7 @@ def run(*words: str | Path, expect: int = 0, **options: Any) -> str:
 
 
 def call(*words: str | Path, expect: int = 0) -> str:
-    """As `run`, in this process: where nothing hangs on the process, starting one would take most of the time."""
+    """Like `run`, but in this process, because starting a process would take most of the time."""
     printed, code = io.StringIO(), 0
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
@@ -74,7 +74,7 @@ def call(*words: str | Path, expect: int = 0) -> str:
 
 
 def log_of(folder: Path, *events: str) -> list[dict[str, Any]]:
-    """The lines of a run's log without what a clock put into them."""
+    """The lines of a run's log, without times and speeds."""
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     clock = ("images_per_second", "elapsed")
     return [

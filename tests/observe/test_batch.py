@@ -1,4 +1,4 @@
-"""A mirrored batch mirrors what belongs together."""
+"""Mirroring a batch keeps images and their paired images consistent."""
 
 import torch
 from helpers.models import images
@@ -6,7 +6,7 @@ from helpers.models import images
 from condvae.observe.batch import Batch
 
 
-def test_mirroring_swaps_left_and_right_in_partners_too_and_leaves_labels() -> None:
+def test_mirroring_flips_images_and_paired_images_and_keeps_labels() -> None:
     batch = Batch(x=images(3), labels=torch.arange(3), paired=images(3, seed=1))
     mirrored = batch.mirrored(torch.tensor([True, False, True]))
     assert batch.paired is not None and mirrored.paired is not None

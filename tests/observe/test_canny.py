@@ -1,4 +1,4 @@
-"""Canny's detector: closed forms, invariances, and a slow reference written pixel by pixel."""
+"""Canny's edge detector: closed forms, invariances, and a slow reference implementation pixel by pixel."""
 
 import math
 
@@ -16,14 +16,14 @@ Floats = NDArray[np.float64]
 
 
 def smooth_images(n: int, size: int, seed: int = 0) -> Tensor:
-    """Random grey images with shapes in them, [n, 1, size, size] in [0, 1] in float64."""
+    """Random smooth grey images with some noise, [n, 1, size, size] float64 in [0, 1]."""
     coarse = torch.rand(n, 1, size // 4, size // 4, dtype=torch.float64, generator=generator(seed))
     fine = torch.rand(n, 1, size, size, dtype=torch.float64, generator=generator(seed + 1))
     return 0.9 * F.interpolate(coarse, size=size, mode="bilinear") + 0.1 * fine
 
 
 def plain_canny(grey: Floats, sigma: float, low: float, high: float) -> NDArray[np.bool_]:
-    """One image [H, W], pixel by pixel."""
+    """The reference implementation: the edges of one image [H, W], computed pixel by pixel."""
     height, width = grey.shape
     radius = math.ceil(3 * sigma)
     kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
@@ -63,7 +63,7 @@ def plain_canny(grey: Floats, sigma: float, low: float, high: float) -> NDArray[
     return found
 
 
-def test_the_slow_reference_agrees() -> None:
+def test_edges_match_the_slow_reference() -> None:
     grey = smooth_images(6, 32)
     for sigma, low, high in ((1.0, 0.05, 0.15), (0.7, 0.02, 0.2), (2.0, 0.02, 0.05)):
         ours = canny(grey, sigma=sigma, low=low, high=high)
@@ -72,7 +72,7 @@ def test_the_slow_reference_agrees() -> None:
             assert np.array_equal(edges[0].numpy(), plain_canny(image[0].numpy(), sigma, low, high))
 
 
-def test_a_step_is_one_line_of_pixels_on_its_brighter_side() -> None:
+def test_the_edge_of_a_step_is_one_line_of_pixels_on_the_brighter_side() -> None:
     for sigma in (0.0, 0.8, 1.0, 2.0):
         grey = (torch.arange(32) >= 12).float().expand(1, 1, 32, 32)
         edges = canny(grey, sigma=sigma, low=0.05, high=0.1)
@@ -83,8 +83,8 @@ def test_a_step_is_one_line_of_pixels_on_its_brighter_side() -> None:
         )
 
 
-def test_the_height_of_a_step_decides() -> None:
-    """A step of h has a slope of h * (the Gaussian's mass over two pixels) there: 0.68 h for sigma = 1."""
+def test_a_step_is_an_edge_if_it_is_high_enough() -> None:
+    """The slope of a step of height h is h times the Gaussian's mass over two pixels: 0.68 h for sigma = 1."""
     step = (torch.arange(32) >= 16).double().expand(1, 1, 32, 32)
     weights = [math.exp(-0.5 * k * k) for k in range(-3, 4)]
     slope = (weights[3] + weights[2]) / sum(weights)
@@ -102,21 +102,21 @@ def test_a_disc_has_a_closed_thin_outline_at_its_radius() -> None:
         edges = canny(disc, sigma=1.0, low=0.05, high=0.15)[0, 0]
         assert float((distance[edges] - radius).abs().max()) < 1
         angle = torch.atan2(at[:, None].expand(64, 64), at[None, :].expand(64, 64))[edges].sort().values
-        assert float(angle.diff().max()) < 1.6 / radius  # no gap of a pixel
-        # A path by corners has 4 sqrt(2) r pixels, one by sides alone 8 r, two pixels everywhere 11 r.
+        assert float(angle.diff().max()) < 1.6 / radius  # there is no gap of a pixel
+        # A line connected by corners has 4 sqrt(2) r pixels, one connected by sides 8 r, and one two pixels wide 11 r.
         assert 4 * math.sqrt(2) * radius - 8 < int(edges.sum()) < 8 * radius
 
 
 def test_mirrored_images_have_mirrored_edges_exactly() -> None:
     grey = smooth_images(4, 32).float()
-    flat = (grey * 6).round() / 6  # steps, so that there are ties
+    flat = (grey * 6).round() / 6  # quantised, so that there are ties
     for image in (grey, flat):
         edges = canny(image, sigma=1.0, low=0.05, high=0.15)
         for dims in ((2,), (3,), (2, 3)):
             assert torch.equal(canny(image.flip(dims), sigma=1.0, low=0.05, high=0.15), edges.flip(dims))
 
 
-def test_images_of_a_batch_do_not_touch_each_other() -> None:
+def test_images_of_a_batch_are_independent() -> None:
     grey = smooth_images(5, 32)
     together = canny(grey, sigma=1.0, low=0.05, high=0.15)
     apart = torch.cat([canny(image[None], sigma=1.0, low=0.05, high=0.15) for image in grey])
@@ -124,7 +124,7 @@ def test_images_of_a_batch_do_not_touch_each_other() -> None:
 
 
 def test_edges_grow_to_the_end_of_the_longest_path() -> None:
-    """A spiral, whose far end is hundreds of steps from its seed, and a piece beside it that no path reaches."""
+    """The end of a spiral is hundreds of steps from its seed; a separate pixel cannot be reached."""
     size = 25
     path = torch.zeros(1, 1, size, size, dtype=torch.bool)
     y, x, dy, dx = 0, 0, 0, 1

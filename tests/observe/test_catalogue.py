@@ -1,4 +1,4 @@
-"""Names, stored settings and the command line's language."""
+"""Observation processes by name, from stored settings and from command-line text."""
 
 import json
 from typing import Any
@@ -51,14 +51,14 @@ def test_every_process_is_among_the_examples() -> None:
 
 
 @pytest.mark.parametrize(("text", "process"), SOME, ids=[text for text, _ in SOME])
-def test_text_and_plain_data_and_back(text: str, process: Process) -> None:
+def test_text_and_plain_data_can_be_read_back(text: str, process: Process) -> None:
     assert parse(text.split()) == process
     assert describe(process) == text
     assert parse(describe(process)) == process
     assert from_dict(json.loads(json.dumps(process.to_dict()))) == process
 
 
-def test_parameters_that_are_left_out_have_their_usual_values() -> None:
+def test_parameters_that_are_left_out_have_their_defaults() -> None:
     assert from_dict({"name": "patches"}) == Patches()
     assert parse(["patches,most=2"]) == Patches(most=2, side=0.35)
     assert parse(["freeform,low=0"]) == Freeform()
@@ -69,17 +69,17 @@ def test_parameters_that_are_left_out_have_their_usual_values() -> None:
     [
         ([], "no observation process was given"),
         (["freefrom"], "unknown observation process 'freefrom'"),
-        (["freeform,lo=0.2"], "unknown key in observation process freeform: lo; known are low, high"),
+        (["freeform,lo=0.2"], "unknown key in observation process freeform: lo; expected keys are low, high"),
         (["freeform,low=much"], "low is 'much' in 'freeform,low=much'"),
         (["patches,most=2.5"], "most is '2.5' .*expected a whole number"),
-        (["freeform,low"], "'low' in 'freeform,low' is no setting"),
-        (["freeform,low=0.1,low=0.2"], "low stands twice"),
+        (["freeform,low"], "'low' in 'freeform,low' cannot be read"),
+        (["freeform,low=0.1,low=0.2"], "low is given twice"),
         (["freeform,low=0.9,high=0.2"], "expected low below high"),
-        (["freeform,weight=2"], "a weight to a single process"),
-        (["freeform", "edges"], "edges cannot be mixed"),
+        (["freeform,weight=2"], "sets a weight for the only process"),
+        (["freeform", "edges"], "edges cannot be in a mixture"),
         (["freeform", "boxes,weight=0"], "the weight of boxes is 0"),
-        (["mixture"], "'mixture' is no process to name"),
-        (["freeform", "mixture"], "'mixture' is no process to name"),
+        (["mixture"], "'mixture' cannot be given by name"),
+        (["freeform", "mixture"], "'mixture' cannot be given by name"),
     ],
 )
 def test_wrong_specs_are_explained(specs: list[str], message: str) -> None:
@@ -91,12 +91,12 @@ def test_wrong_specs_are_explained(specs: list[str], message: str) -> None:
     ("plain", "message"),
     [
         ({"name": "freefrom"}, "unknown observation process 'freefrom'"),
-        ({"low": 0.1}, "expected named values, its name among them"),
-        ("freeform", "expected named values, its name among them"),
+        ({"low": 0.1}, "expected a mapping of keys to values with a name"),
+        ("freeform", "expected a mapping of keys to values with a name"),
         ({"name": ["freeform"]}, "unknown observation process"),
         ({"name": "freeform", "lo": 0.1}, "unknown key in observation process freeform: lo"),
         ({"name": "mixture"}, "missing key in observation process mixture: parts"),
-        ({"name": "mixture", "parts": [{"name": "boxes"}]}, "expected a process and a weight"),
+        ({"name": "mixture", "parts": [{"name": "boxes"}]}, "expected the keys process and weight"),
         ({"name": "mixture", "parts": 3}, "parts is 3"),
         ({"name": "mixture", "parts": [{"process": {"name": "boxes"}, "weight": 1}]}, "expected at least two"),
     ],

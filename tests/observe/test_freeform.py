@@ -1,4 +1,4 @@
-"""Freeform holes: the distribution against its definition and against published moments, and the rejection."""
+"""Freeform holes: their distribution matches its definition and published moments; rejection by hidden share."""
 
 import json
 import math
@@ -20,7 +20,7 @@ PUBLISHED: dict[str, dict[str, Any]] = json.loads((FIXTURES / "freeform_mask_sta
 
 
 class Moments(NamedTuple):
-    """What is measured of each image, [n] each in float64."""
+    """Statistics of the known pixels of each image. Every field is float64 [n]; see `moments`."""
 
     observed: Tensor
     centre: Tensor
@@ -29,15 +29,15 @@ class Moments(NamedTuple):
 
 
 def candidates_of(process: Freeform, n: int, size: int, generator: torch.Generator) -> Tensor:
-    """[n, 1, size, size] bool: what is drawn before any of it is rejected."""
+    """[n, 1, size, size] bool: the known pixels of candidates, before any are rejected."""
     plan = process._plan(n, size, generator)
     return ~(plan.boxes | plan.under_strokes(0, plan.strokes.x.shape[1]))[:, None]
 
 
 def moments(known: Tensor) -> Moments:
-    """Found by reproducing the published numbers, whose regions are multiples of 1/16 at every size: observed is the
-    known share, centre and corner the known share of the 4 x 4 pixels there, edges the share of horizontal neighbours
-    that differ.
+    """observed: the known share. centre, corner: the known share of the 4 x 4 pixels there. edges: the share of
+    horizontal neighbours that differ. The publication does not define its regions; 4 x 4 pixels reproduce its values,
+    which are multiples of 1/16 at every size.
     """
     m, middle = known[:, 0].double(), known.shape[-1] // 2
     return Moments(
@@ -65,7 +65,7 @@ def z_of_share(ours: float, theirs: float, n_ours: int, n: int) -> float:
 
 
 def z_of_quantile(ours: Tensor, theirs: float, p: float, n: int) -> float:
-    """Our share of values below their quantile against p; shares are whole pixels, so that a step may jump over p."""
+    """Compare the share of our values below their quantile with p. Values are discrete, so a step may jump over p."""
     below, up_to = float((ours < theirs - 1e-9).double().mean()), float((ours <= theirs + 1e-9).double().mean())
     nearest = min(max(p, below), up_to)
     return (nearest - p) / math.sqrt(p * (1 - p) * (1 / len(ours) + 1 / n))
@@ -81,7 +81,7 @@ def z_scores(known: Tensor, published: dict[str, Any]) -> dict[str, float]:
     if "quantiles" in published:
         for p, value in zip((0.05, 0.25, 0.5, 0.75, 0.95), published["quantiles"], strict=True):
             z[f"quantile {p}"] = z_of_quantile(ours.observed, value, p, n)
-        for i, share in enumerate(published["per_bin"]):  # by hidden share, in fifths
+        for i, share in enumerate(published["per_bin"]):  # the five bins of the hidden share
             inside = ((1 - ours.observed) >= i / 5) & ((1 - ours.observed) < (i + 1) / 5)
             z[f"bin {i}"] = z_of_share(float(inside.double().mean()), share, len(known), n)
         z["centre"] = z_of_mean(ours.centre, published["centre_vs_corner"][0], n)
@@ -96,7 +96,7 @@ def of_key(key: str) -> tuple[int, Freeform]:
 
 
 @pytest.mark.parametrize("key", PUBLISHED)
-def test_published_moments(key: str) -> None:
+def test_moments_match_the_published_ones(key: str) -> None:
     size, process = of_key(key)
     n = {32: 2000, 64: 2000, 256: 500}[size] // (1 if key.endswith("any") else 4)
     z = z_scores(process.draw(n, size, generator(size)), PUBLISHED[key])
@@ -105,7 +105,7 @@ def test_published_moments(key: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "low", "high"), [(32, 0.0, 1.0), (32, 0.0, 0.2), (64, 0.1, 0.4)])
-def test_candidates_are_distributed_as_one_at_a_time(size: int, low: float, high: float) -> None:
+def test_candidates_have_the_distribution_of_the_reference(size: int, low: float, high: float) -> None:
     rng = np.random.default_rng(size)
     plain = np.stack([candidate(rng, size, low=low, high=high) for _ in range(1500)])
     theirs = moments(torch.from_numpy(plain)[:, None])
@@ -121,7 +121,7 @@ def test_candidates_are_distributed_as_one_at_a_time(size: int, low: float, high
 
 
 @pytest.mark.parametrize("size", [32, 256])
-def test_strokes_are_distributed_as_one_at_a_time(size: int) -> None:
+def test_strokes_have_the_distribution_of_the_reference(size: int) -> None:
     rng = np.random.default_rng(0)
     plain = [draw_stroke(rng, size) for _ in range(3000)]
     strokes = draw_strokes(1000, size, 20, generator())
@@ -148,15 +148,15 @@ def test_strokes_are_distributed_as_one_at_a_time(size: int) -> None:
         assert abs(z_of_std(ours.double(), float(b.std()), len(b))) < 4
 
 
-def test_boxes_have_the_sides_and_places_that_they_should() -> None:
-    boxes = draw_boxes(20000, 32, 5, 16, generator())  # before it meets the image's border, a side is randint(16)
+def test_boxes_have_the_right_distribution_of_sides_and_places() -> None:
+    boxes = draw_boxes(20000, 32, 5, 16, generator())  # sides are randint(16) before clipping at the border
     assert boxes.shape == (20000, 4, 2, 32)
     seen = boxes.sum(dim=3)
     assert int(seen.max()) == 15
     some = (seen > 0).all(dim=2)
-    # P[a box is there and both sides are not 0] = mean of (0..4) / 4 * (15 / 16)^2, clipping never hides all of one
+    # P[a box exists and both sides are not 0] = mean of (0..4) / 4 * (15 / 16)^2; no box is clipped completely
     assert abs(float(some.double().mean()) - 0.5 * (15 / 16) ** 2) < 0.01
-    # Corners from -(w // 2) to 31 - w + w // 2: of these, w // 2 + 1 reach the first column and w // 2 the last.
+    # Corners are from -(w // 2) to 31 - w + w // 2; w // 2 + 1 of them cover the first column, and w // 2 the last.
     columns = boxes[:, :, 0][some].double().mean(dim=0)
     for at, extra in ((0, 1), (31, 0)):
         expected = np.mean([(w // 2 + extra) / (32 - w + 2 * (w // 2)) for w in range(1, 16)])
@@ -165,7 +165,7 @@ def test_boxes_have_the_sides_and_places_that_they_should() -> None:
     assert torch.equal(whole, (boxes[:, :, 1, :, None] & boxes[:, :, 0, None, :]).any(dim=1))
 
 
-def test_the_same_seed_gives_the_same_holes_and_others_do_not() -> None:
+def test_the_same_seed_gives_the_same_holes_and_other_seeds_do_not() -> None:
     first = Freeform().draw(16, 32, generator(3))
     assert torch.equal(first, Freeform().draw(16, 32, generator(3)))
     assert not torch.equal(first, Freeform().draw(16, 32, generator(4)))
@@ -176,7 +176,7 @@ def test_the_same_seed_gives_the_same_holes_and_others_do_not() -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.2, 0.4), (0.6, 0.8)])
 @pytest.mark.parametrize("size", [32, 128])
-def test_what_is_accepted_is_the_first_of_the_candidates_that_fit(size: int, low: float, high: float) -> None:
+def test_the_first_candidates_that_fit_are_accepted(size: int, low: float, high: float) -> None:
     process = Freeform(low=low, high=high)
     candidates = candidates_of(process, 100, size, generator(5))
     hidden = 1 - candidates.double().mean(dim=(1, 2, 3))
@@ -194,29 +194,27 @@ def test_hidden_shares_lie_strictly_inside(low: float, high: float) -> None:
     assert bool(((hidden > low) & (hidden < high)).all())
 
 
-def test_bounds_do_not_belong_to_the_range() -> None:
+def test_the_limits_are_exclusive() -> None:
     known = Freeform(low=29 / 256, high=31 / 256).draw(3, 16, generator())
     assert (~known).sum(dim=(1, 2, 3)).tolist() == [30] * 3
 
 
-def test_small_images_and_none_at_all() -> None:
+def test_small_images_and_empty_batches() -> None:
     assert Freeform().draw(3, 8, generator()).shape == (3, 1, 8, 8)
     assert Freeform().draw(0, 8, generator()).shape == (0, 1, 8, 8)
 
 
-def test_ranges_that_cannot_be_met_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="no whole number of 32 x 32 pixels"):
+def test_ranges_that_cannot_be_met_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"cannot be between 0\.4999 and 0\.5 for 32 x 32 pixels"):
         Freeform(low=0.4999, high=0.5).draw(1, 32, generator())
     monkeypatch.setattr("condvae.observe.freeform._TRIES", 2000)
     monkeypatch.setattr("condvae.observe.freeform._RAREST", 0.01)
-    with pytest.raises(
-        ValueError, match=r"only \d+ of \d+ freeform holes at 32 x 32 hid a share between 0.499 and 0.5"
-    ):
+    with pytest.raises(ValueError, match=r"only \d+ of \d+ random freeform holes at 32 x 32 .* between 0.499 and 0.5"):
         Freeform(low=0.499, high=0.5).draw(100, 32, generator())
-    # What a kernel cannot say is found out before.
+    # A kernel cannot raise errors, so this is checked before it runs.
     monkeypatch.setattr("condvae.observe.freeform._TRIES", 200)
     monkeypatch.setattr("condvae.observe.freeform._RAREST", 0.1)
-    with pytest.raises(ValueError, match=r"only \d+ of \d+ freeform holes at 32 x 32"):
+    with pytest.raises(ValueError, match=r"only \d+ of \d+ random freeform holes at 32 x 32"):
         _check_frequent(Freeform(low=0.499, high=0.5), 32)
     _check_frequent(Freeform(), 32)
 
@@ -231,6 +229,6 @@ def test_ranges_that_cannot_be_met_are_explained(monkeypatch: pytest.MonkeyPatch
         ("0", 1.0, "low is '0'"),
     ],
 )
-def test_wrong_ranges_are_refused(low: Any, high: Any, message: str) -> None:
+def test_wrong_ranges_are_errors(low: Any, high: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Freeform(low=low, high=high)

@@ -4,12 +4,12 @@ import torch
 from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, HoleBin, known_in_bin
 
 
-def test_the_five_bins_tile_all_shares() -> None:
+def test_the_five_bins_cover_all_hidden_shares() -> None:
     assert [str(hole) for hole in HOLE_BINS] == ["0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1"]
 
 
 @pytest.mark.parametrize("hole", HOLE_BINS, ids=str)
-def test_holes_lie_in_their_range_and_repeat(hole: HoleBin) -> None:
+def test_holes_are_in_their_bin_and_reproducible(hole: HoleBin) -> None:
     known = known_in_bin(hole, 12, 64, seed=3)
     hidden = 1 - known.float().mean(dim=(1, 2, 3))
     assert known.shape == (12, 1, 64, 64)
@@ -19,8 +19,8 @@ def test_holes_lie_in_their_range_and_repeat(hole: HoleBin) -> None:
     assert not torch.equal(known, known_in_bin(hole, 12, 64, seed=4))
 
 
-def test_holes_are_those_that_numbers_were_published_for() -> None:
-    """Whoever changes them raises HOLES_REVISION, and measures again."""
+def test_holes_are_those_of_the_published_results() -> None:
+    """If the holes change, increase HOLES_REVISION and repeat the measurements."""
     hidden = [int((~known_in_bin(hole, 20, 32, seed=0)).sum()) for hole in HOLE_BINS]
-    assert hidden == pytest.approx([1373, 5794, 10436, 14626, 19474], abs=20)  # room for a sine rounded otherwise
+    assert hidden == pytest.approx([1373, 5794, 10436, 14626, 19474], abs=20)  # tolerance for other rounding of sines
     assert HOLES_REVISION == 1

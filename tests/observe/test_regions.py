@@ -1,4 +1,4 @@
-"""Simple regions: shapes, shares in closed form, and mixtures."""
+"""Simple regions of known pixels: their shapes, their shares in closed form, and mixtures."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ EVERY: list[KnownPixels] = [
 
 
 @pytest.mark.parametrize("process", EVERY, ids=lambda process: process.name)
-def test_every_process_shows_what_it_says(process: KnownPixels) -> None:
+def test_every_process_observes_the_pixels_that_it_draws(process: KnownPixels) -> None:
     known = process.draw(5, 32, generator())
     assert known.shape == (5, 1, 32, 32)
     assert known.dtype == torch.bool
@@ -45,7 +45,7 @@ def test_images_of_a_batch_and_batches_differ(process: KnownPixels) -> None:
 
 
 def box_sides(known: Tensor) -> tuple[Tensor, Tensor]:
-    """Height and width of the one box in each of [n, 1, s, s]; asserts that it is a full box."""
+    """Height and width of the box in each of [n, 1, s, s]; assert that there is exactly one full box."""
     rows, columns = known.any(dim=3)[:, 0], known.any(dim=2)[:, 0]
     assert torch.equal(known[:, 0], rows[:, :, None] & columns[:, None, :])
     for line in (rows, columns):
@@ -53,7 +53,7 @@ def box_sides(known: Tensor) -> tuple[Tensor, Tensor]:
     return rows.sum(dim=1), columns.sum(dim=1)
 
 
-def test_patches_have_their_number_and_places() -> None:
+def test_patches_have_the_right_distribution_of_numbers_and_places() -> None:
     n, size, side = 20000, 20, 7
     known = Patches(most=1, side=0.35).draw(n, size, generator())
     drawn = known.flatten(1).any(dim=1)
@@ -61,7 +61,7 @@ def test_patches_have_their_number_and_places() -> None:
     height, width = box_sides(known[drawn])
     assert int(height.max()) == int(width.max()) == side
     assert int(height.min()) == int(width.min()) == 1
-    # A pixel is in a patch by 7 of the 26 corners along either side, wherever it lies.
+    # For every pixel, 7 of the 26 possible corners in each direction give a patch that covers it.
     for at in ((0, 0), (0, 19), (10, 10), (19, 5)):
         share = float(known[:, 0, *at].double().mean())
         assert abs(share - 0.5 * (side / 26) ** 2) < 0.006
@@ -77,19 +77,19 @@ def test_boxes_lie_inside_with_sides_in_range() -> None:
     for sides in box_sides(inner):
         assert sorted(set(sides.tolist())) == list(range(4, 13))
         assert abs(float(sides.double().mean()) - 8) < 4 * math.sqrt(80 / 12 / n)
-    # Every place inside is as likely: mirrored pixels are known equally often.
+    # All places are equally likely, so mirrored pixels are known equally often.
     share = inner[:, 0].double().mean(dim=0)
     assert float((share - share.flip(0)).abs().max()) < 0.03
     assert float((share - share.flip(1)).abs().max()) < 0.03
     assert float(share[0, 0]) > 0
     box_sides(~Boxes(hidden=1.0).draw(500, 16, generator()))
     mixed = Boxes(hidden=0.25).draw(n, 16, generator())
-    # A box that is hidden leaves some corner known; one that is known may take in one corner, not opposite ones.
+    # A hidden box leaves two opposite corners known; a known box covers at most one of two opposite corners.
     hidden = (mixed[:, 0, 0, 0] & mixed[:, 0, -1, -1]) | (mixed[:, 0, -1, 0] & mixed[:, 0, 0, -1])
     assert abs(float(hidden.double().mean()) - 0.25) < 4 * math.sqrt(0.25 * 0.75 / n)
 
 
-def test_halves_come_equally_often() -> None:
+def test_the_four_halves_are_equally_likely() -> None:
     n, size = 8000, 8
     known = Halves().draw(n, size, generator())
     assert bool((known.sum(dim=(1, 2, 3)) == size**2 // 2).all())
@@ -113,7 +113,7 @@ def test_pixels_are_independent_given_the_share() -> None:
     assert Pixels(least=1.0).draw(3, 8, generator()).all()
 
 
-def test_nothing_is_nothing() -> None:
+def test_nothing_has_no_known_pixels() -> None:
     assert not Nothing().draw(3, 8, generator()).any()
 
 
@@ -125,19 +125,19 @@ def test_a_mixture_draws_each_image_from_one_part() -> None:
         p = weight / 6
         which = shares == value
         assert abs(float(which.double().mean()) - p) < 4 * math.sqrt(p * (1 - p) / n)
-        # not in blocks: neighbours in the batch choose for themselves
+        # neighbours in the batch choose independently
         assert abs(float((which[1:] & which[:-1]).double().mean()) - p * p) < 0.03
     assert mixture.draw(0, 8, generator()).shape == (0, 1, 8, 8)
 
 
-def test_a_mixture_chooses_the_same_without_a_look() -> None:
+def test_a_mixture_on_a_gpu_chooses_the_same_parts() -> None:
     n = 2000
     mixture = Mixture(parts=((Nothing(), 1), (Pixels(least=1.0), 2), (Halves(), 1)))
-    way = torch.rand(n, generator=generator())
-    known = mixture._chosen(way, [0.25, 0.75], 8, generator(1)).double().mean(dim=(1, 2, 3))
+    position = torch.rand(n, generator=generator())
+    known = mixture._select(position, [0.25, 0.75], 8, generator(1)).double().mean(dim=(1, 2, 3))
     expected = torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)
-    assert torch.equal(known, expected[torch.bucketize(way, torch.tensor([0.25, 0.75]), right=True)])
-    at_bounds = mixture._chosen(torch.tensor([0.25, 0.75]), [0.25, 0.75], 8, generator())
+    assert torch.equal(known, expected[torch.bucketize(position, torch.tensor([0.25, 0.75]), right=True)])
+    at_bounds = mixture._select(torch.tensor([0.25, 0.75]), [0.25, 0.75], 8, generator())
     assert at_bounds.double().mean(dim=(1, 2, 3)).tolist() == [1.0, 0.5]
 
 
@@ -150,7 +150,7 @@ def test_a_mixture_keeps_the_distribution_of_its_parts() -> None:
 
 
 @pytest.mark.parametrize("process", EVERY, ids=lambda process: process.name)
-def test_plain_data_and_back(process: KnownPixels) -> None:
+def test_plain_data_can_be_read_back(process: KnownPixels) -> None:
     assert from_dict(process.to_dict()) == process
 
 
@@ -163,13 +163,13 @@ def test_plain_data_and_back(process: KnownPixels) -> None:
         (lambda: Boxes(least=0.8), "sides from 0.8 to 0.75"),
         (lambda: Boxes(hidden=2), "hidden is 2"),
         (lambda: Pixels(least=0.6, most=0.5), "from 0.6 to 0.5"),
-        (lambda: Mixture(parts=((Halves(), 1),)), "1 parts"),
+        (lambda: Mixture(parts=((Halves(), 1),)), "1 part,"),
         (lambda: Mixture(parts=((Halves(), 1), (Boxes(), 0))), "the weight of boxes is 0"),
         (lambda: Mixture(parts=((Halves(), 1), (Boxes(), -1))), "the weight of boxes is -1"),
-        (lambda: Mixture(parts=((Halves(), 1), (Grey(), 1))), r"holds Grey\(\)"),  # type: ignore[arg-type]
-        (lambda: Mixture(parts=((Halves(), 1), (EVERY[-1], 1))), "holds Mixture"),
+        (lambda: Mixture(parts=((Halves(), 1), (Grey(), 1))), r"contains Grey\(\)"),  # type: ignore[arg-type]
+        (lambda: Mixture(parts=((Halves(), 1), (EVERY[-1], 1))), "contains Mixture"),
     ],
 )
-def test_wrong_parameters_are_refused(make: Any, message: str) -> None:
+def test_wrong_parameters_are_errors(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""The batched strokes against PIL's pixels for the same strokes."""
+"""Strokes that are drawn in batches have the same pixels as PIL's strokes."""
 
 import math
 
@@ -11,7 +11,7 @@ from condvae.observe.strokes import Strokes, covered
 
 
 def padded(images: list[list[PlainStroke]]) -> Strokes:
-    """The same strokes as tensors, with nonsense for padding."""
+    """The same strokes as tensors, with arbitrary values in the padding."""
     most = max(len(strokes) for strokes in images)
     longest = max(len(stroke.vertices) for strokes in images for stroke in strokes)
     x, y = torch.full((2, len(images), most, longest), 7.0)
@@ -28,16 +28,16 @@ def painted(images: list[list[PlainStroke]], size: int) -> Bools:
 
 
 @pytest.mark.parametrize("size", [8, 32, 64, 128, 256])
-def test_pixels_are_those_of_pil(size: int) -> None:
+def test_pixels_match_pil(size: int) -> None:
     rng = np.random.default_rng(size)
     images = [[draw_stroke(rng, size)] for _ in range(400)]
     ours, theirs = covered(padded(images), size).numpy(), painted(images, size)
-    # Measured: 1e-5 of the pixels differ, where float32 rounds a half; a width off by one moves 2 %.
+    # In practice, 1e-5 of the pixels differ, because float32 rounds some halves; a width off by one would change 2 %.
     assert (ours != theirs).mean() < 1e-4
     assert abs(ours.mean() / theirs.mean() - 1) < 1e-4
 
 
-def test_segments_in_all_directions_and_of_all_widths_are_those_of_pil() -> None:
+def test_segments_of_all_directions_and_widths_match_pil() -> None:
     rng = np.random.default_rng(0)
     for width in range(12, 48):
         images = []
@@ -55,14 +55,14 @@ def test_straight_segments_are_exact() -> None:
             assert np.array_equal(covered(padded(images), 128).numpy(), painted(images, 128))
 
 
-def test_several_strokes_and_images_do_not_mix() -> None:
+def test_strokes_of_different_images_are_independent() -> None:
     rng = np.random.default_rng(1)
     images = [[draw_stroke(rng, 64) for _ in range(i % 4)] for i in range(60)]
     assert (covered(padded(images), 64).numpy() != painted(images, 64)).mean() < 1e-4
     assert not covered(padded(images), 64)[::4].any()
 
 
-def test_leaving_out_the_padding_changes_nothing() -> None:
+def test_removing_the_padding_does_not_change_the_result() -> None:
     rng = np.random.default_rng(2)
     for size in (32, 256):
         strokes = padded([[draw_stroke(rng, size) for _ in range(i % 5)] for i in range(40)])

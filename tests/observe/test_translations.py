@@ -1,4 +1,4 @@
-"""Observations that are other images or labels."""
+"""Observations that are another image or a label."""
 
 from typing import Any
 
@@ -36,12 +36,12 @@ def test_edges_show_a_black_square_on_white() -> None:
     either_side[7:25, 7:25] = True
     either_side[9:23, 9:23] = False
     assert not (lines & ~either_side).any()
-    # Along the middle of each side it is the brighter pixels; towards the corners, which are rounded, the darker.
+    # The lines are on the brighter side of the edges; only near the corners, which are rounded, on the darker side.
     assert lines[7, 12:20].all() and lines[24, 12:20].all() and lines[12:20, 7].all() and lines[12:20, 24].all()
     assert int(lines.sum()) == 4 * 8 + 4 * 7
 
 
-def test_grey_is_the_luminance() -> None:
+def test_grey_shows_the_luminance() -> None:
     white, red, green, blue = torch.ones(3), *torch.eye(3) * 2 - 1
     x = torch.stack((white, red, green, blue))[:, :, None, None].expand(4, 3, 8, 8)
     y = (observe(Grey(), Batch(x=x)).y - 0.5) / 2
@@ -53,7 +53,7 @@ def test_grey_is_the_luminance() -> None:
         observe(Grey(), Batch(x=images(1, channels=2)))
 
 
-def test_low_resolution_shows_means_of_squares() -> None:
+def test_low_resolution_shows_averages_over_squares() -> None:
     x = images(2, size=8)
     y = (observe(LowResolution(factor=4), Batch(x=x)).y - 0.5) / 2
     for i, j in ((0, 0), (0, 4), (4, 4)):
@@ -64,7 +64,7 @@ def test_low_resolution_shows_means_of_squares() -> None:
         observe(LowResolution(factor=3), Batch(x=x))
 
 
-def test_labels_are_planes_of_ones() -> None:
+def test_labels_are_channels_of_ones() -> None:
     x = images(3)
     y = observe(Label(classes=4), Batch(x=x, labels=torch.tensor([2, 0, 3]))).y
     assert torch.equal(y.mean(dim=(2, 3)), torch.eye(4)[[2, 0, 3]])
@@ -77,21 +77,21 @@ def test_labels_are_planes_of_ones() -> None:
     ("labels", "message"),
     [
         (None, "no labels"),
-        (torch.tensor([0, 1, 4]), "run from 0 to 4"),
-        (torch.tensor([-1, 1, 3]), "run from -1 to 3"),
+        (torch.tensor([0, 1, 4]), "labels are from 0 to 4"),
+        (torch.tensor([-1, 1, 3]), "labels are from -1 to 3"),
         (torch.zeros(3, 5, dtype=torch.uint8), r"shape \(3, 5\)"),
-        (torch.full((3, 4), 2, dtype=torch.uint8), "other values than 0 and 1"),
+        (torch.full((3, 4), 2, dtype=torch.uint8), "values other than 0 and 1"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(labels: Any, message: str) -> None:
+def test_wrong_labels_are_errors(labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         observe(Label(classes=4), Batch(x=images(3), labels=labels))
 
 
-def test_partners_are_seen_as_the_artifact_sees_images() -> None:
+def test_paired_images_are_normalised() -> None:
     x, partners = images(2), images(2, channels=1, seed=1)
     assert torch.equal(observe(Paired(channels_of_pair=1), Batch(x=x, paired=partners)).y, 2 * partners + 0.5)
-    with pytest.raises(ValueError, match="no partners"):
+    with pytest.raises(ValueError, match="no paired images"):
         observe(Paired(), Batch(x=x))
     with pytest.raises(ValueError, match=r"shape \(2, 1, 8, 8\)"):
         observe(Paired(), Batch(x=x, paired=partners))
@@ -107,6 +107,6 @@ def test_partners_are_seen_as_the_artifact_sees_images() -> None:
         (lambda: Paired(channels_of_pair=0), "channels_of_pair is 0"),
     ],
 )
-def test_wrong_parameters_are_refused(make: Any, message: str) -> None:
+def test_wrong_parameters_are_errors(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""Whatever happens while a file is written, what stands under its name is whole."""
+"""A file is complete under its name, whatever happens while it is written."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_takes_the_place_of_the_older_one(tmp_path: Path) -> None:
+def test_a_new_file_replaces_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     for text in ("old", "new"):
         with replacing(path) as temporary:
@@ -30,7 +30,7 @@ def test_a_file_takes_the_place_of_the_older_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("full"), KeyboardInterrupt()])
-def test_a_failure_leaves_the_older_file_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
+def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path: Path, error: BaseException) -> None:
     def fail(path: Path, *, folder: bool) -> None:
         with replacing(path) as temporary:
             if folder:
@@ -64,7 +64,7 @@ def test_a_folder_is_replaced_only_if_it_is_empty(tmp_path: Path) -> None:
     assert names(tmp_path) == ["folder"] and names(path) == ["one"]
 
 
-def test_a_killed_process_leaves_the_older_file_and_a_name_that_is_swept(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_the_old_file_and_a_temporary_file_that_is_removed_later(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
     code = (
@@ -84,13 +84,13 @@ def test_a_killed_process_leaves_the_older_file_and_a_name_that_is_swept(tmp_pat
     (left,) = tmp_path.glob(PARTS)
     assert path.read_text() == "old" and left.read_text() == "half"
     clear_away(tmp_path)
-    assert left.exists()  # somebody might still be writing it
+    assert left.exists()  # another process might still be writing it
     os.utime(left, (0, 0))
     clear_away(tmp_path)
     assert names(tmp_path) == ["a.txt"]
 
 
-def test_writers_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_processes_that_write_the_same_file_do_not_disturb_each_other(tmp_path: Path) -> None:
     path, failures = tmp_path / "a.txt", []
 
     def write(letter: str) -> None:
@@ -110,7 +110,7 @@ def test_writers_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> None:
     assert not failures and names(tmp_path) == ["a.txt"]
 
 
-def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+def test_permissions_are_the_defaults_of_new_files(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
     (tmp_path / "a.txt").write_text("")
     (tmp_path / "a.txt").chmod(0o600)
@@ -122,11 +122,11 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / made).stat().st_mode) == stat.S_IMODE((tmp_path / plain).stat().st_mode)
 
 
-def test_what_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     write_text(tmp_path / "new" / "below" / "a.txt", "made its folder")
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        ValueError, match=r"file/a\.txt cannot be written \(File exists\): make room, and run once more"
+        ValueError, match=r"file/a\.txt cannot be written \(File exists\): check the folder and the free disk space"
     ):
         write_text(tmp_path / "file" / "a.txt", "")
     with pytest.raises(ValueError, match=r"b\.txt cannot be written \(full\)"), writing(tmp_path / "b.txt"):

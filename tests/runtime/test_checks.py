@@ -7,11 +7,11 @@ def test_whole_numbers() -> None:
     check_whole(0, "it")
     check_whole(1, "it", least=1)
     for wrong in (-1, 2.0, "1", None, True):
-        with pytest.raises(ValueError, match=r"it is .*, expected a whole number from 0"):
+        with pytest.raises(ValueError, match=r"it is .*, expected a whole number, at least 0"):
             check_whole(wrong, "it")
     with pytest.raises(ValueError, match="it is 2147483648, expected a whole number below 2147483648"):
         check_whole(2**31, "it")
-    with pytest.raises(ValueError, match="it is 0, expected a whole number from 1"):
+    with pytest.raises(ValueError, match="it is 0, expected a whole number, at least 1"):
         check_whole(0, "it", least=1)
 
 

@@ -16,7 +16,7 @@ def test_grey_levels_survive_the_round_trip() -> None:
     ("x", "message"),
     [
         (torch.zeros(3, 8, 8), "3 dimensions"),
-        (torch.zeros(1, 1, 8, 8), "1 channels, expected .*3, 8, 8"),
+        (torch.zeros(1, 1, 8, 8), "1 channel, expected .*3, 8, 8"),
         (torch.zeros(1, 3, 8, 4), "not square"),
         (torch.zeros(1, 3, 16, 16), "16 x 16 pixels, expected"),
         (torch.zeros(1, 3, 8, 8, dtype=torch.uint8), "from_uint8"),
@@ -29,16 +29,16 @@ def test_grey_levels_survive_the_round_trip() -> None:
         (torch.full((1, 3, 8, 8), -1.1), r"expected \[-1, 1\]"),
     ],
 )
-def test_images_that_do_not_fit_are_refused_with_what_was_expected(x: torch.Tensor, message: str) -> None:
+def test_wrong_images_are_errors_that_name_what_was_expected(x: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_images(x, channels=3, size=8)
 
 
-def test_values_can_be_left_unchecked() -> None:
+def test_the_check_of_values_can_be_turned_off() -> None:
     check_images(torch.full((1, 3, 8, 8), float("nan")), channels=3, size=8, values=False)
 
 
 def test_only_uint8_counts_as_grey_levels() -> None:
     for wrong in (torch.zeros(1), np.zeros(1, dtype=np.uint8)):
-        with pytest.raises(ValueError, match="uint8 tensor"):
+        with pytest.raises(ValueError, match="expected a uint8 tensor"):
             from_uint8(wrong)  # type: ignore[arg-type]

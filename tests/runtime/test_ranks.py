@@ -1,4 +1,4 @@
-"""Ranks find each other, also where dead ones have left their traces."""
+"""Ranks find each other, even if dead ranks have left keys in the store."""
 
 import threading
 
@@ -8,9 +8,9 @@ import torch.distributed as dist
 from condvae.runtime.ranks import World, agree_on_a_name, join
 
 
-def test_ranks_agree_on_a_name_beside_what_dead_ones_have_left() -> None:
+def test_ranks_agree_on_a_name_despite_keys_of_dead_ranks() -> None:
     store = dist.HashStore()  # type: ignore[attr-defined]
-    # An earlier start: its ranks said hello, some were answered.
+    # Keys of an earlier start: a rank has sent its id and got a name.
     store.set("hello 1", "dead")
     store.set("name for dead", "of the dead")
     store.set("of the dead taken by 1", "yes")
@@ -19,7 +19,7 @@ def test_ranks_agree_on_a_name_beside_what_dead_ones_have_left() -> None:
     def start(rank: int) -> None:
         names[rank] = agree_on_a_name(store, rank, 3)
 
-    for _ in range(2):  # and once more, beside what the first have left
+    for _ in range(2):  # the second time with the keys of the first
         ranks = [threading.Thread(target=start, args=(rank,)) for rank in range(3)]
         for thread in ranks:
             thread.start()
@@ -32,7 +32,7 @@ def test_ranks_agree_on_a_name_beside_what_dead_ones_have_left() -> None:
     assert before
 
 
-def test_alone_every_exchange_is_free() -> None:
+def test_a_single_process_exchanges_nothing() -> None:
     with join("cpu") as world:
         assert world == World(0, 1, torch.device("cpu"))
         assert world.leads

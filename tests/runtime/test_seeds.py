@@ -1,17 +1,17 @@
-"""Every place in a run has its own random numbers, whoever draws them."""
+"""Every position in a run has its own random numbers, which do not depend on the process that draws them."""
 
 import torch
 
 from condvae.runtime.seeds import Seeds
 
 
-def test_neighbours_and_purposes_differ_even_in_the_32_bits_that_the_cpu_uses() -> None:
+def test_seeds_differ_in_the_32_bits_that_the_cpu_generator_uses() -> None:
     rows = [Seeds(0, "training"), Seeds(1, "training"), Seeds(0, "evaluation")]
     low = [row(number) & 0xFFFFFFFF for row in rows for number in range(2000)]
     assert len(set(low)) == len(low)
 
 
-def test_a_place_gives_the_same_numbers_again() -> None:
+def test_the_same_position_gives_the_same_numbers() -> None:
     def draw(number: int) -> torch.Tensor:
         return torch.randn(8, generator=Seeds(3, "training").generator(number))
 
@@ -19,7 +19,7 @@ def test_a_place_gives_the_same_numbers_again() -> None:
     assert not torch.equal(draw(7), draw(8))
 
 
-def test_seeds_stay_within_64_bits_at_the_end_of_the_row() -> None:
+def test_seeds_stay_within_64_bits_and_repeat_after_2_to_the_32() -> None:
     seeds = Seeds(2**40, "training")
     assert all(0 <= seeds(number) < 2**64 for number in (0, 2**32 - 1, 2**32, 2**40))
-    assert seeds(0) == seeds(2**32)  # the row is a circle of 2**32 places
+    assert seeds(0) == seeds(2**32)  # the sequence has a period of 2**32

@@ -186,7 +186,7 @@ def test_options_of_a_preset_can_be_changed() -> None:
         ({"device": "toaster"}, r"device 'toaster' cannot be used"),
         ({"keep": 0}, r"--keep is 0"),
         ({"workers": 0}, r"--workers is 0"),
-        ({"seed": 2**64}, r"--seed is \d+, expected a whole number from 0, below 2\*\*64"),
+        ({"seed": 2**64}, r"--seed is \d+, expected a whole number from 0 to 2\*\*64 - 1"),
         ({"size": 16}, r"--size 16 was given, but the network takes 8 pixels"),
         ({"device": "meta"}, r"device 'meta' cannot be used"),
     ],

@@ -16,7 +16,7 @@ def test_block_is_four_convolutions_with_gelu_before_each() -> None:
     assert all(not layer.bias.any() for layer in (block.c1, block.c2, block.c3, block.c4) if layer.bias is not None)
 
 
-def test_blocks_at_resolutions_up_to_2_look_at_single_pixels() -> None:
+def test_blocks_at_resolutions_up_to_2_have_only_1x1_convolutions() -> None:
     for resolution in (1, 2):
         assert Block(3, 5, 3, resolution=resolution).c2.kernel_size == (1, 1)
 
@@ -29,7 +29,7 @@ def test_residual_sum_comes_before_pooling() -> None:
     torch.testing.assert_close(both(x), F.avg_pool2d(x + plain(x), 2))
 
 
-def test_channels_are_cut_or_filled_with_zeros() -> None:
+def test_channels_are_dropped_or_padded_with_zeros() -> None:
     x = torch.randn(1, 3, 2, 2)
     assert torch.equal(fit_channels(x, 2), x[:, :2])
     assert torch.equal(fit_channels(x, 3), x)

@@ -17,8 +17,8 @@ CONFIG = VDVAEConfig(
 )
 
 
-def walked(decoder: Decoder, z: list[torch.Tensor]) -> tuple[torch.Tensor, list[Gaussian]]:
-    """The final state and the priors met on the way, with given latents."""
+def one_pass(decoder: Decoder, z: list[torch.Tensor]) -> tuple[torch.Tensor, list[Gaussian]]:
+    """The final state and the priors of a pass with given latents."""
     vae = VDVAE(CONFIG)
     vae.decoder = decoder
     priors: list[Gaussian] = []
@@ -30,8 +30,8 @@ def walked(decoder: Decoder, z: list[torch.Tensor]) -> tuple[torch.Tensor, list[
     return vae.descend(None, batch=len(z[0]), noise=[], given=z, score=remember).state, priors
 
 
-def test_states_follow_the_written_rule() -> None:
-    """Bias image plus upsampled, cut state; plus feature and projected z; residual; plain block; gain and bias."""
+def test_states_follow_the_formula() -> None:
+    """Compute by hand: bias image + upsampled state; + features + projected z; residual; plain block; gain and bias."""
     torch.manual_seed(0)
     decoder = Decoder(CONFIG)
     randomise(decoder, 0)
@@ -49,19 +49,19 @@ def test_states_follow_the_written_rule() -> None:
     h4 = latent_block(at_four, decoder.starts["4"] + F.interpolate(h1, scale_factor=4)[:, :8], z[1])
     h16 = latent_block(at_sixteen, F.interpolate(h4, scale_factor=4)[:, :6], z[2])
     expected = plain(h16) * decoder.gain + decoder.bias
-    assert sorted(decoder.starts) == ["1", "4"]  # none above largest_bias
-    torch.testing.assert_close(walked(decoder, z)[0], expected)
+    assert sorted(decoder.starts) == ["1", "4"]  # there are none above largest_bias
+    torch.testing.assert_close(one_pass(decoder, z)[0], expected)
 
 
 def test_priors_start_standard_normal_and_see_only_earlier_groups() -> None:
     decoder = Decoder(CONFIG)
     z = [torch.randn(1, 2, r, r) for r in (1, 4, 16)]
-    _, priors = walked(decoder, z)
+    _, priors = one_pass(decoder, z)
     assert all(not prior.mean.any() and not prior.log_std.any() for prior in priors)
     randomise(decoder, 0)
-    _, before = walked(decoder, z)
+    _, before = one_pass(decoder, z)
     for changed in range(3):
-        _, after = walked(decoder, [zl + 1 if i == changed else zl for i, zl in enumerate(z)])
+        _, after = one_pass(decoder, [zl + 1 if i == changed else zl for i, zl in enumerate(z)])
         for group in range(3):
             assert torch.equal(before[group].mean, after[group].mean) == (group <= changed)
 
@@ -71,6 +71,6 @@ def test_residual_branches_start_smaller_in_deeper_networks() -> None:
     decoder = Decoder(CONFIG)
     block = decoder.blocks[0]
     assert isinstance(block, LatentBlock)
-    # torch's default is uniform within 1 / sqrt(fan_in); four blocks halve it.
+    # By default, torch draws weights uniformly within 1 / sqrt(fan_in); with four blocks, the range is halved.
     assert 0.4 / 5**0.5 < float(block.residual.c4.weight.detach().abs().max()) < 0.5 / 5**0.5
     assert float(block.projection.weight.detach().abs().max()) < 0.5 / 2**0.5

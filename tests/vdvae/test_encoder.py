@@ -37,7 +37,7 @@ def test_a_relative_encoder_starts_as_the_prior() -> None:
     assert shifted.kl_to(prior).sum() > 0.01
 
 
-def test_one_encoding_serves_several_states() -> None:
+def test_several_states_can_share_one_encoding() -> None:
     encoder = Encoder(CONFIG, 4)
     y = torch.randn(2, 4, 8, 8)
     state, prior = torch.randn(6, 16, 4, 4), standard(6, 4)
@@ -47,7 +47,7 @@ def test_one_encoding_serves_several_states() -> None:
     torch.testing.assert_close(once.log_std, thrice.log_std)
 
 
-def test_wrong_channels_are_refused() -> None:
+def test_a_wrong_number_of_channels_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"expected \[B, 4, H, W\]"):
         Encoder(CONFIG, 4)(torch.zeros(1, 3, 8, 8))
 
@@ -55,7 +55,7 @@ def test_wrong_channels_are_refused() -> None:
 def test_residual_branches_start_smaller_in_deeper_networks() -> None:
     torch.manual_seed(0)
     blocks = Encoder(CONFIG, 3).pyramid.blocks
-    # torch's default is uniform within 1 / sqrt(fan_in); the sum over n blocks keeps its variance.
+    # By default, torch draws weights uniformly within 1 / sqrt(fan_in); the scale keeps the variance of the sum.
     limit = CONFIG.stages[0].inner ** -0.5 * len(blocks) ** -0.5
     for block in blocks:
         largest = float(block.c4.weight.detach().abs().max())  # type: ignore[union-attr, operator]

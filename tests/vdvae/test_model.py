@@ -7,25 +7,25 @@ from condvae.likelihood import GaussianPixels
 from condvae.vdvae import VDVAE, Step, preset
 
 
-def test_latents_put_back_give_the_same_image() -> None:
+def test_the_same_latents_give_the_same_image() -> None:
     vae = small_vae()
     drawn = vae.descend(None, batch=2, noise=generator())
     again = vae.descend(None, batch=2, noise=[], given=drawn.latents)
     torch.testing.assert_close(again.state, drawn.state)
 
 
-def test_first_latents_can_be_kept_and_the_rest_drawn_anew() -> None:
+def test_first_latents_can_be_kept_and_the_others_drawn_again() -> None:
     vae = small_vae()
     first = vae.descend(None, batch=2, noise=[0, 1])
     kept = vae.descend(None, batch=2, noise=[7, 8], given=first.latents[:2])
     assert all(torch.equal(a, b) for a, b in zip(first.latents[:2], kept.latents[:2], strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(first.latents[2:], kept.latents[2:], strict=True))
-    # Seeds name streams: what the third group draws does not depend on whether the second was drawn.
+    # With seeds, each group has its own stream: the third group does not depend on whether the second was drawn.
     partly = vae.descend(None, batch=2, noise=[0, 1], given=[None, first.latents[1]])
     torch.testing.assert_close(partly.state, first.state)
 
 
-def test_temperature_zero_takes_every_mean_and_may_differ_by_group() -> None:
+def test_temperature_zero_gives_the_mean_and_can_be_set_per_group() -> None:
     vae = small_vae()
     steps: list[Step] = []
 
@@ -70,20 +70,20 @@ def test_grey_and_colour_log_probabilities_are_per_pixel(channels: int, scales: 
 
 def test_misuse_is_explained() -> None:
     vae = small_vae()
-    with pytest.raises(ValueError, match="3 temperatures were given"):
+    with pytest.raises(ValueError, match="a list of 3 temperatures was given"):
         vae.descend(None, batch=1, noise=generator(), temperature=[1, 1, 1])
     for wrong in (float("nan"), -1.0, float("inf")):
-        with pytest.raises(ValueError, match="expected a number from 0"):
+        with pytest.raises(ValueError, match="expected a number >= 0"):
             vae.descend(None, batch=1, noise=generator(), temperature=wrong)
     with pytest.raises(ValueError, match="16 x 16 pixels, expected"):
         vae.posterior(images(1, size=16))
-    with pytest.raises(ValueError, match="5 latents were given, but the model has 4 groups"):
+    with pytest.raises(ValueError, match="latents were given for 5 groups, but the model has 4 latent groups"):
         vae.descend(None, batch=1, noise=generator(), given=[None] * 5)
     with pytest.raises(ValueError, match="group 0 have shape"):
         vae.descend(None, batch=1, noise=generator(), given=[torch.zeros(1, 3, 1, 1)])
 
 
-def test_large_networks_are_made_without_memory() -> None:
+def test_large_networks_can_be_created_on_the_meta_device() -> None:
     with torch.device("meta"):
         vae = VDVAE(preset("ffhq1024"))
     assert len(vae.encoder.heads) == 70

@@ -7,7 +7,7 @@ from condvae.likelihood import LogisticMixture
 from condvae.vdvae import PRESETS, VDVAE, preset
 from condvae.weights.public import _parse_decoder, _parse_encoder
 
-# The public code's own layer strings.
+# The layer strings of the public code.
 LAYERS = {
     "cifar10": ("32x11,32d2,16x6,16d2,8x6,8d2,4x3,4d4,1x3", "1x1,4m1,4x2,8m4,8x5,16m8,16x10,32m16,32x21"),
     "imagenet32": ("32x15,32d2,16x9,16d2,8x8,8d2,4x6,4d4,1x6", "1x2,4m1,4x4,8m4,8x9,16m8,16x19,32m16,32x40"),
@@ -33,7 +33,7 @@ def count(module: nn.Module) -> float:
 @pytest.mark.parametrize(
     ("name", "vae", "partial"), [("cifar10", 39, (18, 18)), ("imagenet64", 125, (58, 58)), ("ffhq256", 115, (56, 65))]
 )
-def test_parameter_counts_are_the_papers(name: str, vae: int, partial: tuple[int, int]) -> None:
+def test_parameter_counts_match_the_paper(name: str, vae: int, partial: tuple[int, int]) -> None:
     with torch.device("meta"):
         artifact = VDVAE(preset(name))
         model = ConditionalVAE(artifact, PartialConfig(channels=4))
@@ -43,7 +43,7 @@ def test_parameter_counts_are_the_papers(name: str, vae: int, partial: tuple[int
 
 @pytest.mark.parametrize(("name", "groups"), [("cifar10", 43), ("imagenet64", 75), ("ffhq256", 66), ("ffhq1024", 70)])
 def test_latent_groups_are_those_of_the_public_layers(name: str, groups: int) -> None:
-    """The paper counts 45, 75 and 62 for the first three."""
+    """The paper states 45, 75 and 62 groups for the first three."""
     assert len(preset(name).group_stages) == groups
 
 
@@ -71,14 +71,14 @@ def test_x_rays_use_the_network_of_ffhq256_at_8_bits() -> None:
     assert preset("ffhq256").likelihood == LogisticMixture(bits=5)
 
 
-def test_normalisations_of_unit_range_sets_are_restated_for_grey_levels() -> None:
+def test_normalisations_for_pixels_in_the_unit_interval_are_converted_to_grey_levels() -> None:
     for name, shift, std in (("xray256", -0.5, 0.25), ("ffhq1024", -0.4387, 0.2743)):
         normalisation = preset(name).normalisation
         for level in (0, 100, 255):
             assert (level + normalisation.shift) * normalisation.scale == pytest.approx((level / 255 + shift) / std)
 
 
-def test_presets_take_changes_and_name_typos() -> None:
+def test_presets_accept_changes_and_report_typos() -> None:
     assert preset("small32", channels=1, latent_channels=4).channels == 1
     assert preset("small32", latent_channels=4).latent_channels == 4
     with pytest.raises(ValueError, match=f"unknown preset 'cifar', expected one of {', '.join(PRESETS)}"):

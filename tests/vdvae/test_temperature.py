@@ -1,4 +1,4 @@
-"""Temperatures as people write them become one number per group, and nothing else does."""
+"""All forms of a temperature become one number per latent group; everything else is an error."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 
 from condvae.vdvae import preset, temperature
 
-TINY = preset("tiny")  # groups at 1, 4, 4, 8
+TINY = preset("tiny")  # latent groups at the resolutions 1, 4, 4, 8
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ TINY = preset("tiny")  # groups at 1, 4, 4, 8
         ("8:0.8, 1: 0.5", [0.5, 1.0, 1.0, 0.8]),
     ],
 )
-def test_every_way_to_say_it(given: Any, expected: list[float]) -> None:
+def test_all_forms_are_accepted(given: Any, expected: list[float]) -> None:
     values = temperature.per_group(given, TINY)
     assert values == pytest.approx(expected)
     assert all(type(value) is float for value in values)
@@ -58,20 +58,20 @@ def test_every_way_to_say_it(given: Any, expected: list[float]) -> None:
         "1:2:3",
     ],
 )
-def test_nonsense_is_refused(given: Any) -> None:
+def test_other_values_are_errors(given: Any) -> None:
     with pytest.raises(ValueError, match="temperature"):
         temperature.per_group(given, TINY)
 
 
 @pytest.mark.parametrize("given", ["nan", "-0.5", "1:inf", "4:-1", "inf,1,1,1"])
-def test_numbers_that_are_no_temperatures_are_refused(given: str) -> None:
-    with pytest.raises(ValueError, match="expected a number from 0"):
+def test_negative_and_infinite_numbers_are_errors(given: str) -> None:
+    with pytest.raises(ValueError, match="expected a number >= 0"):
         temperature.parse(given, TINY)
 
 
 @pytest.mark.parametrize("given", [{2: 0.5}, "2:0.5", {"4": 0.5}, [1, 1], "1,1", "warm"])
-def test_the_refusal_lists_the_latents_of_the_model(given: Any) -> None:
-    with pytest.raises(ValueError, match="4 groups of latents, 1 at 1, 2 at 4, 1 at 8"):
+def test_the_error_lists_the_latent_groups_of_the_model(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"4 latent groups \(1 at resolution 1, 2 at resolution 4, 1 at .* 8\)"):
         temperature.per_group(given, TINY)
 
 
@@ -80,6 +80,6 @@ def test_an_array_of_one_number_is_one_number(given: Any) -> None:
     assert temperature.per_group(given, TINY) == [0.5] * 4
 
 
-def test_a_resolution_named_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="names the latents at 4 twice"):
+def test_a_resolution_that_is_given_twice_is_an_error() -> None:
+    with pytest.raises(ValueError, match="contains resolution 4 twice"):
         temperature.parse("4:1,4:0.5", TINY)

@@ -1,4 +1,4 @@
-"""p(y | x): what is known of an image, and how it is shown to the partial encoder."""
+"""Observation processes p(y | x): what is known about an image, and how the partial encoder sees it."""
 
 from condvae.observe.catalogue import PROCESSES, describe, from_dict, parse
 from condvae.observe.freeform import Freeform

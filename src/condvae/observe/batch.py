@@ -1,4 +1,4 @@
-"""What goes through a training step together: images, and what their data set knows of them."""
+"""A batch of a training step: images with their labels or paired images from the data set."""
 
 from dataclasses import dataclass
 
@@ -8,19 +8,19 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Images [B, C, H, W] in [-1, 1] with their labels and partners, where there are any."""
+    """Images [B, C, H, W] in [-1, 1] with their labels and paired images, if there are any."""
 
     x: Tensor
     labels: Tensor | None = None
-    """[B] int64: one class each; or [B, K] uint8: which of K findings hold."""
+    """[B] int64: the class of each image; or [B, K] uint8: 1 for each of K findings that is present, else 0."""
     paired: Tensor | None = None
-    """[B, C', H, W] in [-1, 1]: another picture of the same thing, such as its edges."""
+    """[B, C', H, W] in [-1, 1]: a second image of the same subject, such as its edges."""
 
     def __len__(self) -> int:
         return self.x.shape[0]
 
     def mirrored(self, which: Tensor) -> "Batch":
-        """Left and right swapped where `which` ([B] bool) says so, in partners too."""
+        """Mirror the images (left to right), and their paired images, where `which` ([B] bool) is True."""
 
         def swap(images: Tensor) -> Tensor:
             return torch.where(which.view(-1, 1, 1, 1), images.flip(3), images)

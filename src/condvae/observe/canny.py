@@ -1,7 +1,7 @@
-"""Canny's edge detector, batched: smooth, differentiate, thin along the gradient, keep what hangs on a strong edge.
+"""Canny's edge detector for batches: blur, differentiate, thin the edges, keep weak edges only next to strong ones.
 
-J. Canny, "A computational approach to edge detection", 1986. Every sum pairs what lies left with what lies right, and
-ties are settled by the gradient's own direction, so that a mirrored image has exactly the mirrored edges.
+J. Canny, "A computational approach to edge detection", 1986. A mirrored image gives exactly the mirrored edges: sums
+add pixels in left-right pairs, and ties are broken along the direction of the gradient.
 """
 
 import math
@@ -11,16 +11,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _TIE = 1e-5
-"""Slopes nearer to each other than this share of them count as equal: the rounding of a few float32 sums."""
-_GROWTHS_BETWEEN_LOOKS = 8
-"""Each look at whether edges still grow waits for the device."""
+"""Relative difference up to which slopes count as equal, because of the rounding of float32 sums."""
+_STEPS_PER_CHECK = 8
+"""Growth steps between two checks of whether edges still grow. Each check waits for the device."""
 
 
 def canny(grey: Tensor, *, sigma: float, low: float, high: float) -> Tensor:
     """[B, 1, H, W] bool: the edges of grey images [B, 1, H, W].
 
-    sigma: of the Gaussian that smooths, in pixels; 0: none. low, high: an edge has slopes above low and somewhere above
-    high, in units of grey that the image gains over two pixels.
+    sigma: standard deviation of the Gaussian blur, in pixels; 0 for no blur.
+    low, high: thresholds on the slope, which is the change of the grey value over two pixels. All pixels of an edge are
+    above low, and at least one is above high.
     """
     slope_x, slope_y = slopes(blur(grey, sigma))
     slope = torch.hypot(slope_x, slope_y)
@@ -29,7 +30,7 @@ def canny(grey: Tensor, *, sigma: float, low: float, high: float) -> Tensor:
 
 
 def blur(x: Tensor, sigma: float) -> Tensor:
-    """Convolve [B, C, H, W] with a Gaussian cut at three sigma; the image goes on beyond its border as at it."""
+    """Convolve [B, C, H, W] with a Gaussian truncated at three sigma; border pixels are repeated outside the image."""
     if sigma == 0:
         return x
     radius = max(1, math.ceil(3 * sigma))
@@ -46,7 +47,7 @@ def blur(x: Tensor, sigma: float) -> Tensor:
 
 
 def slopes(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sobel's derivatives of [B, C, H, W] over x and y: the gain over two pixels, averaged over three rows 1:2:1."""
+    """Sobel derivatives of [B, C, H, W] in x and y: the change over two pixels, averaged 1:2:1 over three lines."""
 
     def along(dim: int) -> Tensor:
         across = 5 - dim
@@ -61,10 +62,10 @@ def slopes(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def ridges(slope: Tensor, slope_x: Tensor, slope_y: Tensor) -> Tensor:
-    """[B, 1, H, W] bool: where the slope is greatest along its own direction.
+    """[B, 1, H, W] bool: True where the slope has a maximum along the gradient.
 
-    Slopes one step ahead and one behind lie between two of the eight neighbours and are interpolated. Of equal ones in
-    a row the foremost is taken, on the brighter side, so that lines are one pixel wide.
+    The slopes one step along the gradient and one step back are interpolated between two of the eight neighbours. Of
+    several equal slopes in a row, the last one on the brighter side is chosen, so that lines are one pixel wide.
     """
     height, width = slope.shape[2:]
     padded = F.pad(slope, (1, 1, 1, 1)).flatten(1)
@@ -86,17 +87,17 @@ def ridges(slope: Tensor, slope_x: Tensor, slope_y: Tensor) -> Tensor:
 
 
 def grown(seeds: Tensor, *, within: Tensor) -> Tensor:
-    """[B, 1, H, W] bool: all of `within` that some path over it, by sides or corners, joins to a seed."""
+    """[B, 1, H, W] bool: the pixels of `within` that are connected to a seed, by sides or corners, inside `within`."""
     area, reached = within.float(), (seeds & within).float()
     while True:
         before = reached
-        for _ in range(_GROWTHS_BETWEEN_LOOKS):
+        for _ in range(_STEPS_PER_CHECK):
             reached = F.max_pool2d(reached, 3, stride=1, padding=1) * area
         if torch.equal(before, reached):
             return reached.bool()
 
 
 def _replicate(x: Tensor, by: int, dim: int) -> Tensor:
-    """Repeat the first and the last entry along a dimension; unlike F.pad, by any number of pixels."""
+    """Pad a dimension with copies of its first and last entry. Unlike F.pad, any number of copies is possible."""
     size = x.shape[dim]
     return x.index_select(dim, torch.arange(-by, size + by, device=x.device).clamp(0, size - 1))

@@ -1,4 +1,4 @@
-"""Every observation process by its name: from stored settings and from the command line, and back."""
+"""All observation processes by name, and their conversion from and to stored settings and command-line text."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ PROCESSES: dict[str, type[Process]] = {
 
 
 def from_dict(plain: Mapping[str, Any]) -> Process:
-    """The process that `to_dict` wrote; an unknown name or key is an error that names it."""
+    """Read a process written by `to_dict`; raise ValueError for an unknown name or key."""
     if not isinstance(plain, Mapping) or "name" not in plain:
-        raise ValueError(f"an observation process is {plain!r}, expected named values, its name among them")
+        raise ValueError(f"the observation process is {plain!r}, expected a mapping of keys to values with a name")
     fields = {key: value for key, value in plain.items() if key != "name"}
     process = _named(plain["name"])
     if process is Mixture and isinstance(fields.get("parts"), Sequence):
@@ -40,9 +40,10 @@ def from_dict(plain: Mapping[str, Any]) -> Process:
 
 
 def parse(specs: str | Sequence[str]) -> Process:
-    """The process of `name[,key=value]...`; several make a mixture, with key `weight` for how often each is drawn.
+    """Read a process from `name[,key=value]...`. Several make a mixture; `weight` sets how often each one is drawn.
 
-    ["freeform,low=0.2,high=0.8"]; ["freeform,weight=2", "boxes", "halves"]; or all of them in one text with spaces.
+    Examples: ["freeform,low=0.2,high=0.8"], or ["freeform,weight=2", "boxes", "halves"], or one text with spaces
+    between the processes.
     """
     specs = specs.split() if isinstance(specs, str) else list(specs)
     if not specs:
@@ -50,19 +51,19 @@ def parse(specs: str | Sequence[str]) -> Process:
     if len(specs) == 1:
         process, weight = _parse_one(specs[0])
         if weight is not None:
-            raise ValueError(f"{specs[0]!r} gives a weight to a single process, expected several to weigh")
+            raise ValueError(f"{specs[0]!r} sets a weight for the only process: leave it out, or add processes")
         return process
     parts = []
     for spec in specs:
         process, weight = _parse_one(spec)
         if not isinstance(process, KnownPixels):
-            raise ValueError(f"{process.name} cannot be mixed with others, expected processes that show pixels of x")
+            raise ValueError(f"{process.name} cannot be in a mixture, expected processes that show pixels of an image")
         parts.append((process, 1.0 if weight is None else weight))
     return Mixture(parts=tuple(parts))
 
 
 def describe(process: Process) -> str:
-    """One line of text that `parse` reads back; parameters with their usual values are left out."""
+    """Describe a process in one line of text that `parse` can read; leave out parameters with default values."""
     if isinstance(process, Mixture):
         return " ".join(_text(part, () if weight == 1 else (f"weight={weight}",)) for part, weight in process.parts)
     return _text(process, ())
@@ -70,7 +71,7 @@ def describe(process: Process) -> str:
 
 def _text(process: Process, more: tuple[str, ...]) -> str:
     values = {field.name: (getattr(process, field.name), field.default) for field in _fields(type(process))}
-    changed = (f"{name}={value}" for name, (value, usual) in values.items() if value != usual)
+    changed = (f"{name}={value}" for name, (value, default) in values.items() if value != default)
     return ",".join((process.name, *changed, *more))
 
 
@@ -78,16 +79,16 @@ def _parse_one(spec: str) -> tuple[Process, float | None]:
     name, *settings = spec.split(",")
     process = _named(name)
     if process is Mixture:
-        raise ValueError("'mixture' is no process to name, expected the processes to be mixed, one after the other")
+        raise ValueError("'mixture' cannot be given by name: list the processes to mix, such as freeform boxes")
     kinds: dict[str, Any] = {field.name: field.type for field in _fields(process)} | {"weight": float}
     values: dict[str, Any] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
-            raise ValueError(f"{setting!r} in {spec!r} is no setting, expected key=value")
+            raise ValueError(f"{setting!r} in {spec!r} cannot be read, expected key=value")
         if key in values:
-            raise ValueError(f"{key} stands twice in {spec!r}, expected it once")
-        kind = kinds.get(key, str)  # an unknown key is named by from_fields
+            raise ValueError(f"{key} is given twice in {spec!r}: give it once")
+        kind = kinds.get(key, str)  # from_fields reports unknown keys
         try:
             values[key] = kind(text)
         except ValueError:
@@ -99,7 +100,7 @@ def _parse_one(spec: str) -> tuple[Process, float | None]:
 
 def _part(plain: object) -> tuple[Process, float]:
     if not isinstance(plain, Mapping) or set(plain) != {"process", "weight"}:
-        raise ValueError(f"a part of a mixture is {plain!r}, expected a process and a weight")
+        raise ValueError(f"a part of the mixture is {plain!r}, expected the keys process and weight")
     return from_dict(plain["process"]), plain["weight"]
 
 

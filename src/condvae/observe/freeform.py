@@ -1,4 +1,4 @@
-"""Freeform holes: boxes and thick strokes at random, the public benchmark of image completion."""
+"""Freeform holes: random boxes and thick brush strokes, as in public benchmarks of image completion."""
 
 import math
 from dataclasses import dataclass
@@ -13,48 +13,48 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.fast_paths import fast_path
 
 SEGMENTS = (4, 18)
-"""A stroke has randint(4, 18) segments."""
+"""A stroke has randint(4, 18) segments, so 4 to 17."""
 WIDTHS = (12.0, float(WIDEST))
-"""Strokes are int(uniform(12, 48)) pixels wide, whatever the image's size."""
+"""A stroke is int(uniform(12, 48)) pixels wide, for every image size."""
 TURN, TURN_SPREAD = 2 * math.pi / 5, 2 * math.pi / 15
-"""A stroke's segments lie at angles in [TURN - U(0, TURN_SPREAD), TURN + U(0, TURN_SPREAD)], up and down in turn."""
+"""Segments of a stroke have angles in [TURN - U(0, TURN_SPREAD), TURN + U(0, TURN_SPREAD)], alternately up and down."""
 
 _PIXELS_AT_ONCE = 2**24
-"""Bounds the candidates of one round, and so the memory."""
+"""Maximum number of pixels in one round of candidates, which limits the memory."""
 _TRIES, _RAREST = 30_000, 1e-4
-"""After so many candidates, a range that fewer than this share of them meet is refused."""
+"""After _TRIES candidates, give up if fewer than the fraction _RAREST of them fit the range."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Freeform(KnownPixels):
-    """All is known but for boxes and strokes, drawn again until their share of the image lies inside (low, high)."""
+    """Hide random boxes and strokes; draw them again until the hidden share of the image is inside (low, high)."""
 
     name: ClassVar[str] = "freeform"
 
     low: float = 0.0
-    """The hidden share of the pixels is more than this."""
+    """The hidden share of the pixels is larger than this."""
     high: float = 1.0
-    """The hidden share of the pixels is less than this."""
+    """The hidden share of the pixels is smaller than this."""
 
     def __post_init__(self) -> None:
         check_number(self.low, "low", least=0, most=1)
         check_number(self.high, "high", least=0, most=1)
         if not self.low < self.high:
-            raise ValueError(f"the hidden share is to lie between {self.low} and {self.high}, expected low below high")
+            raise ValueError(f"the hidden share has limits low {self.low}, high {self.high}, expected low below high")
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
-        """The first n of a stream of candidates whose hidden share fits; waits for the device once a round.
+        """Draw candidates until n of them have a fitting hidden share. This waits for the device once per round.
 
-        The fast path gives each image a stream of its own, and waits for nothing.
+        The fast path uses a separate random stream for each image and never waits.
         """
         check_whole(n, "n")
         check_whole(size, "size", least=1)
-        # Strictly inside, in whole pixels.
+        # Numbers of hidden pixels whose share is strictly inside the range.
         least, most = math.floor(self.low * size**2) + 1, math.ceil(self.high * size**2) - 1
         if least > most:
             raise ValueError(
-                f"no whole number of {size} x {size} pixels is a share between {self.low} and {self.high}, "
-                "expected a wider range of hidden shares"
+                f"the hidden share cannot be between {self.low} and {self.high} for {size} x {size} pixels, because no "
+                "whole number of pixels fits: give a wider range"
             )
         if draw_by_kernel := fast_path("freeform holes", generator.device):
             known: Tensor = draw_by_kernel(self, n, size, (least, most), generator)
@@ -65,29 +65,33 @@ class Freeform(KnownPixels):
         while accepted < n:
             if drawn >= _TRIES and accepted < _RAREST * drawn:
                 raise ValueError(
-                    f"only {accepted} of {drawn} freeform holes at {size} x {size} hid a share between {self.low} "
-                    f"and {self.high}, expected a wider range of hidden shares"
+                    f"only {accepted} of {drawn} random freeform holes at {size} x {size} had a hidden share between "
+                    f"{self.low} and {self.high}: give a wider range"
                 )
-            # As many as are missing, then a tenth more than the acceptance so far asks for.
+            # First try n candidates, then 10 % more than the acceptance rate so far requires.
             tries = math.ceil(1.1 * (n - accepted) * (drawn + 1) / (accepted + 1)) + 8 if drawn else n
             tries = min(largest_round, tries)
-            fitting = self._fitting(tries, size, (least, most), generator, in_turn=size <= 64 or 10 * accepted < drawn)
+            early = size <= 64 or 10 * accepted < drawn
+            fitting = self._fitting(tries, size, (least, most), generator, reject_early=early)
             kept.append(fitting[: n - accepted])
             drawn, accepted = drawn + tries, accepted + len(fitting)
         return torch.cat(kept) if kept else torch.ones(0, 1, size, size, dtype=torch.bool, device=generator.device)
 
     def _fitting(
-        self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator, *, in_turn: bool
+        self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator, *, reject_early: bool
     ) -> Tensor:
-        """Those of n candidates that hide from pixels[0] to pixels[1], in order; in_turn: a few strokes at a time."""
+        """Draw n candidates, and return those that hide pixels[0] to pixels[1] pixels, in order.
+
+        reject_early: add a few strokes at a time, and drop candidates that already hide too much.
+        """
         plan = self._plan(n, size, generator)
         hidden, count = plan.boxes, plan.strokes.x.shape[1]
-        # Strokes only add to what is hidden. Where waiting is free, the first of them rule candidates out before the
-        # others are drawn: that changes nothing of what is accepted, and pays where few are or images are small.
-        in_turn = in_turn and hidden.device.type == "cpu"
-        first, at_once = 0, 2 if in_turn else max(count, 1)
+        # More strokes can only hide more pixels, so dropping candidates early does not change which are accepted. It
+        # saves time if few are accepted or images are small, but only on a CPU, where a check need not wait.
+        reject_early = reject_early and hidden.device.type == "cpu"
+        first, at_once = 0, 2 if reject_early else max(count, 1)
         while first < count:
-            if in_turn:
+            if reject_early:
                 may_fit = _count(hidden) <= pixels[1]
                 plan, hidden = plan.of(may_fit), hidden[may_fit]
             hidden = hidden | plan.under_strokes(first, first + at_once)
@@ -107,26 +111,26 @@ class Freeform(KnownPixels):
 
     @property
     def most_parts(self) -> tuple[int, int, int]:
-        """Bounds, not included, on how many small boxes, large boxes and strokes there are."""
+        """Exclusive upper limits on the numbers of small boxes, large boxes and strokes."""
         c = min(self.low + self.high, 1)
         return int(10 * c), int(5 * c), int(20 * c)
 
 
 class _Plan(NamedTuple):
-    """What is cut out of n candidates."""
+    """The boxes and strokes of n candidates."""
 
     boxes: Tensor
-    """[n, size, size] bool"""
+    """[n, size, size] bool: True under a box."""
     strokes: Strokes
     flips: Tensor
-    """[n, 2] bool: whether the strokes are turned upside down, and left to right."""
+    """[n, 2] bool: whether the strokes are flipped vertically, and horizontally."""
 
     def of(self, which: Tensor) -> "_Plan":
-        """The candidates where `which` ([n] bool) holds."""
+        """Return the candidates where `which` ([n] bool) is True."""
         return _Plan(self.boxes[which], Strokes(*(part[which] for part in self.strokes)), self.flips[which])
 
     def under_strokes(self, first: int, last: int) -> Tensor:
-        """[n, size, size] bool: what strokes first..last - 1 of each hide."""
+        """[n, size, size] bool: True under the strokes first, ..., last - 1 of each candidate."""
         size = self.boxes.shape[-1]
         strokes = Strokes(*(part[:, first:last] for part in self.strokes))
         hidden = covered(strokes, size, longest=_longest(size))
@@ -134,35 +138,35 @@ class _Plan(NamedTuple):
 
 
 def _flipped(hidden: Tensor, upside_down: Tensor, left_to_right: Tensor) -> Tensor:
-    """hidden [n, size, size], turned over where [n] bool say so."""
+    """Flip `hidden` [n, size, size] vertically and horizontally where the flags, [n] bool, are True."""
     n, size, _ = hidden.shape
     row, image = torch.arange(size, device=hidden.device), torch.arange(n, device=hidden.device)
-    # Whole rows from the images and their mirror images: much faster than to choose between them pixel by pixel.
+    # Copy whole rows from the images or their mirror images: much faster than choosing pixel by pixel.
     source = torch.where(upside_down[:, None], size - 1 - row, row) + size * (image + n * left_to_right)[:, None]
     both = torch.cat((hidden, hidden.flip(2))).view(-1, size)
     return both.index_select(0, source.view(-1)).view(n, size, size)
 
 
 def _longest(size: int) -> float:
-    """Segments are normal around sqrt(2 size^2) / 8 and at most twice as long; vertices are rounded, one pixel more."""
+    """Maximum length of a segment: twice the mean sqrt(2 size^2) / 8, plus one pixel for rounding."""
     return 2 * math.sqrt(2 * size**2) / 8 + 1
 
 
 def _count(hidden: Tensor) -> Tensor:
-    """[n]: how many pixels of each image."""
-    return hidden.sum(2, dtype=torch.int32).sum(1)  # several times faster than both sums at once
+    """[n]: the number of hidden pixels of each image."""
+    return hidden.sum(2, dtype=torch.int32).sum(1)  # several times faster than one sum over both dimensions
 
 
 def _below(bound: Tensor | int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """randint(bound) in float32: whole numbers from 0 to bound - 1, and 0 where the bound is 0."""
-    # rand() is at most 1 - 2^-24, whose product with a bound below 2^24 is not rounded up to the bound.
+    """Draw randint(bound) as float32: whole numbers from 0 to bound - 1, or 0 if the bound is 0."""
+    # rand() is at most 1 - 2^-24, so its product with a bound below 2^24 is never rounded up to the bound.
     return (torch.rand(shape, device=generator.device, generator=generator) * bound).floor_()
 
 
 def draw_boxes(n: int, size: int, most: int, side: int, generator: torch.Generator) -> Tensor:
-    """randint(most) boxes of sides randint(side), which may reach out of the image.
+    """Draw randint(most) boxes with sides randint(side) for each image; boxes may extend beyond the image.
 
-    [n, most - 1, 2, size] bool: which columns, and which rows, each of them takes up.
+    Returns [n, most - 1, 2, size] bool: the columns and the rows that each box covers.
     """
     shape = (n, max(most - 1, 0), 2)
     drawn = torch.arange(shape[1], device=generator.device) < _below(most, (n, 1), generator)
@@ -174,14 +178,14 @@ def draw_boxes(n: int, size: int, most: int, side: int, generator: torch.Generat
 
 
 def under_boxes(boxes: tuple[Tensor, ...]) -> Tensor:
-    """[n, size, size] bool"""
+    """[n, size, size] bool: True under any of the boxes that `draw_boxes` returned."""
     columns, rows = torch.cat(boxes, dim=1).float().unbind(2)
-    # How many boxes lie over each pixel: sums of zeros and ones, exact in any precision.
+    # The number of boxes over each pixel: a sum of zeros and ones, which is exact in any precision.
     return torch.bmm(rows.transpose(1, 2), columns) > 0
 
 
 def draw_strokes(n: int, size: int, most: int, generator: torch.Generator) -> Strokes:
-    """randint(most) strokes in each image."""
+    """Draw randint(most) strokes for each image."""
     count, vertices = max(most - 1, 0), SEGMENTS[1]
     device = generator.device
 

@@ -1,4 +1,4 @@
-"""Freeform holes of five sizes, the same for every method and on any device: where completions are measured."""
+"""The freeform holes of evaluations, in five bins of the hidden share: the same for all methods and devices."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from condvae.runtime.checks import check_seed
 
 
 class HoleBin(NamedTuple):
-    """The hidden share of an image's pixels lies between low and high."""
+    """A bin of holes: the hidden share of an image's pixels is between low and high."""
 
     low: float
     high: float
@@ -20,16 +20,16 @@ class HoleBin(NamedTuple):
 
 
 HOLE_BINS = tuple(HoleBin(low / 10, (low + 2) / 10) for low in range(0, 10, 2))
-"""The paper's; a summary takes the five equally often."""
+"""The five bins of the paper. In a summary (the mixture), each bin counts equally."""
 
 
 HOLES_REVISION = 1
-"""Of what `known_in_bin` draws. Raise it if its holes ever change: they are known by its arguments and by this."""
+"""Version of the holes that `known_in_bin` draws. Increase it if they change: results identify holes by it."""
 
 
 def known_in_bin(hole: HoleBin, n: int, size: int, *, seed: int) -> Tensor:
-    """[n, 1, size, size] bool on the CPU: True where observed. A function of its arguments alone."""
+    """[n, 1, size, size] bool on the CPU: True where a pixel is known. It depends only on the arguments."""
     check_seed(seed)
-    # Bins draw from generators that have nothing in common.
+    # Each bin has a separate generator.
     generator = torch.Generator().manual_seed((seed * 1000 + round(100 * hole.low)) % 2**64)
     return Freeform(low=hole.low, high=hole.high).draw(n, size, generator)

@@ -1,4 +1,4 @@
-"""Observation processes p(y | x): a name, parameters and a way to draw y; stored with the model trained on it."""
+"""The interface of observation processes p(y | x): a name, parameters, and a method that makes y from images."""
 
 import dataclasses
 import math
@@ -14,38 +14,38 @@ from condvae.observe.observation import Observation, observe_pixels
 from condvae.runtime.checks import strict
 
 Normalise: TypeAlias = Callable[[Tensor], Tensor]
-"""Images in [-1, 1] as the artifact's networks see them."""
+"""A function that converts images in [-1, 1] to the scale of the artifact's inputs."""
 
 
 class Process(ABC):
-    """One way to observe images. Implementations are frozen dataclasses whose fields are the parameters."""
+    """An observation process. Implementations are frozen dataclasses, whose fields are stored with a trained model."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def channels(self, image_channels: int) -> int:
-        """Channels of y for images of so many."""
+        """Return the number of channels of y for images with `image_channels` channels."""
 
     @abstractmethod
     def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        """Draw y for every image; the generator lives on the images' device."""
+        """Draw y for every image. The generator must be on the device of the images."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `observe.from_dict` reads it back."""
+        """Convert to plain data for JSON, which `observe.from_dict` reads."""
         return {"name": self.name, **dataclasses.asdict(self)}  # type: ignore[call-overload]
 
     @classmethod
     def from_fields(cls, plain: Mapping[str, Any]) -> "Process":
-        """The process with these parameters; an unknown or missing one is an error that names it."""
+        """Make the process from its parameters; raise ValueError for unknown or missing ones."""
         return strict(cls, plain, where=f"observation process {cls.name}")
 
 
 class KnownPixels(Process):
-    """Image completion: some pixels are known, y = concat(x * known, known)."""
+    """Image completion: some pixels are known, and y = concat(x * known, known)."""
 
     @abstractmethod
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
-        """[n, 1, size, size] bool on the generator's device, True where observed."""
+        """Draw the known pixels of n images: [n, 1, size, size] bool, True where known, on the generator's device."""
 
     def channels(self, image_channels: int) -> int:
         return image_channels + 1
@@ -56,8 +56,8 @@ class KnownPixels(Process):
 
 
 def check_number(value: object, name: str, *, least: float, most: float = math.inf) -> None:
-    """Raise a ValueError unless value is a finite number in [least, most]."""
+    """Raise ValueError unless value is a finite number in [least, most]."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not least <= value <= most:  # type: ignore[operator]
-        expected = f"in [{least:g}, {most:g}]" if most < math.inf else f"from {least:g}"
+        expected = f"in [{least:g}, {most:g}]" if most < math.inf else f">= {least:g}"
         raise ValueError(f"{name} is {value!r}, expected a number {expected}")

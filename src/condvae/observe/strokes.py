@@ -1,9 +1,9 @@
-"""Thick strokes with round joints, many images at once: which pixels each stroke covers, in closed form.
+"""The pixels under thick strokes with round joints, for a batch of images.
 
-A stroke is a line of segments. Every segment is a parallelogram and every vertex a disc; both are convex, so that each
-covers one span of pixels in a row. Spans add +1 where they start and -1 behind their end; the running sum over x then
-counts the shapes over every pixel. Pixels are those of `PIL.ImageDraw.line` and `.ellipse`, by which the distribution
-of freeform holes is defined: hence corners and radii in whole pixels, and the care with halves.
+A stroke is a chain of segments. A segment is drawn as a parallelogram and a vertex as a disc. Both are convex, so each
+covers one span of pixels in a row. A span adds +1 at its start and -1 after its end; the cumulative sum over x then is
+the number of shapes over each pixel. The pixels are those of `PIL.ImageDraw.line` and `.ellipse`, which define the
+distribution of freeform holes. This is why corners and radii are whole pixels, and why halves are rounded with care.
 """
 
 import math
@@ -15,33 +15,34 @@ from torch import Tensor
 from torch.nn import functional as F
 
 WIDEST = 48
-"""Strokes are narrower than this many pixels."""
+"""Exclusive upper limit of the width of a stroke, in pixels."""
 _FAR = 1e4
-"""Beyond every image; float32 still counts in halves where a few hundred rows are multiplied with it."""
+"""A coordinate outside every image; float32 still resolves halves in its product with a row number."""
 
 
 _SPANS_AT_ONCE = 2**22
-"""Bounds the memory: a few dozen bytes for each."""
+"""Maximum number of spans in one step on a GPU, to limit the memory (a few dozen bytes per span)."""
 _SPANS_AT_ONCE_CPU = 2**17
-"""What stays near a core."""
+"""The same for a CPU: as many spans as fit into its cache."""
 _ROWS_STEP = 32
+"""Items are grouped by their height, in multiples of this number of rows."""
 
 
 class Strokes(NamedTuple):
-    """K strokes in each of n images, of up to V - 1 segments: padded, so that no shape depends on what was drawn."""
+    """K strokes for each of n images, with up to V - 1 segments. Padding keeps tensor shapes fixed."""
 
     x: Tensor
-    """[n, K, V] float: the vertices, whole numbers in 0..size."""
+    """[n, K, V] float: x coordinates of the vertices, whole numbers from 0 to size."""
     y: Tensor
-    """[n, K, V] float"""
+    """[n, K, V] float: y coordinates of the vertices."""
     segments: Tensor
-    """[n, K]: how many segments there are; 0: no stroke."""
+    """[n, K]: the number of segments; 0 if there is no stroke."""
     width: Tensor
-    """[n, K] float: whole pixels."""
+    """[n, K] float: the width in whole pixels."""
 
 
 class _Items(NamedTuple):
-    """A vertex and the segment that leaves it, each [M]."""
+    """M items: vertices, each with the segment that starts there. Every field has shape [M]."""
 
     image: Tensor
     x: Tensor
@@ -51,18 +52,18 @@ class _Items(NamedTuple):
     width: Tensor
     drawn: Tensor
     leaves: Tensor
-    """False at the last vertex of a stroke, and where a segment goes nowhere."""
+    """Whether a segment starts here: False at the last vertex of a stroke, and for segments of length zero."""
 
 
 def covered(strokes: Strokes, size: int, *, longest: float = math.inf, compact: bool | None = None) -> Tensor:
     """[n, size, size] bool: True under any stroke.
 
-    longest: no segment is longer, so that fewer rows need a look. compact: look at the strokes first, to leave out the
-    padding; the result is the same, but this waits for the device. None: on the CPU, where there is no wait.
+    longest: upper limit of the length of a segment, so that fewer rows have to be processed.
+    compact: remove the padding first. The result is the same, but this waits for the device. None: only on a CPU.
     """
     n, items = strokes.x.shape[0], _items(strokes)
     compact = items.x.device.type == "cpu" if compact is None else compact
-    # Row after row in one line, so that a span up to the end of a row closes at the start of the next.
+    # All rows are in one line, so a span that reaches the end of its row ends at the start of the next row.
     steps = torch.zeros(n, size**2 + 1, dtype=torch.int32, device=items.x.device)
     if compact:
         for part, rows in _by_height(_Items(*(values[items.drawn] for values in items)), size):
@@ -79,8 +80,8 @@ def _split(items: _Items, sizes: int | list[int]) -> list[_Items]:
 
 
 def _by_height(items: _Items, size: int) -> Iterator[tuple[_Items, int]]:
-    """Items of like heights together, and how many rows they need; in the order of their images, for the caches."""
-    # An item can touch its segment's rows, half a width at either end, and one more where corners are rounded.
+    """Yield items of similar height together, with the number of rows they need; images stay in order, for caching."""
+    # An item covers the rows of its segment, half a width at both ends, and one more row for rounded corners.
     steps = (items.dy.abs() + items.width + 2).clamp(max=size).div(_ROWS_STEP).ceil().long()
     order = steps.argsort(stable=True)
     counts = steps.bincount().tolist()
@@ -91,18 +92,18 @@ def _by_height(items: _Items, size: int) -> Iterator[tuple[_Items, int]]:
 
 
 def _add_spans(steps: Tensor, items: _Items, size: int, rows: int) -> None:
-    """Add +1 to steps [n, size^2 + 1] where the items' spans start in each row, -1 behind their ends."""
+    """Add +1 to steps [n, size^2 + 1] where a span of an item starts in each row, and -1 after its end."""
     device = items.x.device
     top = torch.minimum(items.y, items.y + items.dy) - items.width.div(2, rounding_mode="floor")
     top = top.clamp(0, size - rows)
     row = torch.arange(rows, device=device, dtype=torch.int32) + top.int()[:, None]
     above = row - items.y.int()[:, None]
-    # Disc and segment overlap, so that their hull is their union, but for pixels under the disc at the other end.
+    # The disc and the segment overlap, so one span covers both; any extra pixels are under the disc at the other end.
     disc_start, disc_end = _disc(items, above)
     start, end = _parallelogram(items, above.to(items.x.dtype))
     start = torch.minimum(start, disc_start).clamp_(0, size)
     end = torch.maximum(end, disc_end).clamp_(max=size)
-    end = torch.maximum(end, start)  # an empty span adds and takes away in the same place
+    end = torch.maximum(end, start)  # an empty span adds +1 and -1 at the same place
     line = row.mul_(size).add_(steps.shape[1] * items.image.int()[:, None])
     one = torch.ones((), dtype=torch.int32, device=device).expand(line.numel())
     steps.view(-1).index_add_(0, (line + start.int()).view(-1), one)
@@ -128,10 +129,10 @@ def _items(strokes: Strokes) -> _Items:
 
 
 def _disc(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
-    """The disc's first pixel in each row, and the one behind its last, [M, rows]; far out in rows beside it.
+    """The first pixel of the disc in each row and the pixel after its last, [M, rows]; an empty span in other rows.
 
-    A disc of radius r reaches the nearest pixels to sqrt(r^2 - v^2) in row v, and all x whose nearest pixels to
-    sqrt(r^2 - x^2) lie there.
+    In row v, a disc of radius r extends to sqrt(r^2 - v^2), rounded, and also covers every x for which sqrt(r^2 - x^2)
+    is rounded to v.
     """
     radius = torch.arange(WIDEST // 2 + 1, device=above.device, dtype=items.x.dtype)[:, None]
     v = torch.arange(WIDEST // 2 + 2, device=above.device, dtype=items.x.dtype)
@@ -144,29 +145,29 @@ def _disc(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _parallelogram(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
-    """The segment's first pixel in each row, and the one behind its last, [M, rows]; far out if there is none."""
+    """The first pixel of the segment in each row and the pixel after its last, [M, rows]; an empty span if none."""
     dx, dy = items.dx, items.dy
     length = torch.hypot(dx, dy).clamp(min=1)
-    # Two corners beside the vertex, half a width away in whole pixels; the two halves of an even width differ by one.
+    # Two corners at the vertex, half a width away in whole pixels; the two halves of an even width differ by one.
     half, other = items.width.div(2, rounding_mode="floor"), (items.width - 1).div(2, rounding_mode="floor")
     corner = -_half_down(other * dy / length), _half_up(half * dx / length)
     opposite = _half_down(half * dy / length), -_half_up(other * dx / length)
     far_corner = corner[0] + dx, corner[1] + dy
-    # It lies in the strip between its long sides and in the one between its short sides.
+    # The parallelogram is the intersection of the strips between its long sides and between its short sides.
     along = _strip((dx, dy), corner, opposite)
     along = along._replace(right=torch.where(items.leaves, along.right, along.left - _FAR))
     across = _strip((opposite[0] - corner[0], opposite[1] - corner[1]), corner, far_corner)
-    # Pixels from the nearest to the left line, halves up, to the nearest to the right one, halves down.
+    # Pixels from the left line, rounded with halves up, to the right line, rounded with halves down.
     starts = [(strip.left + items.x + 0.5)[:, None] + strip.slope[:, None] * above for strip in (along, across)]
     ends = [start + (strip.right - strip.left)[:, None] for strip, start in zip((along, across), starts, strict=True)]
     start, end = torch.maximum(*starts).floor_(), torch.minimum(*ends).ceil_()
-    # Where there is none, make it so empty that the hull with a disc is the disc; a where() takes ten times as long.
+    # Push an empty span so far out that its union with a disc is the disc; where() would take ten times as long.
     empty = (start - end).add_(1).clamp_(min=0).mul_(_FAR)
     return start.add_(empty), end.sub_(empty)
 
 
 class _Strip(NamedTuple):
-    """left + slope * v <= x <= right + slope * v, in rows v."""
+    """The area left + slope * v <= x <= right + slope * v, where v is the row."""
 
     slope: Tensor
     left: Tensor
@@ -174,10 +175,10 @@ class _Strip(NamedTuple):
 
 
 def _strip(direction: tuple[Tensor, Tensor], one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> _Strip:
-    """Between two parallel lines through points (x, y)."""
+    """The strip between two parallel lines with this direction, through the points `one` and `other` (x, y)."""
     slope = direction[0] / direction[1]
     first, second = one[0] - slope * one[1], other[0] - slope * other[1]
-    # Horizontal lines: all x in the rows from one to the other, none half a row beyond.
+    # Horizontal lines: all x in the rows between the points, and none half a row outside.
     flat = direction[1] == 0
     return _Strip(
         slope=torch.where(flat, _FAR, slope),
@@ -187,10 +188,10 @@ def _strip(direction: tuple[Tensor, Tensor], one: tuple[Tensor, Tensor], other: 
 
 
 def _half_up(values: Tensor) -> Tensor:
-    """The nearest whole number, halves away from zero."""
+    """Round to the nearest whole number, with halves away from zero."""
     return values.sign() * (values.abs() + 0.5).floor()
 
 
 def _half_down(values: Tensor) -> Tensor:
-    """The nearest whole number, halves towards zero."""
+    """Round to the nearest whole number, with halves towards zero."""
     return values.sign() * (values.abs() - 0.5).ceil()

@@ -1,4 +1,4 @@
-"""Observations that are another image, or a label: the whole of x is unknown."""
+"""Processes whose observation is another image or a label; all pixels of x are hidden."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,26 +18,26 @@ _REC_601 = (0.299, 0.587, 0.114)
 
 @dataclass(frozen=True, kw_only=True)
 class Edges(Process):
-    """Edges to photos: dark lines on white, in as many channels as the image has.
+    """The edges of the image are given, as dark lines on white, with as many channels as the image.
 
-    Waits for the device, to see whether edges still grow: no part of a CUDA graph.
+    Finding edges waits for the device, so it cannot be part of a CUDA graph.
     """
 
     name: ClassVar[str] = "edges"
 
     sigma: float = 1.0
-    """Standard deviation of the smoothing, in pixels."""
+    """Standard deviation of the Gaussian blur before edge detection, in pixels."""
     low: float = 0.05
-    """Edges go on where grey, from 0 to 1, changes by more than this over two pixels ..."""
+    """Lower threshold: an edge continues where grey values (0 to 1) change by more than this over two pixels."""
     high: float = 0.15
-    """... from where it changes by more than this."""
+    """Upper threshold: at one pixel of an edge at least, the change must be larger than this."""
 
     def __post_init__(self) -> None:
         check_number(self.sigma, "sigma", least=0)
         check_number(self.low, "low", least=0)
         check_number(self.high, "high", least=0)
         if self.low > self.high:
-            raise ValueError(f"edges have thresholds low {self.low} and high {self.high}, expected low up to high")
+            raise ValueError(f"edges have thresholds low {self.low} and high {self.high}, expected low <= high")
 
     def channels(self, image_channels: int) -> int:
         return image_channels
@@ -50,7 +50,7 @@ class Edges(Process):
 
 @dataclass(frozen=True, kw_only=True)
 class Grey(Process):
-    """Colourisation: the luminance is seen."""
+    """Colourisation: the luminance of the image is given."""
 
     name: ClassVar[str] = "grey"
 
@@ -63,12 +63,12 @@ class Grey(Process):
 
 @dataclass(frozen=True, kw_only=True)
 class LowResolution(Process):
-    """Super-resolution: averages over squares are seen."""
+    """Super-resolution: the averages over squares of pixels are given."""
 
     name: ClassVar[str] = "low-resolution"
 
     factor: int = 4
-    """The side of the squares, in pixels; divides the image's."""
+    """The side of the squares in pixels, which must divide the side of the image."""
 
     def __post_init__(self) -> None:
         check_whole(self.factor, "factor", least=1)
@@ -80,7 +80,7 @@ class LowResolution(Process):
         height, width = batch.x.shape[2:]
         if height % self.factor or width % self.factor:
             raise ValueError(
-                f"images are {height} x {width} pixels, expected sides that the factor {self.factor} divides"
+                f"images are {height} x {width} pixels, expected sides that are multiples of the factor {self.factor}"
             )
         means = F.avg_pool2d(batch.x, self.factor)
         return Observation(y=normalise(means.repeat_interleave(self.factor, 2).repeat_interleave(self.factor, 3)))
@@ -88,12 +88,12 @@ class LowResolution(Process):
 
 @dataclass(frozen=True, kw_only=True)
 class Label(Process):
-    """The class is known, or which findings hold: one plane of ones or zeros for each."""
+    """The class of the image or its findings are given: y has one channel of ones or zeros for each."""
 
     name: ClassVar[str] = "label"
 
     classes: int = 10
-    """How many classes or findings the data set has."""
+    """Number of classes or findings of the data set."""
 
     def __post_init__(self) -> None:
         check_whole(self.classes, "classes", least=1)
@@ -102,38 +102,38 @@ class Label(Process):
         return self.classes
 
     def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        """Looks at every label, which waits for the device; in a CUDA graph, a wrong one stops the device instead."""
+        """Make y from the labels. Checking them waits for the device; in a CUDA graph, the device asserts instead."""
         planes = self._holds(batch).to(batch.x.dtype)[:, :, None, None]
         return Observation(y=planes.expand(-1, -1, *batch.x.shape[2:]).contiguous())
 
     def _holds(self, batch: Batch) -> Tensor:
-        """[B, classes]: which classes or findings hold."""
+        """[B, classes]: True or 1 for the class, or for the findings that are present."""
         labels = batch.labels
         if labels is None:
-            raise ValueError("the images have no labels, expected a data set with labels to observe them")
+            raise ValueError("the images have no labels, but this process shows labels: use a data set with labels")
         if labels.ndim == 1:
             fits = (labels >= 0) & (labels < self.classes)
-            if not _all(fits, "labels are not from 0 to classes - 1"):
+            if not _all(fits, "a label is not from 0 to classes - 1"):
                 raise ValueError(
-                    f"labels run from {int(labels.min())} to {int(labels.max())}, "
-                    f"expected 0 to {self.classes - 1}: give label,classes=N"
+                    f"labels are from {int(labels.min())} to {int(labels.max())}, "
+                    f"expected 0 to {self.classes - 1}: set the number of classes with label,classes=N"
                 )
             return labels[:, None] == torch.arange(self.classes, device=labels.device)
         if labels.ndim != 2 or labels.shape[1] != self.classes:
             raise ValueError(f"labels have shape {tuple(labels.shape)}, expected [B] or [B, {self.classes}]")
-        if not _all((labels == 0) | (labels == 1), "findings hold other values than 0 and 1"):
-            raise ValueError("findings hold other values than 0 and 1, expected 1 where one holds")
+        if not _all((labels == 0) | (labels == 1), "findings have values other than 0 and 1"):
+            raise ValueError("findings have values other than 0 and 1, expected 1 if a finding is present, else 0")
         return labels
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paired(Process):
-    """The data set's other picture of the same thing is seen."""
+    """The paired image of the data set, which shows the same subject, is given."""
 
     name: ClassVar[str] = "paired"
 
     channels_of_pair: int = 3
-    """Channels of that picture."""
+    """Number of channels of the paired image."""
 
     def __post_init__(self) -> None:
         check_whole(self.channels_of_pair, "channels_of_pair", least=1)
@@ -143,27 +143,27 @@ class Paired(Process):
 
     def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
         if batch.paired is None:
-            raise ValueError("the images have no partners, expected a data set of pairs to observe them")
+            raise ValueError("the images have no paired images, but this process shows them: use a data set of pairs")
         expected = (len(batch), self.channels_of_pair, *batch.x.shape[2:])
         if batch.paired.shape != expected:
-            raise ValueError(f"the partners have shape {tuple(batch.paired.shape)}, expected {expected}")
+            raise ValueError(f"the paired images have shape {tuple(batch.paired.shape)}, expected {expected}")
         return Observation(y=normalise(batch.paired))
 
 
 def luminance(x: Tensor) -> Tensor:
-    """[B, 1, H, W] of images [B, 3, H, W] (Rec. 601) or [B, 1, H, W]."""
+    """Convert images [B, 3, H, W] to luminance [B, 1, H, W] (Rec. 601); return grey images unchanged."""
     if x.shape[1] == 1:
         return x
     if x.shape[1] != 3:
         raise ValueError(f"images have {x.shape[1]} channels, expected 3 (red, green, blue) or 1 (grey)")
-    # Weights as plain numbers: a tensor of them would have to be copied to the device.
+    # The weights are plain numbers, because a tensor would have to be copied to the device.
     red, green, blue = (weight * x[:, i : i + 1] for i, weight in enumerate(_REC_601))
     return red + green + blue
 
 
-def _all(holds: Tensor, complaint: str) -> bool:
-    """Whether it holds everywhere; while a CUDA graph is captured, which cannot look, the device asserts it."""
+def _all(holds: Tensor, message: str) -> bool:
+    """Return whether all values are True. While a CUDA graph is captured, the device asserts it instead."""
     if holds.is_cuda and torch.cuda.is_current_stream_capturing():
-        torch._assert_async(holds.all(), complaint)
+        torch._assert_async(holds.all(), message)
         return True
     return bool(holds.all())

@@ -1,4 +1,4 @@
-"""The one atomic write: a file or a folder is complete under its name, or the older one is still there."""
+"""Atomic writes: a file or folder appears under its name when it is complete; until then, the old one stays."""
 
 import os
 import shutil
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PARTS = ".*.part"
-"""Glob pattern of the temporary names that a killed process leaves behind."""
+"""Glob pattern of the temporary files and folders that a killed process leaves behind."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed to `path` if the block succeeds and removed if it fails.
+    """Yield a temporary path in the same folder; rename it to `path` if the block succeeds, else remove it.
 
-    The parent folder must exist; the block makes the file or the folder. A folder can take the place of an empty one.
-    Processes that write the same path at once do not disturb each other: the last one wins.
+    The parent folder must exist, and the block must create the file or folder. A folder can replace only an empty one.
+    Several processes may write the same path at the same time: the last one to finish wins.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
     try:
@@ -32,16 +32,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """As `replacing`, with the parent folder made and a ValueError for the user if the file cannot be written."""
+    """Like `replacing`, but create the parent folder and raise ValueError if the file cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             yield temporary
     except OSError as error:
-        raise ValueError(f"{path} cannot be written ({error.strerror}): make room, and run once more") from error
+        raise ValueError(
+            f"{path} cannot be written ({error.strerror}): check the folder and the free disk space, then run again"
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file and make its folder; a ValueError if that fails."""
+    """Write a text file atomically and create its folder; raise ValueError if that fails."""
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

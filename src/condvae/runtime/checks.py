@@ -1,4 +1,4 @@
-"""What every config and option checks of its values, and the words of the refusal."""
+"""Checks of configuration values and options, with error messages of the same form."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -10,37 +10,37 @@ _MOST_RESAMPLES = 100_000
 
 
 def check_whole(value: object, name: str, *, least: int = 0) -> None:
-    """Raise a ValueError unless value is a whole number from `least`."""
+    """Raise ValueError unless value is a whole number, at least `least` and below 2**31."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} is {value!r}, expected a whole number from {least}")
+        raise ValueError(f"{name} is {value!r}, expected a whole number, at least {least}")
     if value >= 2**31:
         raise ValueError(f"{name} is {value}, expected a whole number below {2**31}")
 
 
 def check_seed(value: object, name: str = "the seed") -> None:
-    """Raise a ValueError unless value can be a seed: 64 bits, as generators take them."""
+    """Raise ValueError unless value can be a seed: a whole number of 64 bits."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
-        raise ValueError(f"{name} is {value!r}, expected a whole number from 0, below 2**64")
+        raise ValueError(f"{name} is {value!r}, expected a whole number from 0 to 2**64 - 1")
 
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
-    """Raise a ValueError unless value is one of the choices."""
+    """Raise ValueError unless value is one of the choices."""
     if value not in choices:
         raise ValueError(f"{name} is {value!r}, expected {' or '.join(repr(choice) for choice in choices)}")
 
 
 def first_few(names: Sequence[str]) -> str:
-    """Up to five names, and how many more there are."""
+    """Join up to five names with commas, and add how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
-    """cls(**plain) for a dataclass, with unknown and missing keys named in a ValueError."""
+    """Return cls(**plain) for a dataclass; raise ValueError with the names of unknown or missing keys."""
     if not isinstance(plain, Mapping):
-        raise ValueError(f"the {where} is {plain!r}, expected named values")
+        raise ValueError(f"the {where} is {plain!r}, expected a mapping of keys to values")
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     if unknown := sorted(set(plain) - set(fields)):
-        raise ValueError(f"unknown key in {where}: {', '.join(unknown)}; known are {', '.join(fields)}")
+        raise ValueError(f"unknown key in {where}: {', '.join(unknown)}; expected keys are {', '.join(fields)}")
     required = {n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING}
     if missing := sorted(required - set(plain)):
         raise ValueError(f"missing key in {where}: {', '.join(missing)}")
@@ -48,7 +48,7 @@ def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
 
 
 def check_resamples(value: int) -> None:
-    """Raise a ValueError unless so many resamples can be drawn and kept."""
+    """Raise ValueError unless the number of bootstrap resamples is positive and fits into memory."""
     check_whole(value, "the number of resamples", least=1)
     if value > _MOST_RESAMPLES:
-        raise ValueError(f"{value:,} resamples are too many for any memory: give at most {_MOST_RESAMPLES:,}")
+        raise ValueError(f"{value:,} resamples are too many to fit into memory: give at most {_MOST_RESAMPLES:,}")

@@ -1,10 +1,12 @@
-"""Which device a text such as "auto" means."""
+"""Device names, such as "auto" or "cuda:1", as torch devices."""
 
 import torch
 
+from condvae.runtime.messages import counted
+
 
 def resolve_device(text: str = "auto") -> torch.device:
-    """The device of auto (a GPU if there is one), cpu, cuda or cuda:N; a ValueError for one that cannot be used."""
+    """Return the device for auto (a GPU if there is one), cpu, cuda or cuda:N; raise ValueError if it is unusable."""
     if text == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -14,7 +16,8 @@ def resolve_device(text: str = "auto") -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"device {text!r} cannot be used, expected auto, cpu, cuda or cuda:N")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {text} was asked for, but torch finds no GPU here: use cpu")
+        raise ValueError(f"device {text} was requested, but torch finds no GPU on this machine: use cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device {text} was asked for, but there are {torch.cuda.device_count()} GPUs: give a lower N")
+        n = torch.cuda.device_count()
+        raise ValueError(f"device {text} was requested, but this machine has {counted(n, 'GPU')}: give an N below {n}")
     return device

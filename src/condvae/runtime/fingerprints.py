@@ -1,4 +1,4 @@
-"""Short names for what a result depends on: plain values, networks, files."""
+"""Hashes of everything that a result depends on: plain values, networks, files."""
 
 import hashlib
 import json
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 def fingerprint(of: Mapping[str, Any]) -> str:
-    """A short name for plain values: another one for others."""
+    """Return a short hash of plain values, which changes if any value changes."""
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:24]
 
 
 @runtime_checkable
 class Weighted(Protocol):
-    """Whatever has weights."""
+    """Anything that has weights, such as a torch module."""
 
     def state_dict(self) -> Mapping[str, Any]: ...
 
 
 def digest_of(module: Weighted, config: Mapping[str, Any] | None = None) -> str:
-    """A short name for a network: its kind, its weights, and what else it is made of, as plain values."""
+    """Return a short hash of a network: its class name, its weights and its configuration."""
     digest = hashlib.sha256(type(module).__name__.encode())
     digest.update(json.dumps(config, sort_keys=True).encode())
     for name, tensor in sorted(module.state_dict().items()):
@@ -31,18 +31,18 @@ def digest_of(module: Weighted, config: Mapping[str, Any] | None = None) -> str:
 
 
 def slug_of(name: str) -> str:
-    """A name as a file's."""
+    """Turn a name into a valid file name."""
     return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "method"
 
 
 class FileId(NamedTuple):
-    """A file, and what was in it."""
+    """The path of a file, and the SHA-256 of its content."""
 
     path: Path
     sha256: str
 
 
 def file_sha256(path: Path) -> str:
-    """Of a file's bytes."""
+    """Return the SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Text formats of results: JSON that people can read too, CSV, tables in Markdown."""
+"""Text formats for results: readable JSON, CSV and Markdown tables."""
 
 import csv
 import io
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def json_text(result: Mapping[str, Any]) -> str:
-    """Lists of numbers on one line: some have many."""
+    """Format a result as indented JSON, with each list of numbers on one line to keep it short."""
     text = json.dumps(result, indent=1, allow_nan=False)
     return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers[0]).replace(",", ", "), text) + "\n"
 
 
 def markdown_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table in Markdown."""
+    """Return the lines of a Markdown table."""
 
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
@@ -24,7 +24,7 @@ def markdown_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[s
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Empty where there is no number."""
+    """Format rows as CSV, with an empty cell for None."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(head)

@@ -1,4 +1,4 @@
-"""Packages whose names are found on first use, so that importing one does not import torch."""
+"""Lazy packages: public names are imported on first use, so that importing condvae does not import torch."""
 
 import importlib
 import importlib.util
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def finder(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each public name from the module that is its home, and the modules inside it."""
+    """Return the `__getattr__` of a package: it imports public names (homes: name -> module) and submodules."""
 
     def find(name: str) -> Any:
         if name in homes:

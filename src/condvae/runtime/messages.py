@@ -1,11 +1,16 @@
-"""How long work tells its caller what it is doing: a function that takes one line."""
+"""Progress messages of functions that run for long, and the wording of numbers in messages."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
 Say: TypeAlias = Callable[[str], None]
-"""Receives one line about work that takes long."""
+"""A function that receives progress messages, one line at a time."""
 
 
 def silent(line: str) -> None:
-    """A `Say` that drops every line."""
+    """Ignore the message: a `Say` for callers that want no progress messages."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun, such as "1 image" or "2 images"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,4 +1,4 @@
-"""The ranks of a run: one process, or many under torchrun, that hold the same weights and split the work."""
+"""The processes (ranks) of a training: one, or several under torchrun that hold the same weights and share the work."""
 
 import datetime
 import os
@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from condvae.runtime.devices import resolve_device
+from condvae.runtime.messages import counted
 
 
 @dataclass(frozen=True)
 class World:
-    """Which of how many processes this is, and on which device. Alone, every exchange is free."""
+    """The rank of this process, the number of processes, and its device. A single process exchanges nothing."""
 
     rank: int
     size: int
@@ -27,48 +28,52 @@ class World:
 
     @property
     def leads(self) -> bool:
-        """Whether this rank writes files and speaks."""
+        """Whether this rank is the leader, which writes the files and the messages."""
         return self.rank == 0
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Sum over ranks, in place, the same to the last bit on each of them."""
+        """Sum a tensor over all ranks, in place. The result is bit-identical on every rank."""
         if self.size > 1:
             dist.all_reduce(tensor)
         return tensor
 
     def from_leader(self, tensor: Tensor) -> Tensor:
-        """The leader's numbers, in place."""
+        """Overwrite the tensor with the leader's values, in place, and return it."""
         if self.size > 1:
             dist.broadcast(tensor, src=0)
         return tensor
 
     def tell(self, message: object) -> object:
-        """The leader's message: any plain data."""
+        """Send the leader's message, any plain data, to all ranks; every rank returns it."""
         box = [message]
         if self.size > 1:
             dist.broadcast_object_list(box, src=0, device=self.device)
         return box[0]
 
     def check_agreement(self, vector: Tensor, step: int) -> None:
-        """Raise a RuntimeError if ranks have come to hold different weights, which nothing should ever cause."""
+        """Raise RuntimeError if the weights differ between ranks, which would be a bug."""
         if self.size == 1:
             return
         mine = torch.stack((vector.double().sum(), vector.double().abs().sum()))
         theirs = self.from_leader(mine.clone())
         differ = self.sum((mine != theirs).any().float())
         if differ.item():
-            raise RuntimeError(f"ranks hold different weights at step {step}: training cannot be trusted and stops")
+            raise RuntimeError(f"the weights differ between ranks at step {step}: stopping, as results would be wrong")
 
 
 @contextmanager
 def join(device: str = "auto") -> Iterator[World]:
-    """The place of this process among those that torchrun started, or a world of its own; left again at the end."""
+    """Join the processes that torchrun started, if any, and yield the `World` of this process; leave at the end."""
     size, local = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
     chosen = resolve_device(device)
     if chosen.type == "cuda":
         index = chosen.index if chosen.index is not None else local
         if index >= torch.cuda.device_count():
-            raise ValueError(f"rank {local} wants GPU {index}, but there are {torch.cuda.device_count()}")
+            gpus = counted(torch.cuda.device_count(), "GPU")
+            raise ValueError(
+                f"local rank {local} needs GPU {index} (counting from 0), but this machine has {gpus}: "
+                "start fewer processes"
+            )
         chosen = torch.device("cuda", index)
         torch.cuda.set_device(chosen)
     if size == 1:
@@ -77,24 +82,24 @@ def join(device: str = "auto") -> Iterator[World]:
     backend = "nccl" if chosen.type == "cuda" else "gloo"
     timeout = datetime.timedelta(minutes=30)
     store, rank, size = next(rendezvous("env://", timeout=timeout))
-    # torchrun's store may outlive a restart: without a name for this start, new ranks would call those of dead ones.
+    # torchrun's store may survive a restart. A prefix for each start keeps new ranks from using the keys of dead ones.
     store = dist.PrefixStore(agree_on_a_name(store, rank, size), store)  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     yield World(rank, size, chosen)
-    # Only after success: where a rank has died, waiting for it to say goodbye could last for ever.
+    # Only after success: if a rank has died, this call could wait for it forever.
     dist.destroy_process_group()
 
 
 def agree_on_a_name(store: Any, rank: int, size: int) -> str:
-    """A name for this start of all ranks, through a store that may still hold what an earlier start has left.
+    """Agree on a unique name for this start of all ranks, using a store that may contain keys of an earlier start.
 
-    Restart counts will not do: they differ between machines. So every rank says hello under a number of its own, the
-    leader answers each hello it finds, dead ones too, and goes on when all have taken up its name.
+    The restart count cannot be the name, because it differs between machines. So every other rank stores a random id
+    under "hello". The leader sends its name to every id it finds, also outdated ones, until all ranks have confirmed.
     """
     mine = uuid.uuid4().hex
     if rank:
         store.set(f"hello {rank}", mine)
-        name: str = store.get(f"name for {mine}").decode()  # waits for it
+        name: str = store.get(f"name for {mine}").decode()  # waits for the leader
         store.set(f"{name} taken by {rank}", "yes")
         return name
     waiting = set(range(1, size))
@@ -109,10 +114,10 @@ def agree_on_a_name(store: Any, rank: int, size: int) -> str:
 
 
 def job_name() -> str:
-    """What torchrun calls this job."""
+    """Return the job id of torchrun, or an empty string without torchrun."""
     return os.environ.get("TORCHELASTIC_RUN_ID", "")
 
 
 def restarts() -> int:
-    """How often torchrun has started the ranks again after one of them died."""
+    """Return how often torchrun has restarted the ranks after one of them died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

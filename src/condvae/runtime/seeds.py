@@ -1,7 +1,7 @@
-"""Randomness of training as a function of where it stands: no generator's state has to be saved or handed on.
+"""Random numbers of a training as a function of the position in the run, so that no generator state has to be saved.
 
 Micro-batch k of step t draws its flips, observations and latents from a generator seeded by (seed, purpose, t, k). So a
-resumed run repeats the numbers of an uninterrupted one, and two processes draw what one would have drawn.
+resumed run uses the same random numbers as an uninterrupted one, and two processes the same as one process.
 """
 
 import zlib
@@ -11,16 +11,16 @@ import torch
 
 
 class Seeds:
-    """An endless row of seeds for one purpose; neighbours are different, and so are rows of different purposes."""
+    """A sequence of distinct seeds for one purpose; another purpose or base seed gives another sequence."""
 
     def __init__(self, seed: int, purpose: str) -> None:
         key = (seed, zlib.crc32(purpose.encode()))
         self.high, self.low = (int(word) for word in np.random.SeedSequence(key).generate_state(2, np.uint32))
 
     def __call__(self, number: int) -> int:
-        # torch's CPU generator uses the low 32 bits alone: counting there keeps 2**32 neighbours apart.
+        # torch's CPU generator uses only the low 32 bits: counting in them makes 2**32 consecutive seeds distinct.
         return (self.high << 32) | ((self.low + number) & 0xFFFFFFFF)
 
     def generator(self, number: int, device: torch.device | str = "cpu") -> torch.Generator:
-        """A new generator for that place in the row."""
+        """Return a new generator with seed number `number` of the sequence."""
         return torch.Generator(device).manual_seed(self(number))

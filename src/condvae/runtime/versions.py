@@ -1,4 +1,4 @@
-"""What computed something, for records: versions and the device."""
+"""Versions of the software and name of the device, for records of how a result was made."""
 
 import numpy as np
 import PIL
@@ -8,7 +8,7 @@ import condvae
 
 
 def versions() -> dict[str, str]:
-    """Of all that has a say in the pixels."""
+    """Return the versions of the packages that can affect pixel values."""
     return {
         "condvae": condvae.__version__,
         "torch": torch.__version__,
@@ -18,5 +18,5 @@ def versions() -> dict[str, str]:
 
 
 def device_name(device: torch.device) -> str:
-    """The GPU by its own name, other devices by their kind."""
+    """Return the model name of a GPU, or the type of any other device."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

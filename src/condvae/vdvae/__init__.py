@@ -1,4 +1,4 @@
-"""The artifact: VD-VAE, an unconditional hierarchical VAE (Child 2020), with its presets."""
+"""The artifact: a VD-VAE, which is an unconditional hierarchical VAE (Child 2020), and presets for it."""
 
 from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
 from condvae.vdvae.encoder import Encoder, Posterior, Source

@@ -1,4 +1,4 @@
-"""The one building block of VD-VAE (Child 2020), and three small helpers."""
+"""The building block of all VD-VAE networks (Child 2020), and three helper functions."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):
-    """Four convolutions 1x1, 3x3, 3x3, 1x1 with GELU before each; at resolutions up to 2 all are 1x1."""
+    """Four convolutions (1x1, 3x3, 3x3, 1x1), with GELU before each. At resolutions 1 and 2, all are 1x1."""
 
     def __init__(
         self, inputs: int, inner: int, outputs: int, *, resolution: int, adds_input: bool = False, pool: int = 1
@@ -25,8 +25,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
         """[B, inputs, R, R] -> [B, outputs, R / pool, R / pool]
 
-        extra_input: the last of the input channels, already through GELU. It may hold fewer images than x: each of them
-        then serves several of x, which stand beside each other.
+        extra_input: the last input channels, to which GELU has already been applied. Its batch may be n times smaller
+        than that of x; each of its images is then used for n consecutive images of x.
         """
         y = self.outputs(self.hidden(x, extra_input))
         if self.adds_input:
@@ -34,14 +34,14 @@ class Block(nn.Module):
         return y if self.pool == 1 else F.avg_pool2d(y, self.pool)
 
     def hidden(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
-        """The input of the last convolution, for `outputs`."""
+        """Return the input of the last convolution, from which `outputs` computes the result."""
         if self.recompute and torch.is_grad_enabled():
             hidden: Tensor = checkpoint(self._hidden, x, extra_input, use_reentrant=False, preserve_rng_state=False)
             return hidden
         return self._hidden(x, extra_input)
 
     def outputs(self, hidden: Tensor, first: int = 0, last: int | None = None) -> Tensor:
-        """The output channels from first up to last."""
+        """Compute the output channels first, ..., last - 1 from the result of `hidden`; by default, all."""
         if first == 0 and last is None:
             whole: Tensor = self.c4(hidden)
             return whole
@@ -60,20 +60,20 @@ class Block(nn.Module):
 
 
 def recompute_activations(module: nn.Module, on: bool = True) -> None:
-    """Keep only the input of every block for the backward pass and compute what is inside again: slower, smaller."""
+    """Save memory in training: store only each block's input, and recompute its activations in the backward pass."""
     for block in module.modules():
         if isinstance(block, Block):
             block.recompute = on
 
 
 def convolution(inputs: int, outputs: int, kernel: int) -> nn.Conv2d:
-    """A convolution that keeps the resolution; its bias starts at zero."""
+    """Make a convolution that keeps the resolution and whose bias starts at zero."""
     layer = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)
     nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
     return layer
 
 
 def fit_channels(x: Tensor, width: int) -> Tensor:
-    """Cut surplus channels, or append zeros: how states cross between resolutions of different width."""
+    """Drop surplus channels or append channels of zeros, to pass a state to a resolution of another width."""
     missing = width - x.shape[1]
     return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing > 0 else x[:, :width]

@@ -1,4 +1,4 @@
-"""The shape of a VD-VAE as data: one row per resolution, and what holds for the whole network."""
+"""The architecture of a VD-VAE as data: one `Stage` per resolution, and settings of the whole network."""
 
 import dataclasses
 import itertools
@@ -10,33 +10,34 @@ from typing import Any
 from condvae.gaussian import Scales
 from condvae.likelihood import GaussianPixels, Likelihood, LogisticMixture
 from condvae.runtime.checks import check_choice, check_whole, strict
+from condvae.runtime.messages import counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One resolution of encoder and decoder."""
+    """The blocks of the encoder and the decoder at one resolution."""
 
     resolution: int
     width: int
-    """Channels of the states at this resolution."""
+    """Number of channels of the states at this resolution."""
     inner: int
-    """Channels inside a block, between its two 1x1 convolutions."""
+    """Number of channels inside a block, between its two 1x1 convolutions."""
     encoder_blocks: int
-    """The last of them pools down to the next stage; the coarsest stage has no next and may have no blocks."""
+    """Number of encoder blocks. The last one pools to the next, coarser stage. The coarsest stage may have 0."""
     decoder_blocks: int
-    """0: the decoder passes this resolution by."""
+    """Number of decoder blocks. With 0, the decoder skips this resolution."""
     latent_blocks: int | None = None
-    """How many decoder blocks carry latents, before those that do not. None: all."""
+    """Number of decoder blocks with latents, which come before the blocks without latents. None: all have latents."""
 
     @property
     def groups(self) -> int:
-        """Latent groups at this resolution."""
+        """Number of latent groups at this resolution."""
         return self.decoder_blocks if self.latent_blocks is None else self.latent_blocks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """What the networks see of 8-bit grey levels: (level + shift) * scale."""
+    """The conversion of 8-bit grey levels to network inputs: (level + shift) * scale."""
 
     shift: float = -127.5
     scale: float = 1 / 64
@@ -45,24 +46,24 @@ class Normalisation:
         numbers = isinstance(self.shift, int | float) and isinstance(self.scale, int | float)
         if not numbers or not math.isfinite(self.shift) or not 0 < self.scale < math.inf:
             raise ValueError(
-                f"the normalisation has shift {self.shift} and scale {self.scale}, expected numbers, the scale positive"
+                f"the normalisation has shift {self.shift} and scale {self.scale}, expected numbers and scale > 0"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class VDVAEConfig:
-    """A whole network. Defaults are the public architecture's, but for the normalisation, which belongs to the data.
+    """Configuration of a whole network. `presets.preset` returns complete configurations by name.
 
-    `presets.preset` gives complete ones by name.
+    The defaults are those of the public architecture, except for the normalisation, which depends on the data.
     """
 
     stages: tuple[Stage, ...]
-    """From the image's resolution down to the coarsest."""
+    """The stages, from the resolution of the image to the coarsest."""
     latent_channels: int = 16
     largest_bias: int = 64
-    """States start as a learnt bias image up to this resolution, above it at zero."""
+    """Largest resolution at which the decoder has a learnt bias image; at finer resolutions, it starts from zero."""
     scales: Scales = "log_std"
-    """How network outputs become standard deviations."""
+    """How standard deviations are computed from network outputs."""
     likelihood: Likelihood = field(default_factory=LogisticMixture)
     normalisation: Normalisation = field(default_factory=Normalisation)
 
@@ -86,7 +87,7 @@ class VDVAEConfig:
 
     @property
     def decoder_stages(self) -> tuple[Stage, ...]:
-        """The stages that the decoder visits, coarse to fine."""
+        """The stages that have decoder blocks, from coarse to fine."""
         return tuple(stage for stage in reversed(self.stages) if stage.decoder_blocks)
 
     @property
@@ -95,14 +96,14 @@ class VDVAEConfig:
         return tuple(stage for stage in self.decoder_stages for _ in range(stage.groups))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `from_dict` reads it back."""
+        """Convert to plain data for JSON, which `from_dict` reads."""
         plain = dataclasses.asdict(self)
         plain["likelihood"] = {"kind": self.likelihood.kind, **plain["likelihood"]}
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "VDVAEConfig":
-        """The config that `to_dict` wrote; an unknown or missing key is an error that names it."""
+        """Read a configuration written by `to_dict`; raise ValueError for unknown or missing keys."""
         values = dict(plain)
         if "stages" in values:
             values["stages"] = tuple(strict(Stage, stage, where="stage") for stage in values["stages"])
@@ -120,7 +121,7 @@ class VDVAEConfig:
 
 def _check_stages(stages: tuple[Stage, ...]) -> None:
     if not stages:
-        raise ValueError("a network needs at least one stage")
+        raise ValueError("the network has no stages, expected at least one stage")
     for stage in stages:
         r = stage.resolution
         if not isinstance(r, int) or r < 1 or r & (r - 1):
@@ -131,15 +132,20 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         check_whole(stage.decoder_blocks, f"the number of decoder blocks of stage {r}")
         check_whole(stage.groups, f"the number of latent blocks of stage {r}")
         if stage.groups > stage.decoder_blocks:
-            raise ValueError(f"stage {r} has {stage.groups} latent blocks of {stage.decoder_blocks} decoder blocks")
+            decoder_blocks = counted(stage.decoder_blocks, "decoder block")
+            raise ValueError(f"stage {r} has {stage.groups} latent blocks, expected at most its {decoder_blocks}")
     for finer, coarser in itertools.pairwise(stages):
         if coarser.resolution >= finer.resolution:
             raise ValueError(
-                f"stage {coarser.resolution} follows {finer.resolution}, expected ever coarser resolutions"
+                f"stage {coarser.resolution} follows stage {finer.resolution}, expected a coarser resolution each time"
             )
         if finer.encoder_blocks == 0:
-            raise ValueError(f"stage {finer.resolution} has no encoder block to pool down to {coarser.resolution}")
+            raise ValueError(
+                f"stage {finer.resolution} has no encoder block to pool to {coarser.resolution}, expected at least one"
+            )
     if stages[0].decoder_blocks == 0:
-        raise ValueError(f"stage {stages[0].resolution} has no decoder blocks, so the decoder cannot reach the image")
+        raise ValueError(
+            f"stage {stages[0].resolution} has no decoder blocks, but the decoder must reach the image's resolution"
+        )
     if not any(stage.groups for stage in stages):
-        raise ValueError("no stage has latents")
+        raise ValueError("no stage has latents, expected at least one latent block")

@@ -1,4 +1,4 @@
-"""p(z), and the way from z to pixels: a state h goes from coarse to fine and takes in one group at a time."""
+"""The decoder: p(z) and p(x | z). A state h goes from coarse to fine and merges one latent group after another."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from condvae.vdvae.config import Stage, VDVAEConfig
 
 
 class LatentBlock(nn.Module):
-    """Takes in one group: h <- h + f(h) + projection(z), h <- residual(h). One network gives both p(z | h) and f(h)."""
+    """Merge a latent group: h <- h + f(h) + projection(z), h <- residual(h). One network gives p(z | h) and f(h)."""
 
     def __init__(self, config: VDVAEConfig, stage: Stage) -> None:
         super().__init__()
@@ -26,36 +26,36 @@ class LatentBlock(nn.Module):
         nn.init.zeros_(self.prior.c4.weight)
 
     def features(self, state: Tensor, *, prior: bool = True) -> "PriorFeatures":
-        """What this block computes of h before z_l is known. prior: whether `prior_of` will be asked."""
+        """Compute the part of this block that does not need z_l. prior: whether `prior_of` will be called."""
         return PriorFeatures(self.prior.hidden(state))
 
     def prior_of(self, features: "PriorFeatures") -> Gaussian:
-        """p(z_l | z_<l)"""
+        """Return the prior p(z_l | z_<l)."""
         return Gaussian.from_network(self.prior.outputs(features.hidden, 0, self.split[0]), self.scales)
 
     def merge(self, state: Tensor, features: "PriorFeatures", z: Tensor) -> Tensor:
-        """The state that carries z_l too: h + f(h) + projection(z), through the residual block."""
+        """Return the state after z_l is merged: residual(h + f(h) + projection(z))."""
         merged = state + self.prior.outputs(features.hidden, self.split[0]) + self.projection(z)
         after: Tensor = self.residual(merged)
         return after
 
 
 class PriorFeatures(NamedTuple):
-    """What a latent block has computed of the state before z_l is known."""
+    """The result of `LatentBlock.features`: the part of a latent block that does not need z_l."""
 
     hidden: Tensor
-    """The input of the last convolution of the prior's block."""
+    """The input of the last convolution of the prior network."""
     half_way: bool = False
-    """The convolution before that has not been applied yet: kernels may leave it for `merge`."""
+    """True if `hidden` is computed only halfway: kernels may leave its last convolution to `merge`."""
 
 
 def residual_block(stage: Stage) -> Block:
-    """A block without latents: all there is to a decoder block that carries none."""
+    """Make a residual block: a decoder block without latents, or the last part of one with latents."""
     return Block(stage.width, stage.inner, stage.width, resolution=stage.resolution, adds_input=True)
 
 
 class Decoder(nn.Module):
-    """The parts of the way down, which `VDVAE.descend` walks; none of them sees x or y."""
+    """The blocks of the decoder, which `VDVAE.descend` applies in order. None of them gets x or y as an input."""
 
     def __init__(self, config: VDVAEConfig) -> None:
         super().__init__()
@@ -84,13 +84,13 @@ class Decoder(nn.Module):
             residual.c4.weight.data.mul_(shrink)  # type: ignore[union-attr, operator]
 
     def levels(self) -> Iterator[tuple[Stage, list[nn.Module]]]:
-        """Every stage with its blocks, coarse to fine."""
+        """Yield every stage with its blocks, from coarse to fine."""
         blocks = iter(self.blocks)
         for stage in self.stages:
             yield stage, list(itertools.islice(blocks, stage.decoder_blocks))
 
     def enter(self, stage: Stage, coarser: Tensor | None, batch: int) -> Tensor:
-        """The state at a new resolution: its bias image, plus the state before it, upsampled and cut to width."""
+        """Return the first state at a resolution: its bias image plus the coarser state, upsampled to fit."""
         start = self.start(stage, batch)
         if coarser is None:
             return start
@@ -98,7 +98,7 @@ class Decoder(nn.Module):
         return start + fit_channels(enlarged, stage.width)
 
     def start(self, stage: Stage, batch: int) -> Tensor:
-        """A resolution's bias image, [B, width, R, R]; zero at resolutions that have none."""
+        """Return the bias image of a resolution, [B, width, R, R], or zeros if it has none."""
         r = stage.resolution
         if str(r) in self.starts:
             start: Tensor = self.starts[str(r)].expand(batch, -1, -1, -1)
@@ -106,10 +106,10 @@ class Decoder(nn.Module):
         return self.gain.new_zeros(1, 1, 1, 1).expand(batch, stage.width, r, r)
 
     def leave(self, state: Tensor) -> Tensor:
-        """The finest state after gain and bias: [B, width, H, W]."""
+        """Apply the gain and the bias to the finest state, [B, width, H, W]."""
         return state * self.gain + self.bias
 
     def pixel_parameters(self, state: Tensor) -> Tensor:
-        """What the likelihood needs of every pixel, [B, P, H, W], read off what `leave` gave."""
+        """Compute the parameters of the likelihood for every pixel, [B, P, H, W], from the result of `leave`."""
         parameters: Tensor = self.output(state)
         return parameters

@@ -1,6 +1,6 @@
-"""q(z | x), and with other inputs c(z | y): an amortised posterior over all groups of latents.
+"""The encoder: q(z | x) or, with other inputs, c(z | y): an amortised posterior over all latent groups.
 
-The encoder and the partial encoder are the same network with different inputs, so both are this class.
+The encoder and the partial encoder are the same network with different inputs, so both use this class.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +16,13 @@ from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import VDVAEConfig
 
 Prior: TypeAlias = Callable[[], Gaussian]
-"""p(z_l | z_<l), computed when it is first asked for: not everybody needs it."""
+"""A function that returns p(z_l | z_<l). It is computed at the first call, because not every source needs it."""
 Source: TypeAlias = Callable[[int, Tensor, Prior], Gaussian]
-"""(group l, decoder state h, prior p(z_l | z_<l)) -> a distribution of z_l: the prior itself, q(. | x) or c(. | y)."""
+"""(group l, decoder state h, prior p(z_l | z_<l)) -> the distribution of z_l: the prior, q(. | x) or c(. | y)."""
 
 
 class Pyramid(nn.Module):
-    """From the input down through all resolutions, keeping the last activation at each."""
+    """Compute features of the input at all resolutions, from fine to coarse."""
 
     def __init__(self, config: VDVAEConfig, channels: int) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class Pyramid(nn.Module):
                     )
                 )
                 self.output_widths.append(after.width)
-        # Variance of the residual sum stays bounded with depth.
+        # Keep the variance of the residual sum bounded as the depth grows.
         for block in self.blocks:
             block.c4.weight.data.mul_(len(self.blocks) ** -0.5)  # type: ignore[union-attr, operator]
 
     def forward(self, x: Tensor) -> dict[int, Tensor]:
-        """x: [B, C, H, W] -> {resolution: [B, width, resolution, resolution]}"""
+        """x: [B, C, H, W] -> {resolution: last activation at it, [B, width, resolution, resolution]}"""
         state: Tensor = self.input(x)
         activations = {state.shape[-1]: state}
         for block, width in zip(self.blocks, self.output_widths, strict=True):
@@ -60,10 +60,10 @@ class Pyramid(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A pyramid, and for every latent group a head on (decoder state, activation) that gives a Gaussian.
+    """A `Pyramid` and one head per latent group, which computes a Gaussian from (decoder state, activation).
 
-    With `relative`, heads give the difference from the prior's mean and log-std and start at zero: the posterior
-    starts as the prior.
+    With `relative`, the heads compute the difference from the prior's mean and log-std. This difference is zero before
+    training, so the posterior starts as the prior.
     """
 
     def __init__(self, config: VDVAEConfig, channels: int, *, relative: bool = False) -> None:
@@ -82,29 +82,29 @@ class Encoder(nn.Module):
                 nn.init.zeros_(head.c4.weight)  # type: ignore[arg-type, union-attr]
 
     def forward(self, x: Tensor) -> "Posterior":
-        """Run the pyramid once; the result answers for every group."""
+        """Run the pyramid once, and return the posterior over all latent groups."""
         if x.ndim != 4 or x.shape[1] != self.channels:
             raise ValueError(f"the encoder's input has shape {tuple(x.shape)}, expected [B, {self.channels}, H, W]")
-        # Every head begins with GELU: once for all of them.
+        # Every head begins with GELU, so apply it once for all heads.
         activations = {r: F.gelu(a) for r, a in self.pyramid(x).items() if r in self.resolutions}
         return Posterior(self, activations)
 
     def gaussian(self, group: int, state: Tensor, activation: Tensor, prior: Prior) -> Gaussian:
-        """The distribution of z_l given the decoder's state, and the input through its activation (after GELU)."""
+        """The distribution of z_l, given the decoder state and an activation of the input (after GELU)."""
         raw: Tensor = self.heads[group](state, activation)
         difference_or_own = self.read(raw, "log_std" if self.relative else self.scales)
         return prior().shifted_by(difference_or_own) if self.relative else difference_or_own
 
     def read(self, raw: Tensor, scales: Scales) -> Gaussian:
-        """A head's outputs as a distribution."""
+        """Convert the outputs of a head to a Gaussian."""
         return Gaussian.from_network(raw, scales)
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """An encoder that has seen its input: a `Source` of distributions, group by group down the decoder.
+    """The result of an encoder for one batch of inputs: a `Source` that gives the distribution of each latent group.
 
-    The decoder may hold n states for each input, beside each other: one encoding serves them all.
+    The decoder may have n consecutive states for each input; they share the encoding of that input.
     """
 
     encoder: Encoder
@@ -112,14 +112,14 @@ class Posterior:
 
     @classmethod
     def joined(cls, posteriors: "Sequence[Posterior]") -> "Posterior":
-        """Several inputs of one encoder as one batch."""
+        """Concatenate posteriors of the same encoder into one batch."""
         resolutions = posteriors[0].activations
         joined = {r: torch.cat([posterior.activations[r] for posterior in posteriors]) for r in resolutions}
         return cls(posteriors[0].encoder, joined)
 
     @property
     def asks_prior(self) -> bool:
-        """Whether the distributions are differences from the prior's."""
+        """Whether the distributions are relative to the prior, so that the prior must be computed."""
         return self.encoder.relative
 
     def __call__(self, group: int, state: Tensor, prior: Prior) -> Gaussian:

@@ -1,4 +1,4 @@
-"""The artifact: a hierarchical VAE, and the one walk down its decoder that everything else is made of."""
+"""The artifact: a hierarchical VAE, with the pass through its decoder that bounds and samples are computed from."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from condvae.gaussian import Gaussian
 from condvae.likelihood import GaussianPixels
 from condvae.noise import NoiseSource, as_noise
+from condvae.runtime.messages import counted
 from condvae.runtime.pixels import check_images, to_levels
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.decoder import Decoder, LatentBlock
@@ -20,35 +21,35 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """One latent group on the way down."""
+    """One step of a pass: the values at one latent group."""
 
     group: int
     state: Tensor
-    """h: carries z_<l."""
+    """The decoder state h, which contains z_<l."""
     prior: Prior
-    """p(z_l | z_<l)"""
+    """A function that returns p(z_l | z_<l)."""
     drawn_from: Gaussian
-    """What z was drawn from: the prior, q(z_l | z_<l, x) or c(z_l | z_<l, y)."""
+    """The distribution that z was drawn from: the prior, q(z_l | z_<l, x) or c(z_l | z_<l, y)."""
     z: Tensor
 
 
 StepScore: TypeAlias = Callable[[Step], Tensor]
-"""A number for each image, [B]; or K of them, [B, K]."""
+"""A function of a step that returns one number per image, [B], or K numbers, [B, K]."""
 
 
 class Descent(NamedTuple):
-    """The result of a walk down the decoder."""
+    """The result of a pass through the decoder."""
 
     state: Tensor
-    """[B, width, H, W], after gain and bias."""
+    """The final state, [B, width, H, W], after gain and bias."""
     latents: list[Tensor]
-    """z_1, ..., z_L."""
+    """The latents z_1, ..., z_L."""
     scores: Tensor
-    """[B, L]: the score of every step, [B, L, K] if it is K numbers; [B, 0] if none was asked for."""
+    """The score of each step: [B, L], or [B, L, K] if a score has K numbers; [B, 0] without a score."""
 
 
 class VDVAE(nn.Module):
-    """A very deep VAE: encoder q(z | x) (phi), decoder with prior p(z) and p(x | z) (theta)."""
+    """A very deep VAE: an encoder q(z | x) with weights phi, and a decoder p(z), p(x | z) with weights theta."""
 
     def __init__(self, config: VDVAEConfig) -> None:
         super().__init__()
@@ -59,22 +60,23 @@ class VDVAE(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.decoder.gain.device
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None:
-        """Raise a ValueError unless x is a batch of this model's images."""
+        """Raise ValueError unless x is a batch of images of this model's size and dtype."""
         check_images(x, channels=self.config.channels, size=self.config.image_size, name=name, values=values)
         if x.dtype != self.decoder.gain.dtype:
-            raise ValueError(f"{name} is {x.dtype} but the model's weights are {self.decoder.gain.dtype}: convert one")
+            weights = self.decoder.gain.dtype
+            raise ValueError(f"{name} is {x.dtype} but the model's weights are {weights}: convert one of them")
 
     def normalise(self, x: Tensor) -> Tensor:
-        """Images in [-1, 1] as the networks see them."""
+        """Convert images in [-1, 1] to the scale of the networks' inputs."""
         normalisation = self.config.normalisation
         return (to_levels(x) + normalisation.shift) * normalisation.scale
 
     def posterior(self, x: Tensor) -> Posterior:
-        """q(. | x) for images [B, C, H, W] in [-1, 1]."""
+        """Return q(. | x) for images [B, C, H, W] in [-1, 1]."""
         self.check(x, values=False)
         posterior: Posterior = self.encoder(self.normalise(x))
         return posterior
@@ -91,13 +93,14 @@ class VDVAE(nn.Module):
         first_stream: int = 0,
         asks_prior: bool = True,
     ) -> Descent:
-        """Draw z_1, ..., z_L from `source` (None: the prior) and carry them down to the pixels.
+        """Do one pass: draw z_1, ..., z_L from `source` (None: the prior) and compute the decoder's final state.
 
-        temperature: factor on every standard deviation, as `per_group` takes it; a tensor, [L], is used unseen.
-        given: fixed latents; where it ends or holds None, z is drawn.
-        score: asked at every step, e.g. for a KL divergence; steps are not kept, so memory stays bounded.
-        asks_prior: False promises that source and score do not ask for the prior, which saves work.
-        first_stream: group l draws from the noise's stream first_stream + l; another value gives other numbers.
+        temperature: factor on the standard deviations, in any form that `per_group` accepts, or a tensor [L], which is
+        not checked.
+        given: latents to use instead of drawing them. Groups that are None or beyond its end are drawn.
+        score: computed at every step, e.g. a KL divergence. Steps are not kept, so memory stays bounded.
+        asks_prior: if False, source and score must not call the prior. This saves work.
+        first_stream: group l draws from the stream first_stream + l of the noise; other streams have other numbers.
         """
         noise = as_noise(noise)
         temperatures: Sequence[float | Tensor]
@@ -106,7 +109,8 @@ class VDVAE(nn.Module):
         else:
             temperatures = per_group(temperature, self.config)
         if len(given) > len(temperatures):
-            raise ValueError(f"{len(given)} latents were given, but the model has {len(temperatures)} groups")
+            groups = counted(len(temperatures), "latent group")
+            raise ValueError(f"latents were given for {len(given)} groups, but the model has {groups}")
         latents: list[Tensor] = []
         scores: list[Tensor] = []
         state: Tensor | None = None
@@ -133,18 +137,18 @@ class VDVAE(nn.Module):
         return Descent(state, latents, torch.stack(scores, dim=1) if score else state.new_zeros(batch, 0))
 
     def aside(self, work: Callable[[], T], *, shared: bool = False) -> T:
-        """Do work that the walk does not wait for until it is over; `condvae.kernels` gives it streams of its own.
+        """Do work whose result the pass does not need before its end; `condvae.kernels` runs it in parallel streams.
 
-        shared: work that is done aside later reads the result.
+        shared: whether such work that starts later reads the result.
         """
         return work()
 
     def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
-        """log p(pixel | z) of each pixel in nats, [B, H, W], for a descent's state and images in [-1, 1]."""
+        """log p(pixel | z) of each pixel in nats, [B, H, W], for the final state of a pass and images in [-1, 1]."""
         return self.likelihood.log_prob(self.decoder.pixel_parameters(state), x)
 
     def pixel_log_probs(self, state: Tensor, x: Tensor) -> Tensor:
-        """[1 or 2, B, H, W]: `pixel_log_prob`; and last, where that is no log-probability, the one of grey levels."""
+        """`pixel_log_prob`, [1, B, H, W]; for `GaussianPixels` also log-probabilities of grey levels, [2, B, H, W]."""
         if not isinstance(self.likelihood, GaussianPixels):
             return self.pixel_log_prob(state, x)[None]
         parameters = self.decoder.pixel_parameters(state)

@@ -1,4 +1,4 @@
-"""Networks by name: those of the public checkpoints, and small ones that train in minutes."""
+"""Network configurations by name: those of the public checkpoints, and small ones that train in minutes."""
 
 import dataclasses
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from condvae.likelihood import GaussianPixels, LogisticMixture
 from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
 
-# Rows: resolution, width, inner width, encoder blocks, decoder blocks, and latent blocks where they are not all.
+# Columns: resolution, width, inner width, encoder blocks, decoder blocks, latent blocks (omitted: all decoder blocks).
 _TABLES: dict[str, list[tuple[int, ...]]] = {
     "cifar10": [
         (32, 384, 96, 12, 22),
@@ -52,7 +52,8 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 512, 128, 6, 4),
         (1, 512, 128, 4, 2),
     ],
-    # Ours: no latents at the finest size, where small models leave them unused; narrow where images are large.
+    # Our own presets. They have no latents at the finest resolution, where small models do not use them, and few
+    # channels at high resolutions.
     "tiny": [
         (8, 16, 8, 2, 2, 1),
         (4, 16, 8, 2, 2),
@@ -80,7 +81,8 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 192, 48, 3, 4),
         (1, 192, 48, 2, 2),
     ],
-    # The embedded model's: most groups where details are decided, few where a handful of nats decide all (1 and 4).
+    # The embedded model faces64: most latent groups are where details are decided, and few at the resolutions 1 and 4,
+    # where a few nats suffice.
     "faces64": [
         (64, 48, 32, 2, 2, 0),
         (32, 96, 32, 3, 8),
@@ -89,7 +91,7 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 192, 48, 2, 3),
         (1, 192, 48, 1, 1),
     ],
-    # The embedded model cifar10's, within 5 MiB: latents at 32 x 32 made nothing better and cost a third of the speed.
+    # The embedded model cifar10, at most 5 MiB: latents at 32 x 32 improved nothing and cost a third of the speed.
     "cifar10-small": [
         (32, 48, 32, 2, 2, 0),
         (16, 96, 32, 3, 9),
@@ -97,7 +99,8 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 112, 32, 2, 3),
         (1, 112, 32, 1, 1),
     ],
-    # The embedded model xray's, grey: a few thousand images, and a file that leaves room for its classifier.
+    # The embedded model xray, for grey images: small, because it has only a few thousand training images and its file
+    # must leave room for a classifier.
     "xray64": [
         (64, 32, 16, 2, 2, 0),
         (32, 48, 16, 2, 5),
@@ -120,7 +123,7 @@ _TABLES["xray256"] = _TABLES["ffhq256"]
 
 
 def _from_unit(shift: float, std: float) -> Normalisation:
-    """A normalisation stated for pixels in 0..1, restated for grey levels in 0..255."""
+    """Convert a normalisation for pixels in [0, 1] to one for grey levels from 0 to 255."""
     return Normalisation(shift=shift * 255, scale=1 / (std * 255))
 
 
@@ -136,13 +139,13 @@ _PUBLIC: dict[str, dict[str, Any]] = {
     "ffhq1024": {"normalisation": _from_unit(-0.4387, 0.2743), "likelihood": LogisticMixture(components=2)},
 }
 _OURS: dict[str, Any] = {"scales": "softplus", "likelihood": LogisticMixture(components=5, bins="exact")}
-# A minute of training buys no detail: latents only where structure is decided, above a coarse noise floor.
+# A minute of training is too short to learn details: use latents only for structure, and a high noise floor.
 _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     "demo32": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1), "latent_channels": 8},
-    # Nor does a quarter of an hour buy the grain: bits spent on it are missing where faces are decided.
+    # A quarter of an hour is too short to learn the grain of photos, and bits for it would be missing for faces.
     "faces64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1)},
     "cifar10-small": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.07)},
-    # Ribs and vessels are faint, and small pictures of large scans have little grain.
+    # Ribs and vessels are faint, and downsized scans have little grain, so the noise floor is lower.
     "xray64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05, channels=1), "largest_bias": 16},
 }
 
@@ -151,9 +154,9 @@ PUBLIC_PRESETS = tuple(sorted(_PUBLIC))
 
 
 def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAEConfig:
-    """The config of that name; `changes` replace its fields, `channels` that of its likelihood.
+    """Return a preset configuration. `changes` replace its fields, and `channels` the number of image channels.
 
-    Public networks read three channels, x-rays too (grey, three times): `channels=1` gives the grey version.
+    Public networks have three channels, also for x-rays (grey, repeated three times); `channels=1` is for grey images.
     """
     if name not in _TABLES:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(PRESETS)}")
@@ -163,7 +166,8 @@ def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAECo
     field_names = {f.name for f in dataclasses.fields(config)}
     if unknown := sorted(set(changes) - field_names):
         raise ValueError(
-            f"unknown key for preset {name}: {', '.join(unknown)}; known are channels, {', '.join(sorted(field_names))}"
+            f"unknown key for preset {name}: {', '.join(unknown)}; "
+            f"expected keys are channels, {', '.join(sorted(field_names))}"
         )
     config = dataclasses.replace(config, **changes)
     if channels is not None:

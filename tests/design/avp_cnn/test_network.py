@@ -210,7 +210,7 @@ def test_images_that_do_not_fit_are_refused() -> None:
     model, (pixels, known) = small(), seen()
     with pytest.raises(ValueError, match="pixels is 8 x 8 pixels"):
         model.log_posterior(pixels[..., :8, :8], known)
-    with pytest.raises(ValueError, match="has 1 channels"):
+    with pytest.raises(ValueError, match="has 1 channel,"):
         model.log_posterior(pixels[:, :1], known)
     with pytest.raises(ValueError, match=r"known has shape \(4, 1, 16, 16\)"):
         model.log_posterior(pixels, known[:4])

@@ -144,7 +144,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, data: Dataset, monkeypatch:
     fillers = baselines(["mean"], data)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_text", full)
-        with pytest.raises(ValueError, match=r"csv cannot be written \(No space left on device\): make room"):
+        with pytest.raises(ValueError, match=r"csv cannot be written \(No space left on device\): check the folder"):
             measured(data, tmp_path, fillers)
     assert not (tmp_path / "results.json").exists()
     assert measured(data, tmp_path, fillers) == measured(data, tmp_path / "fresh", fillers)
