@@ -71,13 +71,12 @@ def error_messages() -> Iterator[Text]:
     """What exceptions and warnings say, with their values left open."""
     for path, tree in _modules():
         for node in ast.walk(tree):
-            calls: list[ast.expr | None] = [node.exc] if isinstance(node, ast.Raise) else []
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn"):
-                calls = [node]
-            for call in calls:
-                for argument in call.args if isinstance(call, ast.Call) else ():
-                    if len(words := _literal(argument).split()) > 3:
-                        yield Text("error", f"{path}:{call.lineno}", " ".join(words))
+            call = node.exc if isinstance(node, ast.Raise) else node
+            if not isinstance(call, ast.Call) or (call is node and not ast.unparse(call.func).endswith("warn")):
+                continue
+            for argument in call.args:
+                if len(words := _literal(argument).split()) > 3:
+                    yield Text("error", f"{path}:{call.lineno}", " ".join(words))
 
 
 def docstrings() -> Iterator[Text]:
