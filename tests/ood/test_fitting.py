@@ -14,9 +14,9 @@ from torch import Tensor
 
 from condvae.observe import Freeform, Observation
 from condvae.ood.density import GaussianDensity
+from condvae.ood.features import known_share, measure
 from condvae.ood.fitting import Fit, fit_score, training_features
 from condvae.ood.inference import EncoderKind, Inference
-from condvae.ood.measuring import known_share, measure
 from condvae.ood.scores import Gradient, GradientParts, LikelihoodBound
 
 

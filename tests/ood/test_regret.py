@@ -8,8 +8,8 @@ from helpers.models import images, small_conditional, small_vae, some_known
 
 from condvae import objectives
 from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.ood.features import measure
 from condvae.ood.inference import Inference
-from condvae.ood.measuring import measure
 from condvae.ood.regret import Regret
 from condvae.ood.scores import score_of
 from condvae.runtime.pixels import to_uint8

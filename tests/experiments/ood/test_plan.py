@@ -3,11 +3,11 @@ import pytest
 from condvae.experiments.ood import SCORES, SETS, OODSettings
 from condvae.experiments.ood.plan import DetectionMethod, pairs_of
 from condvae.ood.scores import score_of
-from condvae.ood.sets import TRANSFORMS
+from condvae.ood.strange_sets import GENERATED_SETS
 
 
 def test_defaults_are_the_papers_and_all_that_needs_no_other_data() -> None:
-    assert SETS == tuple(TRANSFORMS) == OODSettings().sets
+    assert SETS == tuple(GENERATED_SETS) == OODSettings().sets
     assert (OODSettings().images, OODSettings().fit_images) == (5000, 5000)
     assert all(score_of(name) for name in SCORES)
 

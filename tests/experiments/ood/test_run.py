@@ -23,7 +23,7 @@ from condvae.experiments.ood.summary import COLUMNS
 from condvae.observe import Edges, Observation
 from condvae.observe.hole_bins import HOLE_BINS, known_in_bin
 from condvae.ood import GaussianDensity, Inference, measure, score_of
-from condvae.ood.sets import own
+from condvae.ood.strange_sets import own
 from condvae.sampling.plain import seeds_from
 
 QUICK: dict[str, Any] = {"scores": ("likelihood",), "baselines": (), "sets": ("noise",)}

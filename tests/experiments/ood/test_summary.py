@@ -14,7 +14,7 @@ from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod
 from condvae.experiments.ood.readings import BINS
 from condvae.experiments.ood.summary import ALL, COLUMNS, PAPERS, Resamples, means_of, summarise
 from condvae.metrics.auroc import interval
-from condvae.ood.sets import own
+from condvae.ood.strange_sets import own
 
 N, M, R = 30, 20, 20
 SETS: dict[str, Any] = {"noise": (own("noise"), M), "flip": (own("flip"), N)}

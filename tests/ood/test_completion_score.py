@@ -9,7 +9,7 @@ from torch import Tensor
 
 from condvae.completers.interface import paste_known
 from condvae.observe import Observation
-from condvae.ood.completed import Completed
+from condvae.ood.completion_score import Completed
 from condvae.ood.inference import Inference
 from condvae.ood.scores import score_of
 from condvae.runtime.pixels import from_uint8, to_uint8

@@ -7,8 +7,8 @@ from helpers.models import some_known
 from helpers.ood_models import observing, plain_data
 
 from condvae.observe import Observation
+from condvae.ood.features import known_share, measure, measure_observation
 from condvae.ood.inference import Inference
-from condvae.ood.measuring import known_share, measure, measure_observation
 from condvae.ood.scores import Gradient, GradientParts, LikelihoodBound
 from condvae.runtime.pixels import from_uint8
 from condvae.sampling.plain import seeds_from

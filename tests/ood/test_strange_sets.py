@@ -12,7 +12,7 @@ from helpers.ood_models import plain_data
 from torch import Tensor
 
 from condvae.noise import SeededNoise
-from condvae.ood.sets import TRANSFORMS, Foreign, open_foreign, own
+from condvae.ood.strange_sets import GENERATED_SETS, Foreign, open_foreign, own
 from condvae.sampling.plain import seeds_from
 
 
@@ -28,7 +28,7 @@ def ramp(size: int) -> Tensor:
     return torch.stack((row, row.T))[:, None]
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("name", GENERATED_SETS)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_image_is_made_by_itself(name: str, channels: int) -> None:
     one, test = own(name), levels(6, channels=channels)
@@ -50,9 +50,9 @@ def test_what_sets_are_made_of_is_drawn_for_them_alone() -> None:
         used.extend(noise.seeds)
         return test
 
-    for one in TRANSFORMS.values():
+    for one in GENERATED_SETS.values():
         replace(one, make=keep).images(levels(6), seed=5)
-    assert len(set(used)) == len(used) == 6 * (1 + len(TRANSFORMS))
+    assert len(set(used)) == len(used) == 6 * (1 + len(GENERATED_SETS))
 
 
 def test_noise_takes_all_levels_equally_often() -> None:
