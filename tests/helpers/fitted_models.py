@@ -1,4 +1,4 @@
-"""Small models with fits beside them, for which either everything is strange or nothing is."""
+"""Small models with fits by which either every image is strange or none is."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,9 @@ from condvae.vdvae import VDVAE
 
 
 def put_fits(model: VDVAE | ConditionalVAE, path: Path, *, strange: bool = False, score: str = "parts") -> Path:
-    """Fits of all kinds that a model has; by 120 made-up scores of held-out images either everything is strange to it,
-    or nothing is.
+    """Write fits of all kinds that a model has.
+
+    They contain 120 made-up scores of held-out images, by which either every image is strange to the model or none is.
     """
     fits = []
     held = np.full(120, 1e9 if strange else -1e9)
@@ -30,7 +31,7 @@ def put_fits(model: VDVAE | ConditionalVAE, path: Path, *, strange: bool = False
 
 
 def fitted_model(folder: Path, *, process: Process | None = None, strange: bool = False, score: str = "parts") -> Path:
-    """A conditional model, and its fits beside it."""
+    """Write a conditional model with its fits beside it; return the model file."""
     model = small_conditional()
     model.process = process or Boxes()
     path = folder / "model.safetensors"
