@@ -74,7 +74,8 @@ class Completed:
 def parse_completed(text: str, completers: Mapping[str, Completer]) -> Completed:
     """Make the score for the part of its name after "completed-".
 
-    "nearest" scores completions by the completer of that name with the gradient, "nearest-parts-4" with parts-4.
+    "nearest" means: complete with the completer "nearest" and score with the gradient. "nearest-parts-4" means: score
+    with parts-4 instead.
     """
     by, _, inner = (text or ITSELF).partition("-")
     if by != ITSELF and by not in completers:

@@ -24,7 +24,7 @@ class GaussianDensity:
     """
 
     mean: DensityValues
-    """[F]"""
+    """The mean of each component, [F]."""
     covariance: DensityValues
     """[F, F], after shrinkage."""
     shrinkage: float
@@ -90,7 +90,7 @@ class GaussianDensity:
 
 
 def _best_shrinkage(standardised: DensityValues, correlations: DensityValues) -> float:
-    """Return the sum of the estimated variances of all off-diagonal correlations over the sum of their squares."""
+    """Return the summed variance estimates of off-diagonal correlations, divided by the sum of their squares."""
     n = len(standardised)
     products = standardised.T @ standardised / n  # correlations with n in place of n - 1
     squares = np.square(standardised).T @ np.square(standardised)

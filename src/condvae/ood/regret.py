@@ -2,7 +2,7 @@
 
 An encoder is trained on ordinary images and infers nearly optimal latents for them; for strange images there is more to
 gain. Unlike Xiao et al., who optimise the encoder's weights for each image, this score optimises an offset to the mean
-and the log-std of each latent. Its values are therefore not comparable with those of the paper.
+and the log-std of each latent. Its values are therefore not comparable with theirs.
 """
 
 from collections.abc import Sequence

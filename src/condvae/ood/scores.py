@@ -62,7 +62,7 @@ class _PassScore:
 class PassFeatures(_PassScore):
     """All that one pass computes. The scores derived from it can share one measurement."""
 
-    title: ClassVar[str] = "walk"
+    title: ClassVar[str] = "walk"  # part of the folder names of stored results
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
         """Return shift and spread of each latent group, and the bound on log p(y) in nats: [B, 2 L + 1]."""

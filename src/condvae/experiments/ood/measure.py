@@ -87,7 +87,7 @@ class OODContext:
         return {name: images.to(self.device) for name, images in self.levels.items()}
 
     def known(self, column: str) -> Tensor | None:
-        """Return the known pixels of image i of any set, bool [N, 1, H, W] on the device; None if all are known.
+        """Return which pixels of image i of any set are known, bool [N, 1, H, W] on the device; None if all are.
 
         The holes of a column are drawn once.
         """

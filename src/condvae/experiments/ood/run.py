@@ -1,4 +1,4 @@
-"""`experiment`: compare how well scores separate strange from ordinary images. It resumes, and can be shared out."""
+"""`experiment`: compare how well scores separate strange from ordinary images. It can resume, and run in shards."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -40,7 +40,7 @@ class Resamples:
 
     @classmethod
     def draw(cls, groups: NDArray[Any], sets: Mapping[str, tuple[OODSet, int]], n: int, *, seed: int) -> "Resamples":
-        """Draw n resamples. groups: the patient of each test image, [N], whose images stay together.
+        """Draw n resamples. groups: one number per test image, [N]; images with the same number stay together.
 
         sets: {name: (set, number of its images)}.
         """
@@ -60,7 +60,7 @@ def _seed_of(name: str, seed: int) -> int:
 
 
 def means_of(sets: Sequence[str]) -> dict[str, list[str]]:
-    """Return the sets of each reported mean: all sets, and the paper's sets if they are a proper part of all."""
+    """Return the sets of each reported mean: all sets, and the paper's sets if there are others as well."""
     if len(sets) < 2:
         return {}
     papers = {PAPERS: list(PAPER_SETS)} if set(PAPER_SETS) < set(sets) else {}
