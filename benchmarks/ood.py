@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.clock import seconds
 from condvae import objectives, weights
 from condvae.observe import Freeform
+from condvae.ood.features import measure
 from condvae.ood.inference import Inference
-from condvae.ood.measuring import measure
 from condvae.ood.scores import Gradient, score_of
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.ranks import join

@@ -1,4 +1,4 @@
-"""Small models with fits, for which either all images are strange or none is."""
+"""Small models with fits by which either every image is strange or none is."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,9 @@ from condvae.vdvae import VDVAE
 
 
 def put_fits(model: VDVAE | ConditionalVAE, path: Path, *, strange: bool = False, score: str = "parts") -> Path:
-    """Write the fits of a model for all kinds of inference. 120 invented scores of held-out images make all images
-    strange, or none.
+    """Write fits of all kinds that a model has.
+
+    They contain 120 made-up scores of held-out images, by which either every image is strange to the model or none is.
     """
     fits = []
     held = np.full(120, 1e9 if strange else -1e9)
@@ -30,7 +31,7 @@ def put_fits(model: VDVAE | ConditionalVAE, path: Path, *, strange: bool = False
 
 
 def fitted_model(folder: Path, *, process: Process | None = None, strange: bool = False, score: str = "parts") -> Path:
-    """Save a conditional model with its fits, and return its path."""
+    """Write a conditional model with its fits beside it; return the model file."""
     model = small_conditional()
     model.process = process or Boxes()
     path = folder / "model.safetensors"

@@ -1,4 +1,4 @@
-"""Small models with an observation process, and a small data set, for tests of strangeness."""
+"""Small models with an observation process, and a small data set, for tests of out-of-distribution detection."""
 
 from typing import Literal
 
@@ -13,14 +13,14 @@ SIZE = 8
 
 
 def observing(form: Literal["direct", "relative"] = "direct", process: Process | None = None) -> ConditionalVAE:
-    """A model of 8 x 8 RGB images with random weights and an observation process, by default freeform holes."""
+    """Return a model of 8 x 8 RGB images with random weights; its default observation process is freeform holes."""
     model = small_conditional(SMALLEST, form=form)
     model.process = process or Freeform()
     return model.eval()
 
 
 def plain_data(*, train: int = 60, validation: int = 20, test: int = 20, seed: int = 0) -> Dataset:
-    """A data set of smooth images: a linear colour gradient with a little noise."""
+    """Return a data set of smooth images: linear colour gradients with a little noise."""
     dice = np.random.default_rng(seed)
     count = train + validation + test
     slope, level = dice.uniform(-60, 60, (2, count, 1, 1, 3)), dice.uniform(90, 160, (count, 1, 1, 3))

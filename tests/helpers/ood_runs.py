@@ -1,5 +1,6 @@
-"""Small OOD experiments for tests, with smooth images as the training data of models with random weights.
-Also a script: `python ood_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
+"""Small experiments for tests, with smooth images and untrained models.
+
+Also a script: `python ood_runs.py OUT [I/N]` runs one process of such an experiment, alone or under torchrun.
 """
 
 import sys
@@ -29,7 +30,7 @@ SMALL = OODSettings(
 
 
 def small_models() -> dict[str, ConditionalVAE]:
-    """Two models with the same artifact."""
+    """Return two models with the same artifact."""
     ours, other = observing(), observing()
     with torch.no_grad():
         for parameter in other.partial.parameters():
@@ -38,12 +39,12 @@ def small_models() -> dict[str, ConditionalVAE]:
 
 
 def digits() -> Dataset:
-    """A smaller set of other smooth images."""
+    """Return a data set of fewer, different smooth images."""
     return plain_data(train=0, validation=0, test=OTHERS, seed=7)
 
 
 def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
-    """Run a small experiment with all methods, unless options change that."""
+    """Run an experiment; the options replace its default inputs and settings."""
     settings = replace(options.pop("settings", SMALL), **options.pop("change", {}))
     given: dict[str, Any] = {
         "models": small_models(),
@@ -57,7 +58,7 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All measured values, without times."""
+    """Return a result without its times."""
     return without_clock(result, "readings")
 
 

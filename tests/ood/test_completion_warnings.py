@@ -1,4 +1,4 @@
-"""Completing warns of what is strange to the model, in Python as by the command, and nothing here can stop it."""
+"""Completing warns of strange pictures, in Python and on the command line, and errors in judging never stop it."""
 
 import shutil
 from dataclasses import replace
@@ -28,14 +28,14 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(fitted: Path, tmp_path: Path) -> Path:
-    """A copy with its fit, for a test to change."""
+    """A copy of a model and its fit that a test may change."""
     for path in (fitted, fit_path(fitted)):
         shutil.copy(path, tmp_path)
     return tmp_path / fitted.name
 
 
 def completed(capsys: pytest.CaptureFixture[str], out: Path, *words: str | Path) -> tuple[list[str], dict[str, bytes]]:
-    """What is said, and what is written."""
+    """Run `condvae complete`; return the printed lines and the written files."""
     capsys.readouterr()
     main(["complete", *map(str, words), "-o", str(out)])
     captured = capsys.readouterr()
@@ -54,7 +54,7 @@ def test_a_strange_image_has_a_warning_and_the_same_completions(
         "poor",
         f"wrote {tmp_path / 'out' / 'sheet.png'}",
     ]
-    # A record that is repeated is warned of too.
+    # Repeating a record prints the warning too.
     again, repeated = completed(capsys, tmp_path / "again", "--repeat", tmp_path / "out")
     assert again[0].startswith(f"warning: {path} {WARNING} ") and len(again) == 2
     fit_path(model).unlink()
@@ -65,14 +65,12 @@ def test_a_strange_image_has_a_warning_and_the_same_completions(
     assert [files[name] for name in pictures] == [repeated[name] for name in pictures]
 
 
-def test_the_warning_is_about_what_ood_score_finds(
-    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_warning_agrees_with_ood_score(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = photo(tmp_path / "x.png", 8, 8)
     image, network = levels(8, 8), load(model)
     found = strangeness(image, model=model, random=True, seed=4)
     fits = load_fits(fit_path(model), network)
-    for shift, warned in ((-1e-9, False), (1e-9, True)):  # held-out images a little stranger, or less strange
+    for shift, warned in ((-1e-9, False), (1e-9, True)):  # held-out images slightly stranger, or less strange
         held = np.full(120, found.score + shift)
         save_fits(fit_path(model), [replace(fit, held_scores=held) for fit in fits.values()])
         words: list[str | Path] = [path, "--random", "--seed", "4", "-n", "1", "--model", model]
@@ -80,7 +78,7 @@ def test_the_warning_is_about_what_ood_score_finds(
         assert (WARNING in lines[0]) == warned
 
 
-def test_ordinary_images_have_none(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ordinary_images_get_no_warning(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_fits(load(model), fit_path(model), strange=False)
     words: list[str | Path] = [photo(tmp_path / "x.png", 8, 8), "--half", "left", "-n", "1", "--model", model]
     assert len(completed(capsys, tmp_path / "out", *words)[0]) == 1
@@ -93,7 +91,7 @@ def test_many_warnings_are_counted(tmp_path: Path, model: Path, capsys: pytest.C
     assert "the same warning applies to 2 more images" in lines
 
 
-def test_a_bad_fit_is_said_and_keeps_nobody_from_completing(
+def test_a_bad_fit_is_reported_and_does_not_stop_completing(
     tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words: list[str | Path] = [photo(tmp_path / "x.png", 8, 8), "--half", "left", "-n", "1", "--model", model]
@@ -117,12 +115,12 @@ def test_a_bad_fit_is_said_and_keeps_nobody_from_completing(
     for spoil, reason in (
         (damaged, "is not a complete .safetensors file"),
         (foreign, "was fitted to another model"),
-        (half, "is not fitted to images of which some is hidden"),
+        (half, "has no fit for partly hidden images"),
         (renamed, "unknown score 'nonsense'"),
     ):
         spoil()
         lines, files = completed(capsys, tmp_path / "out", *words)
-        assert lines[0].startswith("no warnings of strange images: ") and reason in lines[0], spoil
+        assert lines[0].startswith("strange images cannot be detected: ") and reason in lines[0], spoil
         assert len(lines) == 2 and "sheet.png" in files
 
 
@@ -135,21 +133,21 @@ def test_an_edge_model_warns_too(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert WARNING in lines[0]
 
 
-def test_what_cannot_be_judged_is_said_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pictures_that_cannot_be_judged_are_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edges = ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges())
     path = tmp_path / "edges.safetensors"
     save(edges, path)
     put_fits(edges, fit_path(path))
-    # A sound fit of a score that there is not for edges: only the first picture shows it.
+    # The fit is valid, but its score does not work on edges: the error appears with the first picture.
     fits = load_fits(fit_path(path), edges)
     save_fits(fit_path(path), [replace(fits["partial"], score="likelihood", density=None)])
     picture = photo(tmp_path / "x.png", 8, 8)
     lines, files = completed(capsys, tmp_path / "out", picture, "-n", "1", "--model", path)
     assert len(lines) == 2 and "sheet.png" in files
-    assert lines[0].startswith(f"whether {picture} is strange to {path} cannot be said: ") and "holds none" in lines[0]
+    assert lines[0].startswith(f"cannot tell whether {picture} is strange to {path}: ") and "no pixels" in lines[0]
 
 
-def test_memory_that_judging_lacks_is_said_twice_at_most_and_is_no_warning(
+def test_lack_of_memory_for_judging_is_reported_twice_at_most_and_is_no_warning(
     tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object, **named: object) -> None:
@@ -159,19 +157,21 @@ def test_memory_that_judging_lacks_is_said_twice_at_most_and_is_no_warning(
     paths = [photo(tmp_path / f"{i}.png", 8, 8, seed=i) for i in range(7)]
     lines, files = completed(capsys, tmp_path / "out", *paths, "--half", "left", "-n", "1", "--model", model)
     said = [line for line in lines if " of 7: " not in line]
-    assert said[0] == f"whether {paths[0]} is strange to {model} cannot be said: CUDA out of memory Tried to allocate"
+    assert said[0] == f"cannot tell whether {paths[0]} is strange to {model}: CUDA out of memory Tried to allocate"
     assert said[1].startswith(f"{paths[1]} could not be judged either;")
     assert len(said) == 3 and "sheet.png" in files
 
 
-def test_of_what_is_not_seen_there_is_none(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_without_known_pixels_gets_no_warning(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, unknown = photo(tmp_path / "x.png", 8, 8), tmp_path / "unknown.png"
     Image.new("L", (8, 8), 0).save(unknown)
     lines, _ = completed(capsys, tmp_path / "out", path, "--known", unknown, "-n", "1", "--model", model)
     assert not any(WARNING in line for line in lines)
 
 
-def test_the_result_in_python_carries_it_too(
+def test_the_result_in_python_contains_the_warning(
     tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = photo(tmp_path / "x.png", 8, 8)
@@ -190,7 +190,7 @@ def test_the_result_in_python_carries_it_too(
     assert nothing.warnings == in_memory.warnings == ordinary.warnings == ()
 
 
-def test_judging_waits_until_it_is_asked_for_and_fails_in_words(
+def test_judging_happens_on_demand_and_reports_failures(
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object, **named: object) -> None:
@@ -199,9 +199,9 @@ def test_judging_waits_until_it_is_asked_for_and_fails_in_words(
     monkeypatch.setattr("condvae.ood.picture_scorer.measure_observation", fail)
     result = complete(levels(8, 8), half="left", n=1, model=model)
     assert result.images.any()
-    assert result.warnings == (f"whether the image is strange to {model} cannot be said: out of memory",)
+    assert result.warnings == (f"cannot tell whether the image is strange to {model}: out of memory",)
     fit_path(model).write_bytes(b"damaged")
     (line,) = complete(levels(8, 8), half="left", n=1, model=model).warnings
-    assert line.startswith("no warnings of strange images: ")
+    assert line.startswith("strange images cannot be detected: ")
     fit_path(model).unlink()
     assert complete(levels(8, 8), half="left", n=1, model=model).warnings == ()

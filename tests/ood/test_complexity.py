@@ -1,4 +1,4 @@
-"""The likelihood corrected for complexity: both terms, and what a hole adds to neither."""
+"""The likelihood corrected for complexity: both terms, and that a hole's shape does not count."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ SEEDS = [3, 4, 5]
 
 
 def hole() -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """True where known: a disc is hidden."""
+    """Return which pixels are known: all except a disc."""
     y, x = np.mgrid[:32, :32]
     return np.asarray((y - 14) ** 2 + (x - 17) ** 2 > 100)
 
@@ -29,7 +29,7 @@ def noise(channels: int = 3, size: int = 32) -> np.ndarray[tuple[int, ...], np.d
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_noise_takes_eight_bits_a_number(channels: int) -> None:
+def test_noise_takes_eight_bits_per_number(channels: int) -> None:
     for known in (np.ones((32, 32), dtype=bool), hole()):
         assert png_bits(noise(channels), known) == pytest.approx(8 * channels * known.sum(), rel=0.12)
 
@@ -43,7 +43,7 @@ def test_where_the_hole_is_costs_nothing() -> None:
     assert 0 < png_bits(ramp, np.ones((32, 32), dtype=bool)) < png_bits(noise(), np.ones((32, 32), dtype=bool)) / 20
 
 
-def test_hidden_pixels_are_not_looked_at() -> None:
+def test_hidden_pixels_do_not_matter() -> None:
     other = np.where(hole(), noise(), 255 - noise())
     assert png_bits(other, hole()) == png_bits(noise(), hole())
 
@@ -79,5 +79,5 @@ def test_whole_images_by_q() -> None:
 def test_names() -> None:
     for name in ("complexity", "ratio-4", "regret-3"):
         assert score_of(name).name == name and not score_of(name).fitted
-    with pytest.raises(ValueError, match="the score complexity-3 cannot be read"):
+    with pytest.raises(ValueError, match="unknown score complexity-3: complexity takes no number"):
         score_of("complexity-3")

@@ -1,4 +1,4 @@
-"""The fitted Gaussian: SciPy's density, a shrinkage written out term by term, and samples that leave much open."""
+"""The fitted Gaussian, compared with SciPy and with an explicit shrinkage formula, also for degenerate samples."""
 
 import math
 
@@ -11,7 +11,7 @@ from condvae.ood.density import GaussianDensity
 
 
 def samples(n: int, features: int, *, seed: int = 0) -> NDArray[np.float64]:
-    """Correlated, in units that differ by orders of magnitude, as those of latent groups do."""
+    """Return correlated samples whose units differ by orders of magnitude, like those of latent groups."""
     dice = np.random.default_rng(seed)
     mixing = np.eye(features) + 0.4 * dice.normal(size=(features, features))
     scales = 10.0 ** dice.uniform(-3, 4, features)
@@ -22,7 +22,7 @@ def samples(n: int, features: int, *, seed: int = 0) -> NDArray[np.float64]:
 def test_the_density_is_scipys(n: int, features: int) -> None:
     values = samples(n, features)
     density = GaussianDensity.fit(values)
-    # SciPy takes small eigenvalues for none at all, so it is asked in units of the components' own.
+    # SciPy treats small eigenvalues as 0, so its components are scaled to standard deviations of 1.
     scale = values.std(axis=0, ddof=1)
     expected = multivariate_normal(density.mean / scale, density.covariance / scale / scale[:, None])
     queries = np.concatenate((values[:20], values[:20] * 1.01))
@@ -44,7 +44,7 @@ def test_correlations_shrink_and_variances_stay() -> None:
     np.testing.assert_allclose(GaussianDensity.fit(values, shrinkage=0.25).covariance, expected)
 
 
-def test_the_shrinkage_is_schaefers_and_strimmers() -> None:
+def test_the_shrinkage_is_that_of_schaefer_and_strimmer() -> None:
     values = samples(60, 8)
     n, features = values.shape
     standard = (values - values.mean(axis=0)) / values.std(axis=0, ddof=1)
@@ -58,15 +58,15 @@ def test_the_shrinkage_is_schaefers_and_strimmers() -> None:
     assert GaussianDensity.fit(values).shrinkage == pytest.approx(variances / squares)
 
 
-def test_it_shrinks_much_where_little_is_known_and_little_where_much_is() -> None:
+def test_few_samples_shrink_much_and_many_shrink_little() -> None:
     few, many = (GaussianDensity.fit(samples(n, 10)).shrinkage for n in (15, 20_000))
     assert 0.05 < few < 1 and many == pytest.approx(1e-3, rel=2)
     independent = np.random.default_rng(0).normal(size=(30, 40))
     assert GaussianDensity.fit(independent).shrinkage > 0.7
 
 
-def test_however_many_agree_correlations_are_shrunk_a_little() -> None:
-    # Nearly one feature: by the samples alone next to nothing would have to be shrunk.
+def test_strong_correlations_are_shrunk_a_little() -> None:
+    # Two nearly equal features: the estimated best shrinkage is almost 0.
     dice = np.random.default_rng(0)
     one = dice.normal(size=20_000)
     density = GaussianDensity.fit(np.stack((one, one + 1e-4 * dice.normal(size=len(one))), axis=1))
@@ -88,7 +88,7 @@ def test_copies_of_a_component_have_a_density() -> None:
     assert np.isfinite(density.log_density(np.concatenate((values, values), axis=1))).all()
 
 
-def test_a_component_that_never_varies_finds_what_does() -> None:
+def test_a_change_in_a_constant_component_is_strange() -> None:
     values = samples(100, 4)
     values[:, 1], values[:, 2] = 7.0, 0.0
     density = GaussianDensity.fit(values)
@@ -99,7 +99,7 @@ def test_a_component_that_never_varies_finds_what_does() -> None:
     assert strange < ordinary - 1e6
 
 
-def test_the_fit_is_the_same_in_any_units() -> None:
+def test_units_do_not_affect_the_fit() -> None:
     values, units = samples(80, 6), 10.0 ** np.arange(-3, 3)
     plain, scaled = GaussianDensity.fit(values), GaussianDensity.fit(values * units)
     assert plain.shrinkage == pytest.approx(scaled.shrinkage)
@@ -107,7 +107,7 @@ def test_the_fit_is_the_same_in_any_units() -> None:
     np.testing.assert_allclose(plain.log_density(values), scaled.log_density(values * units) + jacobian, rtol=1e-9)
 
 
-def test_rows_are_computed_by_themselves() -> None:
+def test_rows_are_computed_independently() -> None:
     density, queries = GaussianDensity.fit(samples(300, 21)), samples(64, 21, seed=1)
     together = density.log_density(queries)
     alone = np.concatenate([density.log_density(queries[i : i + 1]) for i in range(len(queries))])
@@ -122,7 +122,7 @@ def test_standardised_components() -> None:
     np.testing.assert_allclose(standardised.std(axis=0, ddof=1), 1)
 
 
-def test_what_is_no_number_has_no_density() -> None:
+def test_rows_with_nan_or_infinity_have_density_zero() -> None:
     density = GaussianDensity.fit(samples(50, 3))
     queries = samples(4, 3)
     queries[1, 0], queries[2, 2] = math.nan, math.inf
@@ -133,18 +133,18 @@ def test_what_is_no_number_has_no_density() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (np.zeros((1, 3)), "1 samples"),
+        (np.zeros((1, 3)), "number of samples is 1"),
         (np.full((5, 3), np.nan), "NaN or infinite"),
         (np.zeros(5), r"\[5\], expected \[N, F\]"),
         (np.zeros((5, 0)), r"\[5, 0\]"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(values: NDArray[np.float64], said: str) -> None:
+def test_invalid_samples_are_refused(values: NDArray[np.float64], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         GaussianDensity.fit(values)
 
 
-def test_nonsense_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="shrinkage is 2"):
         GaussianDensity.fit(samples(10, 3), shrinkage=2)
     with pytest.raises(ValueError, match=r"\[4, 2\]"):

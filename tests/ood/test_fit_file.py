@@ -1,4 +1,4 @@
-"""Fits as files: read back to the last bit, of the model they were made for, and refused in one sentence if not."""
+"""Files of fits: read back bit for bit, only for their own model, and refused with one sentence otherwise."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def fits(model: ConditionalVAE) -> list[Fit]:
     ]
 
 
-def test_fits_come_back_as_they_were(tmp_path: Path, model: ConditionalVAE, fits: list[Fit]) -> None:
+def test_fits_are_read_back_unchanged(tmp_path: Path, model: ConditionalVAE, fits: list[Fit]) -> None:
     save_fits(tmp_path / "model.ood.safetensors", fits)
     found = load_fits(tmp_path / "model.ood.safetensors", model)
     assert list(found) == ["partial", "whole"]
@@ -46,16 +46,14 @@ def test_fits_come_back_as_they_were(tmp_path: Path, model: ConditionalVAE, fits
     assert density.shrinkage == again.shrinkage
 
 
-def test_a_model_that_was_stored_in_half_precision_is_the_one_that_is_loaded(
-    tmp_path: Path, model: ConditionalVAE
-) -> None:
+def test_a_fit_of_a_half_precision_file_is_for_the_loaded_model(tmp_path: Path, model: ConditionalVAE) -> None:
     weights.save(model, tmp_path / "model.safetensors", half=True, packed=True)
     stored = weights.load_conditional(tmp_path / "model.safetensors")
     fit = fit_score(Gradient(), Inference.of(stored), plain_data(), images=10, held_out=5)
     save_fits(fit_path(tmp_path / "model.safetensors"), [fit])
     again = weights.load_conditional(tmp_path / "model.safetensors")
     assert load_fits(tmp_path / "model.ood.safetensors", again)
-    with pytest.raises(ValueError, match="fitted to another model"):  # whose weights were rounded
+    with pytest.raises(ValueError, match="fitted to another model"):  # the unrounded weights
         load_fits(tmp_path / "model.ood.safetensors", model)
 
 
@@ -121,27 +119,27 @@ def test_broken_files_are_refused_in_one_sentence(tmp_path: Path, model: Conditi
         {"partial.held_scores": torch.zeros(10)},
     ],
 )
-def test_nonsense_under_a_good_checksum_is_refused(
+def test_invalid_contents_with_a_valid_checksum_are_refused(
     tmp_path: Path, model: ConditionalVAE, fits: list[Fit], change: dict[str, torch.Tensor]
 ) -> None:
     file = tmp_path / "model.ood.safetensors"
     save_fits(file, fits)
     description, tensors = sealed_file.read(file, kind=KIND)
     sealed_file.write(file, kind=KIND, description=description, tensors=tensors | change)
-    with pytest.raises(ValueError, match="does not hold fits that this version of condvae knows"):
+    with pytest.raises(ValueError, match="contains no fits that this version of condvae can read"):
         load_fits(file, model)
 
 
 @pytest.mark.parametrize("description", [{}, [], {"partial": 3}, {"partial": {"score": "gradient"}}, None])
-def test_descriptions_of_nothing_are_refused(tmp_path: Path, model: ConditionalVAE, description: object) -> None:
+def test_invalid_descriptions_are_refused(tmp_path: Path, model: ConditionalVAE, description: object) -> None:
     file = tmp_path / "model.ood.safetensors"
     sealed_file.write(file, kind=KIND, description=description, tensors={})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="does not hold fits that this version of condvae knows"):
+    with pytest.raises(ValueError, match="contains no fits that this version of condvae can read"):
         load_fits(file, model)
 
 
 def test_two_fits_of_a_kind_are_not_saved(tmp_path: Path, fits: list[Fit]) -> None:
     for some in ([], [fits[0], fits[0]]):
-        with pytest.raises(ValueError, match="expected one or two, of different kinds"):
+        with pytest.raises(ValueError, match="expected one or two of different kinds"):
             save_fits(tmp_path / "model.ood.safetensors", some)
     assert not list(tmp_path.iterdir())

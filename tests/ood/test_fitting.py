@@ -1,4 +1,4 @@
-"""Fits: the density of training features, who is held out, and percentiles that mean what they say."""
+"""Fits: the density of training features, the held-out images, and the meaning of percentiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from torch import Tensor
 
 from condvae.observe import Freeform, Observation
 from condvae.ood.density import GaussianDensity
+from condvae.ood.features import known_share, measure
 from condvae.ood.fitting import Fit, fit_score, training_features
 from condvae.ood.inference import EncoderKind, Inference
-from condvae.ood.measuring import known_share, measure
 from condvae.ood.scores import Gradient, GradientParts, LikelihoodBound
 
 
@@ -38,7 +38,7 @@ def test_a_fit_is_the_density_of_training_features() -> None:
     assert fit.held_scores.shape == fit.held_shares.shape == (30,)
 
 
-def test_training_features_come_in_any_pieces() -> None:
+def test_training_features_do_not_depend_on_how_they_are_split() -> None:
     inference, data = Inference.of(observing()), plain_data(train=130)
     every = training_features(Gradient(), inference, data, images=120)
     pieces = [
@@ -48,7 +48,7 @@ def test_training_features_come_in_any_pieces() -> None:
     np.testing.assert_array_equal(every, np.concatenate(pieces))
 
 
-def test_fits_differ_by_their_seed_alone() -> None:
+def test_fits_differ_only_by_seed() -> None:
     inference, data = Inference.of(observing()), plain_data()
     first, again, other = (
         fit_score(Gradient(), inference, data, images=20, held_out=10, seed=seed) for seed in (0, 0, 1)
@@ -62,13 +62,13 @@ def test_holes_are_those_of_training() -> None:
     inference = Inference.of(observing(process=Freeform(low=0.4, high=0.6)))
     fit = fit_score(Gradient(), inference, plain_data(), images=20, held_out=60)
     assert fit.held_shares.min() >= 0.4 and fit.held_shares.max() <= 0.6 and len(np.unique(fit.held_shares)) > 5
-    # Images that come back are behind another hole.
+    # Images that are used again are behind another hole.
     assert not np.array_equal(fit.held_shares[:20], fit.held_shares[20:40])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """What an observation was drawn with: how much is known of it, or the seed of its latents."""
+    """A score that returns what was drawn: an observation's known share, or the seed of its latents."""
 
     name: Literal["share", "seed"]
     fitted: ClassVar[bool] = False
@@ -81,9 +81,9 @@ class Drawn:
 
 
 @pytest.mark.parametrize("name", ["share", "seed"])
-def test_held_out_images_have_draws_of_their_own(name: Literal["share", "seed"]) -> None:
+def test_held_out_images_are_drawn_independently_of_fitted_ones(name: Literal["share", "seed"]) -> None:
     inference, data = Inference.of(observing()), plain_data()
-    data = replace(data, validation=data.train)  # the same images, so that all that differs was drawn
+    data = replace(data, validation=data.train)  # the same images, so that only the draws differ
     fitted = training_features(Drawn(name=name), inference, data, images=60)[:, 0]
     held = fit_score(Drawn(name=name), inference, data, images=60, held_out=60).held_scores
     assert len(np.unique(held)) > 20 and np.mean(held == fitted) < 0.2
@@ -105,7 +105,7 @@ def test_scores_without_a_density() -> None:
         fit.score_values(np.zeros((4, 2)))
 
 
-def test_training_images_stand_in_for_validation() -> None:
+def test_training_images_replace_missing_validation_images() -> None:
     said: list[str] = []
     inference, data = Inference.of(observing()), plain_data(validation=0)
     fit = fit_score(Gradient(), inference, data, images=40, held_out=50, say=said.append)
@@ -118,18 +118,18 @@ def test_training_images_stand_in_for_validation() -> None:
 @pytest.mark.parametrize(
     ("change", "said"), [({"images": 1}, "images to fit is 1"), ({"held_out": 0}, "held-out"), ({"seed": -1}, "seed")]
 )
-def test_nonsense_is_refused(change: dict[str, int], said: str) -> None:
+def test_invalid_numbers_are_refused(change: dict[str, int], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         fit_score(Gradient(), Inference.of(observing()), plain_data(), **change)  # type: ignore[arg-type]
 
 
-def test_percentiles_of_ordinary_images_are_even() -> None:
-    # Where it says 10 %, so many of a hundred fresh ones lie, or fewer: for small and for large known shares.
+def test_percentiles_of_ordinary_images_are_uniform() -> None:
+    # About 10 % of new ordinary images get a percentile of 10 or less, for small and for large known shares.
     dice = np.random.default_rng(0)
 
     def draw(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         shares = dice.uniform(0, 1, count)
-        return dice.normal(size=count) * (1 + shares) - 20 * shares, shares  # scores hang on the known share
+        return dice.normal(size=count) * (1 + shares) - 20 * shares, shares  # scores depend on the known share
 
     fit = fit_of(*draw(20_000))
     scores, shares = draw(4000)
@@ -143,16 +143,16 @@ def test_percentiles_of_ordinary_images_are_even() -> None:
 def test_percentiles_compare_the_nearest_known_shares() -> None:
     scores, shares = np.arange(3000.0), np.repeat([0.2, 0.5, 0.8], 1000)
     fit = fit_of(scores, shares)
-    # Of the first thousand, 10 are no higher; of the others, none.
+    # In the first thousand, 10 scores are not higher; in the others, none.
     np.testing.assert_allclose(fit.percentile([9.0, 9.0, -1.0], [0.1, 0.55, 0.2]), np.array([11, 1, 1]) / 10.01)
     assert fit.percentile([1e9], [0.3]) == pytest.approx(100)
-    # Half-way both thousands are as near as each other, and count alike.
+    # Half-way between them, both thousands are equally near and are both used.
     assert fit.percentile([999.0], [0.35]) == pytest.approx(100 * 1001 / 2001)
 
 
 @pytest.mark.parametrize(("count", "compared"), [(50, 50), (300, 200), (2000, 400), (10_000, 1000)])
 def test_a_fifth_is_compared_between_200_and_1000(count: int, compared: int) -> None:
-    # No two shares are alike, and those that are nearer have lower scores.
+    # All shares differ, and nearer ones have lower scores.
     fit = fit_of(np.arange(float(count)), np.arange(count) / count)
     assert fit.percentile([-1.0], [0.0]) == pytest.approx(100 / (1 + compared), rel=1e-12)
     assert fit.percentile([compared - 1.5], [0.0]) == pytest.approx(100 * compared / (1 + compared), rel=1e-12)

@@ -1,4 +1,4 @@
-"""The temperature gradient against three other ways to the same numbers: autograd, finite differences, closed forms."""
+"""The temperature gradient compared with autograd, finite differences and closed forms."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -24,8 +24,8 @@ KINDS = ("direct", "relative", "whole")
 SEEDS = [3, 8, 21]
 
 
-def asked(kind: str) -> tuple[Inference, Observation]:
-    """In float64: an IPA model, a relative one, or the artifact by itself, and three images."""
+def example(kind: str) -> tuple[Inference, Observation]:
+    """Return a direct model, a relative model or the artifact alone, in float64, and three observed images."""
     if kind == "whole":
         inference = Inference.of(small_vae().double())
         return inference, inference.observe(images(3))
@@ -35,7 +35,7 @@ def asked(kind: str) -> tuple[Inference, Observation]:
 
 
 def bound_at(inference: Inference, observation: Observation, t: Tensor) -> Tensor:
-    """[B]: the bound on log p(y; t), with the noise of SEEDS."""
+    """Return the bound on log p(y; t) with the noise of SEEDS, [B]."""
     assert observation.pixels is not None and observation.known is not None
     return objectives.evidence(
         inference.vae,
@@ -49,7 +49,7 @@ def bound_at(inference: Inference, observation: Observation, t: Tensor) -> Tenso
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_the_derivative_that_autograd_finds(kind: str) -> None:
-    inference, observation = asked(kind)
+    inference, observation = example(kind)
     t = torch.ones(3, inference.groups, dtype=torch.float64, requires_grad=True)
     (expected,) = torch.autograd.grad(bound_at(inference, observation, t).sum(), t)
     found = temperature_gradient(inference, observation, noise=SEEDS).total
@@ -58,8 +58,8 @@ def test_it_is_the_derivative_that_autograd_finds(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_it_is_with_a_temperature_for_each_channel(kind: str) -> None:
-    inference, observation = asked(kind)
+def test_it_is_the_derivative_with_one_temperature_per_channel_too(kind: str) -> None:
+    inference, observation = example(kind)
     channels = inference.vae.config.latent_channels
     t = torch.ones(3, inference.groups, channels, dtype=torch.float64, requires_grad=True)
 
@@ -77,7 +77,7 @@ def test_so_it_is_with_a_temperature_for_each_channel(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_it_is_the_limit_of_finite_differences(kind: str) -> None:
-    inference, observation = asked(kind)
+    inference, observation = example(kind)
     found = temperature_gradient(inference, observation, noise=SEEDS).total
     step = 1e-5
     for group in range(inference.groups):
@@ -90,15 +90,15 @@ def test_it_is_the_limit_of_finite_differences(kind: str) -> None:
 
 
 def test_its_terms_are_those_of_diagonal_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
-    # c stands 2 prior standard deviations off and is half as wide, everywhere: shift 4 and spread 1/4 - 1 per latent.
-    inference, observation = asked("whole")
+    # c is 2 prior standard deviations away and half as wide everywhere: shift 4 and spread 1/4 - 1 per latent.
+    inference, observation = example("whole")
 
     def source(self: Inference, observation: Observation) -> object:
-        def beside(group: int, state: Tensor, prior: Prior) -> Gaussian:
+        def shifted(group: int, state: Tensor, prior: Prior) -> Gaussian:
             mean, log_std = prior()
             return Gaussian(mean + 2 * log_std.exp(), log_std - torch.log(torch.tensor(2.0, dtype=log_std.dtype)))
 
-        return beside
+        return shifted
 
     monkeypatch.setattr(Inference, "source", source)
     gradient = temperature_gradient(inference, observation, noise=SEEDS)
@@ -110,8 +110,8 @@ def test_its_terms_are_those_of_diagonal_gaussians(monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(gradient.total, 3.25 * expected)
 
 
-def test_a_prior_that_says_all_has_no_gradient() -> None:
-    # A relative partial encoder starts as the prior: t = 1 is where the bound is highest, whatever the image.
+def test_a_partial_encoder_equal_to_the_prior_has_no_gradient() -> None:
+    # A relative partial encoder starts equal to the prior, so the bound is highest at t = 1 for any image.
     inference = Inference.of(observing("relative").double())
     with torch.no_grad():
         for head in inference.model.partial.heads:  # type: ignore[union-attr]
@@ -122,23 +122,23 @@ def test_a_prior_that_says_all_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_images_of_a_batch_have_nothing_in_common(kind: str) -> None:
-    inference, observation = asked(kind)
+def test_images_of_a_batch_are_independent(kind: str) -> None:
+    inference, observation = example(kind)
     together = temperature_gradient(inference, observation, noise=SEEDS, walks=2)
     for i, seed in enumerate(SEEDS):
         alone = temperature_gradient(inference, observation[i : i + 1], noise=[seed], walks=2)
-        for one, all_of_them in zip(alone, together, strict=True):
-            torch.testing.assert_close(one[0], all_of_them[i], rtol=1e-10, atol=1e-10)
+        for single, batched in zip(alone, together, strict=True):
+            torch.testing.assert_close(single[0], batched[i], rtol=1e-10, atol=1e-10)
     other = inference.observe(
         torch.cat((images(2), torch.ones(1, 3, 8, 8))), None if kind == "whole" else some_known(3)
     )
-    beside = temperature_gradient(inference, other, noise=SEEDS, walks=2)
-    torch.testing.assert_close(beside.total[:2], together.total[:2], rtol=1e-12, atol=1e-12)
-    assert not torch.allclose(beside.total[2], together.total[2])
+    changed = temperature_gradient(inference, other, noise=SEEDS, walks=2)
+    torch.testing.assert_close(changed.total[:2], together.total[:2], rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(changed.total[2], together.total[2])
 
 
-def test_several_walks_are_a_mean_over_fresh_latents() -> None:
-    inference, observation = asked("direct")
+def test_several_passes_are_averaged_over_new_latents() -> None:
+    inference, observation = example("direct")
     four = temperature_gradient(inference, observation, noise=SEEDS, walks=4)
 
     def walk(number: int) -> TemperatureGradient:
@@ -152,14 +152,14 @@ def test_several_walks_are_a_mean_over_fresh_latents() -> None:
 
     walks = [walk(number) for number in range(4)]
     torch.testing.assert_close(four.total, torch.stack([one.total for one in walks]).mean(dim=0))
-    # The coarsest group has nothing before it that could be drawn otherwise.
+    # The coarsest latent group depends on no other latents, so it is the same in each pass.
     torch.testing.assert_close(walks[0].total[:, 0], walks[1].total[:, 0])
     assert not torch.allclose(walks[0].total[:, -1], walks[1].total[:, -1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bound_of_the_same_walk_is_that_of_the_objectives(kind: str) -> None:
-    inference, observation = asked(kind)
+def test_the_bound_of_the_same_pass_is_that_of_the_objectives(kind: str) -> None:
+    inference, observation = example(kind)
     assert observation.pixels is not None
     gradient, nats = gradient_and_bound(inference, observation, noise=SEEDS)
     if kind == "whole":
@@ -171,7 +171,7 @@ def test_the_bound_of_the_same_walk_is_that_of_the_objectives(kind: str) -> None
     assert torch.equal(gradient.total, alone.total)
 
 
-def test_hidden_pixels_are_not_looked_at() -> None:
+def test_hidden_pixels_do_not_matter() -> None:
     inference = Inference.of(observing())
     x, known = images(2), some_known(2)
     spoilt = torch.where(known, x, torch.nan)
@@ -185,13 +185,13 @@ def test_observations_need_not_be_pixels() -> None:
     inference = Inference.of(model)
     observation = inference.draw(Batch(x=images(2)), generator())
     assert temperature_gradient(inference, observation, noise=[1, 2]).total.isfinite().all()
-    with pytest.raises(ValueError, match="holds none"):
+    with pytest.raises(ValueError, match="contains no pixels"):
         gradient_and_bound(inference, observation, noise=[1, 2])
     with pytest.raises(ValueError, match="observes edges"):
         inference.observe(images(2), some_known(2))
 
 
-def test_no_gradients_of_weights_are_left_behind() -> None:
+def test_weights_get_no_gradients() -> None:
     inference = Inference.of(small_vae())
     found = temperature_gradient(inference, inference.observe(images(2)), noise=[1, 2])
     assert not found.total.requires_grad and found.total.dtype == torch.float64
@@ -200,19 +200,19 @@ def test_no_gradients_of_weights_are_left_behind() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("value", "said"), [(float("nan"), "NaN"), (3.0, r"\[-1, 1\]")])
-def test_what_is_no_pixel_is_refused(kind: str, value: float, said: str) -> None:
-    inference, observation = asked(kind)
+def test_invalid_pixel_values_are_refused(kind: str, value: float, said: str) -> None:
+    inference, observation = example(kind)
     assert observation.pixels is not None and observation.known is not None
     x = observation.pixels.clone()
-    x[tuple(observation.known.expand_as(x).nonzero()[0])] = value  # of one pixel that is known
+    x[tuple(observation.known.expand_as(x).nonzero()[0])] = value  # one known pixel
     spoilt = inference.observe(x, observation.known)
-    for ask in (temperature_gradient, gradient_and_bound):
+    for function in (temperature_gradient, gradient_and_bound):
         with pytest.raises(ValueError, match=said):
-            ask(inference, spoilt, noise=SEEDS)
+            function(inference, spoilt, noise=SEEDS)
 
 
 @pytest.mark.parametrize("walks", [0, 1.5])
-def test_nonsense_walks_are_refused(walks: float) -> None:
-    inference, observation = asked("direct")
-    with pytest.raises(ValueError, match="number of walks"):
+def test_invalid_numbers_of_passes_are_refused(walks: float) -> None:
+    inference, observation = example("direct")
+    with pytest.raises(ValueError, match="number of passes"):
         temperature_gradient(inference, observation, noise=SEEDS, walks=walks)  # type: ignore[arg-type]

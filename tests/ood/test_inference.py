@@ -1,4 +1,4 @@
-"""Which encoder is asked, what it is shown, and by what a model is known."""
+"""Which encoder is used, what it observes, and how models are identified."""
 
 import copy
 
@@ -18,13 +18,13 @@ def test_the_kind_follows_the_model() -> None:
     assert [Inference.of(one).kind for one in (model, vae)] == ["partial", "whole"]
     assert Inference.of(model, "whole").vae is model.artifact is Inference.of(model).vae
     assert Inference.of(vae).groups == len(vae.config.group_stages)
-    with pytest.raises(ValueError, match="sees whole images alone"):
+    with pytest.raises(ValueError, match="only takes whole images"):
         Inference.of(vae, "partial")
     with pytest.raises(ValueError, match="kind of inference is 'half'"):
         Inference.of(vae, "half")  # type: ignore[arg-type]
 
 
-def test_each_kind_asks_its_encoder() -> None:
+def test_each_kind_uses_its_encoder() -> None:
     model, x, known = observing(), images(2), some_known(2)
     partial, whole = Inference.of(model), Inference.of(model, "whole")
     assert partial.source(partial.observe(x, known)).encoder is model.partial
@@ -53,7 +53,7 @@ def test_what_is_observed() -> None:
         Inference.of(model).observe(images(2, channels=1), known)
 
 
-def test_draws_are_those_of_training() -> None:
+def test_observations_are_drawn_as_in_training() -> None:
     model, batch = observing(process=Freeform(low=0.3, high=0.7)), Batch(x=images(4))
     assert model.process is not None
     drawn = Inference.of(model).draw(batch, generator(5))
@@ -62,7 +62,7 @@ def test_draws_are_those_of_training() -> None:
     whole = Inference.of(model, "whole").draw(batch, generator(5))
     assert whole.known is not None and whole.known.all()
     model.process = None
-    with pytest.raises(ValueError, match="does not say what it was trained to observe"):
+    with pytest.raises(ValueError, match="this model has no observation process"):
         Inference.of(model).draw(batch, generator(5))
 
 
@@ -74,7 +74,7 @@ def test_whether_pixels_can_be_hidden() -> None:
         Inference.of(label).observe(images(1), some_known(1))
 
 
-def test_identities_tell_models_apart() -> None:
+def test_different_models_have_different_identities() -> None:
     model = observing()
     same, other, trained_otherwise = copy.deepcopy(model), copy.deepcopy(model), copy.deepcopy(model)
     with torch.no_grad():
@@ -82,7 +82,7 @@ def test_identities_tell_models_apart() -> None:
     trained_otherwise.process = Nothing()
     partials = [Inference.of(one).identity for one in (model, same, other, trained_otherwise)]
     assert partials[0] == partials[1] and len(set(partials)) == 3
-    # q and the decoder know nothing of the partial encoder.
+    # q and the decoder do not depend on the partial encoder.
     wholes = {Inference.of(one, "whole").identity for one in (model, other, trained_otherwise)}
     assert wholes == {Inference.of(model.artifact).identity} and not wholes & set(partials)
     with torch.no_grad():
@@ -90,7 +90,7 @@ def test_identities_tell_models_apart() -> None:
     assert Inference.of(same).identity not in partials and Inference.of(same, "whole").identity not in wholes
 
 
-def test_identity_does_not_hang_on_the_layout_in_memory() -> None:
+def test_identity_does_not_depend_on_the_memory_layout() -> None:
     model = observing()
     before = Inference.of(model).identity
     assert Inference.of(model.to(memory_format=torch.channels_last)).identity == before  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""One picture, one answer: that of the parts it is made of."""
+"""`strangeness` of one picture agrees with its parts: score, fit and percentile."""
 
 import importlib
 import subprocess
@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_hand(model: Path, kind: EncoderKind, known: np.ndarray | None, seed: int = 0) -> tuple[float, float]:
-    """Score and percentile of the 8 x 8 picture of these tests."""
+    """Compute score and percentile of these tests' 8 x 8 picture step by step."""
     network = load(model)
     fit: Fit = load_fits(fit_path(model), network)[kind]
     x = torch.from_numpy(levels(8, 8)).permute(2, 0, 1)[None].contiguous()
@@ -41,7 +41,7 @@ def by_hand(model: Path, kind: EncoderKind, known: np.ndarray | None, seed: int 
     return float(scores[0]), float(fit.percentile(scores, [1.0 if known is None else known.mean()])[0])
 
 
-def test_the_answer_is_that_of_score_fit_and_percentile(model: Path) -> None:
+def test_strangeness_agrees_with_score_fit_and_percentile(model: Path) -> None:
     right = np.ones((8, 8), dtype=bool)
     right[:, :4] = False
     image = levels(8, 8)
@@ -62,7 +62,7 @@ def test_the_answer_is_that_of_score_fit_and_percentile(model: Path) -> None:
     assert other.score == by_hand(model, "whole", None, seed=5)[0] != whole.score
 
 
-def test_what_is_hidden_has_no_say(model: Path) -> None:
+def test_hidden_pixels_do_not_matter(model: Path) -> None:
     image = levels(8, 8)
     other = image.copy()
     other[:, :4] = levels(8, 8, seed=9)[:, :4]
@@ -70,7 +70,7 @@ def test_what_is_hidden_has_no_say(model: Path) -> None:
     assert strangeness(other, half="right", model=model) != strangeness(image, half="right", model=model)
 
 
-def test_pictures_are_judged_as_if_alone(model: Path) -> None:
+def test_pictures_are_scored_independently(model: Path) -> None:
     scorer = PictureScorer(model)
     pictures = [read_picture(levels(8, 8, seed=i)) for i in range(5)]
     inputs = [scorer.view(picture, Hole(half="top" if i % 2 else None)) for i, picture in enumerate(pictures)]
@@ -81,7 +81,7 @@ def test_pictures_are_judged_as_if_alone(model: Path) -> None:
     assert scorer([]) == []
 
 
-def test_strange_or_not(tmp_path: Path, model: Path) -> None:
+def test_the_fit_decides_what_is_strange(tmp_path: Path, model: Path) -> None:
     assert not strangeness(levels(8, 8), model=model).strange
     fit = put_fits(load(model), tmp_path / "strange.safetensors", strange=True)
     found = strangeness(levels(8, 8), model=model, fit=fit)
@@ -91,21 +91,21 @@ def test_strange_or_not(tmp_path: Path, model: Path) -> None:
 def test_the_strangest_of_a_hundred_is_strange(tmp_path: Path, model: Path) -> None:
     fits = load_fits(fit_path(model), load(model)).values()
     path = tmp_path / "hundred.safetensors"
-    for held, strange in ((98, False), (99, True)):  # and the picture itself
+    for held, strange in ((98, False), (99, True)):  # the picture itself counts as one more
         higher, shares = np.full(held, 1e9), np.ones(held)
         save_fits(path, [replace(fit, held_scores=higher, held_shares=shares) for fit in fits])
         found = strangeness(levels(8, 8), model=model, fit=path)
         assert found.strange is strange and (found.percentile == 1) is strange
 
 
-def test_what_was_done_to_a_picture_is_noted(tmp_path: Path, model: Path) -> None:
+def test_changes_to_a_picture_are_noted(tmp_path: Path, model: Path) -> None:
     path = photo(tmp_path / "x.png", 20, 26)
     for hole in ({}, {"half": "left"}):
         (note,) = strangeness(path, model=model, **hole).notes  # type: ignore[arg-type]
         assert note.endswith("x.png is 26 x 20: its middle 20 x 20 is resized to 8 x 8")
 
 
-def test_a_model_of_edges_is_asked_about_edges(tmp_path: Path) -> None:
+def test_a_model_of_edges_scores_edges(tmp_path: Path) -> None:
     edges = ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges())
     path = tmp_path / "edges.safetensors"
     save(edges, path)
@@ -116,36 +116,36 @@ def test_a_model_of_edges_is_asked_about_edges(tmp_path: Path) -> None:
         strangeness(levels(8, 8), model=path, half="left")
 
 
-def test_a_vae_sees_whole_images_alone(tmp_path: Path) -> None:
+def test_an_unconditional_vae_only_takes_whole_images(tmp_path: Path) -> None:
     vae = small_vae()
     path = tmp_path / "vae.safetensors"
     save(vae, path)
     put_fits(vae, fit_path(path), score="likelihood")
     found = strangeness(levels(8, 8), model=path)
     assert (found.kind, found.score_name) == ("whole", "likelihood")
-    with pytest.raises(ValueError, match="unconditional VAE and sees whole images alone: leave out box"):
+    with pytest.raises(ValueError, match="unconditional VAE and only takes whole images: leave out box"):
         strangeness(levels(8, 8), model=path, box=(0, 0, 2, 2))
 
 
-def test_without_a_fit_it_says_how_to_make_one(tmp_path: Path, model: Path) -> None:
+def test_without_a_fit_the_error_tells_how_to_make_one(tmp_path: Path, model: Path) -> None:
     path = tmp_path / "bare.safetensors"
     save(load(model), path)
     with pytest.raises(ValueError, match=r"bare.safetensors has no fit.*condvae ood fit --data DATA --model "):
         strangeness(levels(8, 8), model=path)
-    with pytest.raises(ValueError, match="in memory, and nothing lies beside it: give the file of its fit"):
+    with pytest.raises(ValueError, match=r"the model is in memory.*: give a fit file"):
         strangeness(levels(8, 8), model=small_conditional())
     with pytest.raises(ValueError, match="the model is a int, expected a name"):
         strangeness(levels(8, 8), model=5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the seed is -1"):
         strangeness(levels(8, 8), model=model, seed=-1)
     fits = load_fits(fit_path(model), load(model))
-    for kind, hole, what in (("partial", {}, "whole images"), ("whole", {"half": "left"}, "of which some is hidden")):
+    for kind, hole, what in (("partial", {}, "whole images"), ("whole", {"half": "left"}, "partly hidden images")):
         save_fits(fit_path(path), [fits[kind]])  # type: ignore[index]
-        with pytest.raises(ValueError, match=f"bare.ood.safetensors is not fitted to .*{what}: run condvae ood fit"):
+        with pytest.raises(ValueError, match=f"bare.ood.safetensors has no fit for {what}: run condvae ood fit"):
             strangeness(levels(8, 8), model=path, **hole)  # type: ignore[arg-type]
 
 
-def test_the_name_is_the_function_whatever_was_imported() -> None:
+def test_strangeness_is_the_function_after_any_import() -> None:
     for name in ("completion_warnings", "picture_scorer", "score_files"):
         importlib.import_module(f"condvae.ood.{name}")
         assert callable(condvae.ood.strangeness)

@@ -1,4 +1,4 @@
-"""The likelihood ratio: what the coarse latents cannot explain by themselves."""
+"""The likelihood ratio: how much the bound drops if only coarse latents are inferred."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_it_is_the_difference_of_two_bounds(form: str, resolution: int, upper: i
 
     with torch.no_grad():
         whole = vae.descend(source, batch=3, noise=SeededNoise(SEEDS), score=kl)
-        # Those above as they were drawn, the rest by the prior itself with the same numbers.
+        # Keep the coarse latents, and draw the others from the prior with the same random numbers.
         coarse = vae.descend(None, batch=3, noise=SeededNoise(SEEDS), given=whole.latents[:upper])
         assert observation.pixels is not None
         explained = [
@@ -44,14 +44,14 @@ def test_it_is_the_difference_of_two_bounds(form: str, resolution: int, upper: i
     assert torch.allclose(found[:, 0], -expected, rtol=1e-10, atol=1e-9)
 
 
-def test_nothing_is_lost_where_nothing_was_inferred() -> None:
-    model = ConditionalVAE(small_vae(), PartialConfig(channels=4, form="relative"))  # starts as the prior
+def test_a_partial_encoder_equal_to_the_prior_has_ratio_zero() -> None:
+    model = ConditionalVAE(small_vae(), PartialConfig(channels=4, form="relative"))  # starts equal to the prior
     inference = Inference.of(model)
     observation = inference.observe(images(3), some_known(3))
     assert torch.equal(Ratio(resolution=1).features(inference, observation, SEEDS), torch.zeros(3, 1))
 
 
-def test_no_image_depends_on_another_or_on_what_is_hidden() -> None:
+def test_no_image_depends_on_another_or_on_hidden_pixels() -> None:
     inference, known = conditional(), some_known(3)
     x = images(3).double()
     together = Ratio().features(inference, inference.observe(x, known), SEEDS)
@@ -67,17 +67,17 @@ def test_whole_images_by_q() -> None:
 
 
 @pytest.mark.parametrize(("resolution", "which"), [(8, "all"), (100, "all")])
-def test_both_sides_need_latents(resolution: int, which: str) -> None:
+def test_the_resolution_must_split_the_latents(resolution: int, which: str) -> None:
     inference = conditional()
     observation = inference.observe(images(3).double(), some_known(3))
-    with pytest.raises(ValueError, match=f"are {which} of this model's: .* the coarsest and the finest of 1, 4, 8"):
+    with pytest.raises(ValueError, match=f"are {which} of this model's latents: .* resolutions, which are 1, 4, 8"):
         Ratio(resolution=resolution).features(inference, observation, SEEDS)
-    with pytest.raises(ValueError, match="the resolution of a likelihood ratio is 0"):
+    with pytest.raises(ValueError, match="the resolution of the likelihood ratio is 0"):
         Ratio(resolution=0)
 
 
 def test_edges_have_no_likelihood() -> None:
     inference = conditional()
     edges = Observation(y=torch.zeros(3, 4, 8, 8, dtype=torch.float64))
-    with pytest.raises(ValueError, match=r"the observation holds none .* take gradient or parts"):
+    with pytest.raises(ValueError, match=r"the observation contains no pixels .* use the score gradient or parts"):
         Ratio().features(inference, edges, SEEDS)

@@ -1,4 +1,4 @@
-"""The command: files and folders in, a line for each and a report out."""
+"""`condvae ood score` and `condvae ood fit`: printed lines, reports, fits and errors."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from condvae.cli import main
 from condvae.ood import fit_path, strangeness
 from condvae.weights import load
 
-LEGEND = "percentile: how many in a hundred held-out training images"
+LEGEND = "percentile: the percentage of held-out images"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> list[str]:
-    """What is said by the command, beneath the legend."""
+    """Return the lines that `condvae ood score` prints below the legend."""
     capsys.readouterr()
     main(["ood", "score", *map(str, words)])
     legend, *lines = capsys.readouterr().out.splitlines()
@@ -33,7 +33,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> list[str]
 
 
 def refused(capsys: pytest.CaptureFixture[str], folder: Path, *words: str | Path) -> str:
-    """The one sentence; nothing has been written."""
+    """Run a command that must fail; return its one-line error after checking that nothing was written."""
     capsys.readouterr()
     before = sorted(path.name for path in folder.iterdir())
     with pytest.raises(SystemExit) as stopped:
@@ -58,14 +58,14 @@ def test_a_line_for_each_file(tmp_path: Path, model: Path, capsys: pytest.Captur
         assert printed(capsys, paths[1], "--model", model, *hole) == expected[1:]
 
 
-def test_strange_files_have_a_word(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strange_files_are_marked(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit = put_fits(load(model), tmp_path / "fit.safetensors", strange=True, score="likelihood")
     path = photo(tmp_path / "x.png", 8, 8)
     (line,) = printed(capsys, path, "--model", model, "--fit", fit)
     assert line.startswith(f"{path}: percentile 0.8, likelihood ") and line.endswith(", whole image: STRANGE")
 
 
-def test_reports_hold_what_was_found(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_contain_the_scores(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
     photo(folder / "whole.png", 8, 8)
@@ -96,7 +96,7 @@ def test_reports_hold_what_was_found(tmp_path: Path, model: Path, capsys: pytest
     assert [path.name for path in sorted((tmp_path / "deep").iterdir())] == ["r.csv", "r.json"]
 
 
-def test_a_folder_in_blocks_and_its_pictures_of_what_is_hidden(
+def test_a_folder_is_scored_in_blocks_with_a_folder_of_holes(
     tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, holes = tmp_path / "photos", tmp_path / "holes"
@@ -112,14 +112,16 @@ def test_a_folder_in_blocks_and_its_pictures_of_what_is_hidden(
     assert [line.split(", ")[-1] for line in lines[:-1]] == shares
 
 
-def test_of_what_is_not_seen_nothing_is_said(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_without_known_pixels_cannot_be_scored(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     picture, unknown = photo(tmp_path / "x.png", 8, 8), tmp_path / "unknown.png"
     Image.new("L", (8, 8), 0).save(unknown)
     said = refused(capsys, tmp_path, "score", picture, "--known", unknown, "--model", model)
-    assert "nothing of" in said and "is known" in said
+    assert "no pixel of" in said and "is known" in said
 
 
-def test_a_fit_replaces_nothing_but_a_fit(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fit_only_replaces_another_fit(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = tmp_path / "own.safetensors"
     own.write_bytes(model.read_bytes())
     (tmp_path / "folder.safetensors").mkdir()
@@ -147,7 +149,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         ([*known, "--fit", model], "model.safetensors is a model file from condvae train"),
         ([*known, "--half", "left", "--random"], "2 ways, half and random"),
         ([*known, "--box", "1,2"], "four whole numbers"),
-        ([*known, "--out", tmp_path / "report.txt"], "report.txt was asked for, expected a name that ends in .json"),
+        ([*known, "--out", tmp_path / "report.txt"], "report.txt, expected a name that ends in .json"),
         ([*known, "--out", tmp_path / "folder.json"], "folder.json is a folder"),
         ([*known, "--out", tmp_path / "x.png" / "r.json"], "cannot be written to"),
         (
@@ -159,8 +161,8 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         (["fit", "--model", model], "no data was given"),
         (["fit", "--model", model, "--data", tmp_path / "none"], "does not exist"),
         (["fit", "--model", model, "--data", "x", "--score", "nonsense"], "unknown score 'nonsense'"),
-        (["fit", "--model", model, "--data", "x", "--score", "completed-ipa"], "is for condvae ood experiment"),
-        (["fit", "--model", model, "--data", "x", "--score", "completed-nearest"], "there are ipa: condvae ood experi"),
+        (["fit", "--model", model, "--data", "x", "--score", "completed-ipa"], "only works in condvae ood experiment"),
+        (["fit", "--model", model, "--data", "x", "--score", "completed-nearest"], "(available here: ipa): use "),
         (["fit", "--model", "cifar10", "--data", "x"], "comes with condvae, and its own fit lies beside it"),
         (["fit", "--model", "cifar10", "--data", "x"], "give --out FILE, and use it with condvae ood score --fit FILE"),
         (["fit", "--model", model, "--data", "x", "--out", tmp_path / "fit.txt"], "ends in .safetensors"),
@@ -170,7 +172,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         assert message in refused(capsys, tmp_path, *words), words
 
 
-def test_fits_are_made_by_the_split_of_the_training(
+def test_fits_use_the_split_of_the_training(
     tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -189,9 +191,9 @@ def test_fits_are_made_by_the_split_of_the_training(
     main([*words, "--held-out", "9", "--validation", "4", "--split-seed", "4", "--out", "other.safetensors"])
     assert " 4 validation " in capsys.readouterr().out
     main([*words, "--fit-images", "40", "--held-out", "9", "--validation", "0"])
-    assert "training images that are not fitted stand in" in capsys.readouterr().out
+    assert "training images that are not fitted are used instead" in capsys.readouterr().out
     told = printed(capsys, photo(tmp_path / "x.png", 8, 8), "--model", "run")
-    assert len(told) == 2 and told[0].startswith("these are training images that were not fitted: ")
+    assert len(told) == 2 and told[0].startswith("the held-out images are training images that were not fitted: ")
 
 
 def test_a_vae_is_fitted_to_whole_images(tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:

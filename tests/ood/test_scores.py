@@ -1,4 +1,4 @@
-"""Scores by name, and those that one walk gives together."""
+"""Scores by name, and scores that are computed from the same passes through the decoder."""
 
 import pytest
 import torch
@@ -16,33 +16,33 @@ SEEDS = [4, 9]
 @pytest.mark.parametrize(
     "name", ["gradient", "gradient-4", "parts", "parts-4", "channels-4", "likelihood", "likelihood-3"]
 )
-def test_names_are_read_back(name: str) -> None:
+def test_scores_have_the_names_they_are_made_from(name: str) -> None:
     score = score_of(name)
     assert score.name == name and score.kind is None
     assert score.fitted == (not name.startswith("likelihood"))
 
 
-def test_names_that_say_the_same_are_one() -> None:
+def test_equivalent_names_give_the_same_score() -> None:
     assert score_of("gradient-1").name == "gradient"
     assert score_of(DEFAULT_SCORE) == GradientParts(walks=4)
 
 
 @pytest.mark.parametrize("name", ["gradient-0", "parts-x", "likelihood--1", "gradient-1.5"])
-def test_numbers_that_are_none_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
+def test_invalid_numbers_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown score .* with a whole number N from 1"):
         score_of(name)
 
 
 @pytest.mark.parametrize("name", ["", "entropy", "Gradient"])
-def test_unknown_names_are_refused_with_those_that_are(name: str) -> None:
+def test_unknown_names_are_refused_with_a_list_of_known_ones(name: str) -> None:
     with pytest.raises(ValueError, match=r"unknown score .* expected one of gradient, parts, channels, likelihood"):
         score_of(name)
-    with pytest.raises(ValueError, match="number of walks"):
+    with pytest.raises(ValueError, match="number of passes"):
         Gradient(walks=0)
 
 
 @pytest.mark.parametrize("kind", ["partial", "whole"])
-def test_features_are_what_they_are_called(kind: str) -> None:
+def test_features_are_those_of_the_gradient_and_the_bound(kind: str) -> None:
     inference = Inference.of(observing() if kind == "partial" else small_vae())
     observation = inference.observe(images(2), some_known(2) if kind == "partial" else None)
     gradient = temperature_gradient(inference, observation, noise=SEEDS, walks=2)
@@ -63,7 +63,7 @@ def test_features_are_what_they_are_called(kind: str) -> None:
 
 
 @pytest.mark.parametrize("score", [Gradient(walks=2), GradientParts(walks=2), LikelihoodBound(walks=2)])
-def test_one_walk_gives_them_all(score: Gradient | GradientParts | LikelihoodBound) -> None:
+def test_one_measurement_gives_all_derived_scores(score: Gradient | GradientParts | LikelihoodBound) -> None:
     inference = Inference.of(observing())
     observation = inference.observe(images(2), some_known(2))
     shared = score.source.features(inference, observation, SEEDS)

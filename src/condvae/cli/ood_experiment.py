@@ -95,7 +95,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
         return found
 
     def _foreign(self, size: int, channels: int) -> "dict[str, Dataset]":
-        from condvae.ood.sets import open_foreign
+        from condvae.ood.strange_sets import open_foreign
         from condvae.runtime.folders import check_apart
 
         found: dict[str, Dataset] = {}

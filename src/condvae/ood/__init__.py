@@ -1,41 +1,41 @@
-"""Out-of-distribution detection: how strange a partly seen image is to a model."""
+"""Out-of-distribution detection: how strange an image is to a model, whole or partly hidden."""
 
 from typing import TYPE_CHECKING
 
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.ood.completed import Completed
+    from condvae.ood.completion_score import Completed
     from condvae.ood.density import GaussianDensity
+    from condvae.ood.features import known_share, measure, measure_observation
     from condvae.ood.fit_file import fit_path, fits_beside, load_fits, save_fits
     from condvae.ood.fitting import Fit, fit_score, training_features
     from condvae.ood.gradient import TemperatureGradient, temperature_gradient
     from condvae.ood.inference import Inference
-    from condvae.ood.measuring import known_share, measure, measure_observation
     from condvae.ood.picture_scorer import Strangeness, strangeness
     from condvae.ood.scores import DEFAULT_SCORE, Score, score_of
-    from condvae.ood.sets import Foreign, OODSet, open_foreign, own
+    from condvae.ood.strange_sets import Foreign, OODSet, open_foreign, own
 
 _HOMES = {
-    "Completed": "condvae.ood.completed",
+    "Completed": "condvae.ood.completion_score",
     "DEFAULT_SCORE": "condvae.ood.scores",
     "Fit": "condvae.ood.fitting",
-    "Foreign": "condvae.ood.sets",
+    "Foreign": "condvae.ood.strange_sets",
     "GaussianDensity": "condvae.ood.density",
     "Inference": "condvae.ood.inference",
-    "OODSet": "condvae.ood.sets",
+    "OODSet": "condvae.ood.strange_sets",
     "Score": "condvae.ood.scores",
     "Strangeness": "condvae.ood.picture_scorer",
     "TemperatureGradient": "condvae.ood.gradient",
     "fit_path": "condvae.ood.fit_file",
     "fit_score": "condvae.ood.fitting",
     "fits_beside": "condvae.ood.fit_file",
-    "known_share": "condvae.ood.measuring",
+    "known_share": "condvae.ood.features",
     "load_fits": "condvae.ood.fit_file",
-    "measure": "condvae.ood.measuring",
-    "measure_observation": "condvae.ood.measuring",
-    "open_foreign": "condvae.ood.sets",
-    "own": "condvae.ood.sets",
+    "measure": "condvae.ood.features",
+    "measure_observation": "condvae.ood.features",
+    "open_foreign": "condvae.ood.strange_sets",
+    "own": "condvae.ood.strange_sets",
     "save_fits": "condvae.ood.fit_file",
     "score_of": "condvae.ood.scores",
     "strangeness": "condvae.ood.picture_scorer",

@@ -1,4 +1,4 @@
-"""What is known of an image, bounded from below under any source of z: what several scores compare with itself."""
+"""A lower bound on log p(y) for the known pixels y of an image. Several scores are differences of such bounds."""
 
 from torch import Tensor
 
@@ -18,16 +18,22 @@ def log_evidence(
     noise: NoiseSource,
     pixel_score: PixelScore | None = None,
 ) -> Tensor:
-    """[B] in nats: at most log p(y), y being the known pixels, with z from the source; [M, B] by M pixel scores."""
+    """Return a lower bound on log p(y) in nats, [B], where y is the known pixels and z is drawn from `source`.
+
+    If `pixel_score` returns M scores per pixel, return one bound for each of them, [M, B].
+    """
     pixels, known = known_pixels(observation)
     return objectives.evidence(inference.vae, source, pixels, known[:, 0], noise=noise, pixel_score=pixel_score).nats
 
 
 def known_pixels(observation: Observation) -> tuple[Tensor, Tensor]:
-    """[B, C, H, W] in [-1, 1] and where they are known, [B, 1, H, W]; a ValueError where y is something else."""
+    """Return the pixels, [B, C, H, W] in [-1, 1], and where they are known, [B, 1, H, W].
+
+    Raise ValueError if the observation does not consist of pixels.
+    """
     if observation.pixels is None or observation.known is None:
         raise ValueError(
-            "this score asks how likely the known pixels are, but the observation holds none (as with edges or "
-            "labels): take gradient or parts"
+            "this score measures how likely the known pixels are, but the observation contains no pixels (it may be "
+            "edges or a label): use the score gradient or parts"
         )
     return observation.pixels, observation.known

@@ -1,7 +1,7 @@
 """The likelihood corrected for complexity, after Serra et al. 2020: S(y) = -log2 p(y) - L(y).
 
-Simple images are likely under any model of images. L, the bits that a lossless compressor needs, says how simple the
-known pixels are by themselves; what the model needs beyond that says how strange they are.
+Simple images are likely under any model of images. L(y), the number of bits that PNG needs for the known pixels, tells
+how simple they are. The bits that the model needs in addition to L(y) tell how strange they are.
 """
 
 import io
@@ -24,7 +24,7 @@ from condvae.runtime.pixels import to_uint8
 
 @dataclass(frozen=True, kw_only=True)
 class Complexity:
-    """log2 p(y) + L(y), both of the grey levels that the model's likelihood knows."""
+    """The score -S(y) = log2 p(y) + L(y). Both terms use grey levels at the bit depth of the model's likelihood."""
 
     name: ClassVar[str] = "complexity"
     fitted: ClassVar[bool] = False
@@ -32,20 +32,21 @@ class Complexity:
 
     @torch.no_grad()
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """[B, 1] in bits: one walk, and PNG on the CPU."""
+        """Return the score in bits, [B, 1], from one pass through the decoder and PNG compression on the CPU."""
         pixels, known = known_pixels(observation)
         vae, source = inference.vae, inference.source(observation)
         scores = log_evidence(inference, observation, source, noise=seeds, pixel_score=vae.pixel_log_probs)
-        nats = scores[-1].double()  # of grey levels
+        nats = scores[-1].double()  # the last pixel score is the log-probability of grey levels
         levels = to_uint8(pixels) >> (8 - vae.likelihood.bits)
         lengths = [png_bits(*one) for one in zip(levels.cpu().numpy(), known[:, 0].cpu().numpy(), strict=True)]
         return (nats / math.log(2) + nats.new_tensor(lengths))[:, None]
 
 
 def png_bits(levels: NDArray[np.uint8], known: NDArray[np.bool_]) -> int:
-    """What PNG needs for the known of grey levels [C, H, W], known [H, W], beyond what it needs for where they are.
+    """Return how many bits PNG needs for the known pixels. levels: [C, H, W]; known: [H, W].
 
-    Hidden pixels are flat, and the length of the same hole in a flat image is taken off, headers with it.
+    Hidden pixels are set to one grey level. The size of a black image with the same hole is subtracted, so that neither
+    the file headers nor the shape of the hole count.
     """
     middle = np.uint8(128)
     seen, flat = (np.where(known, shown, middle) for shown in (levels, np.zeros_like(levels)))

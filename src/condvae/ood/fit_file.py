@@ -1,4 +1,4 @@
-"""Fits beside their model: NAME.ood.safetensors beside NAME.safetensors. Reading executes no code."""
+"""Files of fits: NAME.ood.safetensors beside the model file NAME.safetensors. Reading one executes no code."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,23 +20,23 @@ _ENDING = ".ood.safetensors"
 
 
 def fit_path(model: str | Path) -> Path:
-    """Where the fits of a model's file belong."""
+    """Return the path at which the fits of a model file are expected."""
     path = Path(model)
     return path.with_name(path.name.removesuffix(".safetensors") + _ENDING)
 
 
 def fits_beside(model: str | Path) -> Path | None:
-    """The file of fits beside a model's file, if there is one."""
+    """Return the file of fits beside a model file, or None if there is none."""
     path = fit_path(model)
     return path if path.is_file() else None
 
 
 def save_fits(path: str | Path, fits: Iterable[Fit]) -> None:
-    """Write fits of one model, at most one of each kind: whole under the file's name, or not at all."""
+    """Write the fits of one model, at most one of each kind. The file appears complete or not at all."""
     fits = list(fits)
     if not fits or len({fit.kind for fit in fits}) < len(fits):
         raise ValueError(
-            f"fits of {[fit.kind for fit in fits]} were to be saved, expected one or two, of different kinds"
+            f"fits of the kinds {[fit.kind for fit in fits]} cannot be saved, expected one or two of different kinds"
         )
     described: dict[str, dict[str, Any]] = {}
     tensors: dict[str, Tensor] = {}
@@ -52,33 +52,33 @@ def save_fits(path: str | Path, fits: Iterable[Fit]) -> None:
 
 
 def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[EncoderKind, Fit]:
-    """The fits in a file by their kinds; a ValueError unless they are of this model."""
+    """Read the fits of a file, by kind. Raise ValueError if they were made for another model."""
     path = Path(path)
     plain, tensors = sealed_file.read(path, kind=KIND)
     try:
         kinds: tuple[EncoderKind, ...] = ("partial", "whole")
         fits = {kind: _fit(kind, plain[kind], tensors) for kind in kinds if kind in plain}
         if not fits:
-            raise ValueError("it holds no fit")
+            raise ValueError("it contains no fit")
         for fit in fits.values():
             _check(fit)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not hold fits that this version of condvae knows: {error}") from error
+        raise ValueError(f"{path} contains no fits that this version of condvae can read: {error}") from error
     for kind, fit in fits.items():
         if kind == "partial" and not isinstance(model, ConditionalVAE):
             raise ValueError(
-                f"{path} was fitted to a conditional model, but this one is not: run condvae ood fit for it"
+                f"{path} was fitted to a conditional model, but this model is unconditional: run condvae ood fit for it"
             )
         if fit.record["model"] != Inference.of(model, kind).identity:
             raise ValueError(
-                f"{path} was fitted to another model, or before this one was trained on: run condvae ood fit"
+                f"{path} was fitted to another model, or to this one before more training: run condvae ood fit again"
             )
     return fits
 
 
 def _fit(kind: EncoderKind, plain: dict[str, Any], tensors: dict[str, Tensor]) -> Fit:
     def array(name: str) -> Any:
-        return tensors[f"{kind}.{name}"].numpy().copy()  # the file may change while its fits are used
+        return tensors[f"{kind}.{name}"].numpy().copy()  # a copy, since the file may change while its fits are in use
 
     shrinkage = plain.get("shrinkage")
     density = None
@@ -95,15 +95,21 @@ def _fit(kind: EncoderKind, plain: dict[str, Any], tensors: dict[str, Tensor]) -
 
 
 def _check(fit: Fit) -> None:
-    """Raise a ValueError unless shapes and numbers are as they must be."""
+    """Raise ValueError if a shape or a number is invalid, or KeyError if the record names no model."""
     if fit.held_scores.ndim != 1 or not len(fit.held_scores) or fit.held_shares.shape != fit.held_scores.shape:
-        raise ValueError(f"held-out scores are {fit.held_scores.shape} and shares {fit.held_shares.shape}")
+        raise ValueError(
+            f"the held-out scores are {fit.held_scores.shape} and their known shares {fit.held_shares.shape}, "
+            "expected [M] for both, M > 0"
+        )
     arrays = [fit.held_scores, fit.held_shares]
     if fit.density is not None:
         features = len(fit.density.mean)
         if fit.density.mean.ndim != 1 or fit.density.covariance.shape != (features, features):
-            raise ValueError(f"the mean is {fit.density.mean.shape}, the covariance {fit.density.covariance.shape}")
+            raise ValueError(
+                f"the mean is {fit.density.mean.shape} and the covariance {fit.density.covariance.shape}, expected [F] "
+                "and [F, F]"
+            )
         arrays += [fit.density.mean, fit.density.covariance]
     if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in arrays):
-        raise ValueError("some numbers are not finite, or not float64")
+        raise ValueError("some numbers are not finite or not float64")
     str(fit.record["model"])

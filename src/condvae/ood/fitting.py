@@ -1,4 +1,4 @@
-"""What is ordinary to a model: the density of a score's features on training images, and scores of held-out ones."""
+"""Fitting a score to a model: the density of its features on training images, and scores of held-out images."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from condvae.data import Dataset, ImageSet
 from condvae.data.image_set import Indices
 from condvae.data.order import spread
 from condvae.observe import Observation
-from condvae.ood.completed import Completed
+from condvae.ood.completion_score import Completed
 from condvae.ood.density import DensityValues, GaussianDensity
+from condvae.ood.features import check_kind, known_share, measure_observation
 from condvae.ood.inference import EncoderKind, Inference
-from condvae.ood.measuring import check_kind, known_share, measure_observation
 from condvae.ood.scores import Score
 from condvae.runtime.checks import check_seed, check_whole
 from condvae.runtime.messages import Say, silent
@@ -27,58 +27,58 @@ from condvae.runtime.seeds import Seeds
 from condvae.sampling.cpu_workers import on_workers
 
 STRANGE = 1.0
-"""Percentiles up to this are worth a warning."""
+"""An image whose percentile is at most this is called strange."""
 _FEWEST, _MOST = 200, 1000
-"""Held-out observations of nearest known share with which one is compared: a fifth of them all, between these."""
+"""A score is compared with the fifth of the held-out observations of nearest known share, within these limits."""
 _BLOCK = 100
-"""Images whose observations are drawn with one generator: a constant, so that nothing hangs on devices or memory."""
+"""Images whose observations are drawn with one generator: constant, so that draws do not depend on the device."""
 _MEASURED = 5 * _BLOCK
-"""Images measured together."""
+"""Images whose features are computed in one call."""
 VALIDATION, UNFITTED = "validation images", "training images that were not fitted"
-"""Where held-out images are from, in a fit's record."""
+"""Where held-out images come from, as written in a fit's record."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """A score made ready for one model."""
+    """What a score of one model is compared with: a density of training images, and scores of held-out images."""
 
     score: str
-    """Its name: `score_of` has it."""
+    """The score's name, as `score_of` takes it."""
     kind: EncoderKind
     density: GaussianDensity | None
-    """Of the features of training images; None where the score is its one feature."""
+    """The density of training images' features; None if the score is a single feature without a density."""
     held_scores: DensityValues
-    """[M]: of observations of images that the fit has not seen."""
+    """Scores of M held-out observations, [M]."""
     held_shares: DensityValues
-    """[M]: how much of each image was known, from 0 to 1."""
+    """The share of known pixels in each held-out observation, from 0 to 1, [M]."""
     record: Mapping[str, Any]
-    """How it came to be, as plain values; under "model", of which model it is."""
+    """How the fit was made, as plain values; its entry "model" identifies the model."""
 
     def score_values(self, features: ArrayLike) -> DensityValues:
-        """[B] scores of features [B, F]: their log-density, or the feature itself."""
+        """Return the scores [B] of features [B, F]: their log-density, or the feature itself without a density."""
         return _scores(features, self.density, self.score)
 
     def percentile(self, scores: ArrayLike, shares: ArrayLike) -> DensityValues:
-        """[B], above 0, at most 100: how many in a hundred ordinary observations are as strange, or stranger.
+        """Return the percentage of ordinary observations that are at least as strange, [B], above 0 and at most 100.
 
-        100 (1 + the number of held-out scores that are no higher) / (1 + their number): where a fresh ordinary image
-        is among them is a matter of chance, so it comes out at p or below in about p of a hundred cases, or fewer.
-        Compared are the fifth of held-out observations of nearest known share (200 to 1,000), and all as near as the
-        last of them: how much is seen of an image changes its score more than what it shows. About, for two reasons:
-        they have nearly as much known, not as much; and several may be of one image, behind different holes, which
-        are not as many chances as different images.
+        The percentile is 100 (1 + number of held-out scores that are not higher) / (1 + number of held-out scores). The
+        rank of a new ordinary image among held-out images is random, so about p % of ordinary images, or fewer, get a
+        percentile of p or less. A score is compared only with the fifth of the held-out observations whose known share
+        is nearest (at least 200, at most 1,000, and all that are equally near), because the known share affects the
+        score more than the content of the image does. The percentage is approximate for two reasons: the known shares
+        are similar but not equal, and several held-out observations may show one image behind different holes.
         """
         scores, shares = (np.asarray(values, dtype=np.float64) for values in (scores, shares))
         if scores.ndim != 1 or shares.shape != scores.shape:
             raise ValueError(
-                f"scores are {list(scores.shape)} and known shares {list(shares.shape)}, expected [B] of both"
+                f"scores are {list(scores.shape)} and known shares {list(shares.shape)}, expected [B] for both"
             )
         count = len(self.held_scores)
         neighbours = min(count, max(_FEWEST, min(_MOST, count // 5)))
         found = np.empty(len(scores))
         for i, (score, share) in enumerate(zip(scores, shares, strict=True)):
             distances = np.abs(self.held_shares - share)
-            # Shares are fractions of pixels: what is as near must not be lost to rounding.
+            # The tolerance keeps shares that are equally near in spite of rounding.
             near = distances <= np.partition(distances, neighbours - 1)[neighbours - 1] + 1e-9
             no_higher = np.count_nonzero(near & (self.held_scores <= score))
             found[i] = 100 * (1 + no_higher) / (1 + np.count_nonzero(near))
@@ -95,10 +95,10 @@ def fit_score(
     seed: int = 0,
     say: Say = silent,
 ) -> Fit:
-    """Fit the score to training images, observed as the partial encoder was trained, and score held-out ones.
+    """Fit a score to training images, observed as in the partial encoder's training, and score held-out images.
 
-    Held out are validation images, each as often as needed with another draw of what is seen of it; where there are
-    none, training images that the fit has left.
+    The held-out images are the validation images; if there are none, the training images that were not fitted. If there
+    are fewer than `held_out`, partly hidden images are used several times, each time with another observation.
     """
     check_fittable(score)
     check_kind(score, inference)
@@ -113,7 +113,7 @@ def fit_score(
     features, shares = _measured(score, inference, held, positions, seed=seed, purpose="held out")
     held_scores = _scores(features, density, score.name)
     if not np.isfinite(held_scores).all():
-        raise ValueError(f"the score {score.name} is NaN or infinite on held-out images: take another, or fewer walks")
+        raise ValueError(f"the score {score.name} is NaN or infinite on held-out images: use another, or fewer passes")
     record = {
         "model": inference.identity,
         "process": _process(inference),
@@ -136,11 +136,11 @@ def fit_score(
 
 
 def check_fittable(score: Score) -> None:
-    """Raise a ValueError for a score of completed images: here its density would be of completions."""
+    """Raise ValueError for a score of completed images, whose density must be fitted to whole images instead."""
     if isinstance(score, Completed):
         raise ValueError(
-            f"the score {score.name} is for condvae ood experiment, which fits it to whole images: fit another, such "
-            f"as {score.inner.name}"
+            f"the score {score.name} only works in condvae ood experiment, which fits it to whole images: fit another "
+            f"score, such as {score.inner.name}"
         )
 
 
@@ -154,14 +154,17 @@ def training_features(
     first: int = 0,
     stop: int | None = None,
 ) -> DensityValues:
-    """[N, F]: what the density is fitted to. Rows first to stop of it are the same as among all of them."""
+    """Return the features of training images that the density is fitted to, [N, F].
+
+    first and stop select rows without changing their values.
+    """
     check_kind(score, inference)
     chosen = spread(len(data.train), images)
     return _measured(score, inference, data.train, chosen, seed=seed, purpose="fit", first=first, stop=stop)[0]
 
 
 def _held_out(data: Dataset, chosen: Indices, count: int, kind: EncoderKind, say: Say) -> tuple[ImageSet, Indices, str]:
-    """Images that the fit does not see, which of them are observed, and where they are from."""
+    """Return images that are not fitted, the positions of those to observe, and where the images come from."""
     if len(data.validation):
         held, origin = data.validation, VALIDATION
     else:
@@ -170,11 +173,11 @@ def _held_out(data: Dataset, chosen: Indices, count: int, kind: EncoderKind, say
         if not len(held):
             raise ValueError(
                 f"there are no validation images, and all {len(chosen):,} training images are fitted: hold some out "
-                "with --validation, or fit fewer"
+                "with --validation, or fit fewer images"
             )
-        say(f"there are no validation images: {len(held):,} training images that are not fitted stand in for them")
+        say(f"there are no validation images: {len(held):,} training images that are not fitted are used instead")
     positions = spread(len(held), count)
-    if kind == "partial" and len(positions) < count:  # the same image behind another hole
+    if kind == "partial" and len(positions) < count:  # observe images again, behind other holes
         positions = np.resize(positions, count)
     return held, positions, origin
 
@@ -190,8 +193,9 @@ def _measured(
     first: int = 0,
     stop: int | None = None,
 ) -> tuple[DensityValues, DensityValues]:
-    """[N, F] features of images, observed as in training, and [N] how much of each was known; of rows first to stop,
-    which are the same as among all.
+    """Observe images as in training; return their features, [N, F], and the share of known pixels of each, [N].
+
+    first and stop select rows without changing their values.
     """
     draws = Seeds(seed, f"ood {purpose}: observations")
     noise = Seeds(seed, f"ood {purpose}: latents")(0)
@@ -202,7 +206,7 @@ def _measured(
         batch = images.take(positions[start : start + _BLOCK]).batch()
         return inference.draw(batch, draws.generator(start // _BLOCK))
 
-    # disable=None: no bar where there is no terminal.
+    # disable=None shows the bar on a terminal only.
     with tqdm(total=stop - first, desc=purpose, unit="image", leave=False, disable=None) as bar:
         for start in range(first - first % _BLOCK, stop, _MEASURED):
             end = min(start + _MEASURED, stop)
@@ -217,7 +221,7 @@ def _measured(
 
 
 def joined(observations: Iterable[Observation]) -> Observation:
-    """One batch of them, contiguous wherever they come from, so that networks compute the same bits."""
+    """Concatenate observations into one contiguous batch; the memory layout could change how networks round."""
     parts = list(observations)
     known = [part.known for part in parts if part.known is not None]
     pixels = [part.pixels for part in parts if part.pixels is not None]
@@ -233,7 +237,7 @@ def _scores(features: ArrayLike, density: GaussianDensity | None, name: str) -> 
         return density.log_density(features)
     values = np.asarray(features, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != 1:
-        raise ValueError(f"features are {list(values.shape)}, expected [B, 1]: the score {name} is one number")
+        raise ValueError(f"features are {list(values.shape)}, expected [B, 1] for the score {name}")
     return values[:, 0]
 
 

@@ -1,13 +1,14 @@
-"""The temperature gradient: how the bound on log p(y) changes with the spread of the prior, group by group.
+"""The temperature gradient: the derivative of the bound on log p(y) with respect to each latent group's temperature.
 
-The bound E_c [log p(z; t) + log p(y | z) - log c(z | y)] depends on t_l, the factor on the prior's standard deviations
-in group l, through -KL(c || p) of that group alone: z comes from c, whatever t is. Given z_<l its derivative at 1 is
+The temperature t_l multiplies the prior's standard deviations in latent group l. It affects the bound
+E_c [log p(z; t) + log p(y | z) - log c(z | y)] only through -KL(c || p) of that group, because z is drawn from c,
+which does not depend on t. Given z_<l, the derivative at t_l = 1 is
 
     sum over the group of  (mu_c - mu_p)^2 / sigma_p^2  +  (sigma_c^2 / sigma_p^2 - 1)
                            ---------- shift ----------     ---------- spread ---------
 
-So one walk down the decoder gives it for all groups: without autograd, and images of a batch have nothing in common.
-It is positive where z lies further out than the prior expects (an irregular image), negative where it lies further in.
+One pass through the decoder computes it for all groups and for each image of a batch separately, without autograd.
+It is positive where z is further from the prior's mean than the prior expects (an irregular image), else negative.
 """
 
 from typing import NamedTuple
@@ -24,40 +25,41 @@ from condvae.vdvae.model import VDVAE, Step
 
 
 class TemperatureGradient(NamedTuple):
-    """Of each image, latent group and channel in it, float64 [B, L, C]; its two terms measure different things, and may
-    cancel.
+    """The two terms of the gradient for each image, latent group and channel: float64 [B, L, C].
+
+    The terms measure different things, and they may cancel in the sum.
     """
 
     channel_shift: Tensor
-    """How far c's means are from the prior's, in standard deviations of the prior, squared: 0 or more."""
+    """Squared distance from the prior's means to c's means, in standard deviations of the prior: at least 0."""
     channel_spread: Tensor
-    """How much wider than the prior c is: negative where y tells something of z."""
+    """Variance of c relative to the prior's, minus 1: negative where y contains information about z."""
 
     @property
     def shift(self) -> Tensor:
-        """[B, L]"""
+        """The shift term of each latent group, [B, L]."""
         return self.channel_shift.sum(dim=2)
 
     @property
     def spread(self) -> Tensor:
-        """[B, L]"""
+        """The spread term of each latent group, [B, L]."""
         return self.channel_spread.sum(dim=2)
 
     @property
     def total(self) -> Tensor:
-        """[B, L]: d/dt of the bound at t = 1, with one temperature for each group."""
+        """Derivative of the bound at t = 1, with one temperature per latent group: [B, L]."""
         return self.shift + self.spread
 
     @property
     def by_channel(self) -> Tensor:
-        """[B, L, C]: d/dt of the bound at t = 1, with one temperature for each channel of each group."""
+        """Derivative of the bound at t = 1, with one temperature per channel of each latent group: [B, L, C]."""
         return self.channel_shift + self.channel_spread
 
 
 def temperature_gradient(
     inference: Inference, observation: Observation, *, noise: NoiseSource, walks: int = 1
 ) -> TemperatureGradient:
-    """The gradient for every observation, as a mean over that many walks: z_<l is drawn anew in each."""
+    """Return the gradient of each observation, averaged over `walks` passes that each draw new latents."""
     return gradient_and_bound(inference, observation, noise=noise, walks=walks, bound=False)[0]
 
 
@@ -65,15 +67,18 @@ def temperature_gradient(
 def gradient_and_bound(
     inference: Inference, observation: Observation, *, noise: NoiseSource, walks: int = 1, bound: bool = True
 ) -> tuple[TemperatureGradient, Tensor]:
-    """The gradient, and [B] the bound on log p(y) in nats, of the same walks; only minus its KL if bound is False."""
-    check_whole(walks, "the number of walks", least=1)
+    """Return the gradient and the bound on log p(y) in nats, [B], both from the same passes through the decoder.
+
+    bound=False leaves out log p(y | z) and returns only the -KL term of the bound.
+    """
+    check_whole(walks, "the number of passes through the decoder", least=1)
     observation.check_values()
     noise, vae, source = as_noise(noise), inference.vae, inference.source(observation)
     count, groups, channels = len(observation), inference.groups, vae.config.latent_channels
     terms = torch.zeros(count, groups, 3 * channels, dtype=torch.float64, device=inference.device)
     nats = terms.new_zeros(count)
     for walk in range(walks):
-        first = walk * groups  # streams of its own
+        first = walk * groups  # each pass has its own noise streams
         descent = vae.descend(source, batch=count, noise=noise, score=_terms, first_stream=first)
         terms += descent.scores / walks
         if bound:
@@ -83,7 +88,7 @@ def gradient_and_bound(
 
 
 def _terms(step: Step) -> Tensor:
-    """[B, 3 C]: shift, spread and KL of one group, each channel by channel."""
+    """Return shift, spread and KL of one latent group, each per channel: [B, 3 C]."""
     c, p = step.drawn_from, step.prior()
     shift = ((c.mean - p.mean) * (-p.log_std).exp()).square()
     spread = torch.expm1(2 * (c.log_std - p.log_std))
@@ -91,7 +96,7 @@ def _terms(step: Step) -> Tensor:
 
 
 def _pixel_nats(vae: VDVAE, state: Tensor, observation: Observation) -> Tensor:
-    """[B]: log p of the known pixels."""
+    """Return the log-probability of the known pixels, [B]."""
     pixels, known = known_pixels(observation)
     log_p = vae.pixel_log_prob(state, torch.where(known, pixels, 0.0))
     return torch.where(known[:, 0], log_p, 0.0).sum(dim=(1, 2), dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""How the latents of an image are inferred: by c(z | y) from what is seen of it, or by q(z | x) from all of it."""
+"""How latents are inferred: by the partial encoder c(z | y) from an observation, or by q(z | x) from a whole image."""
 
 import dataclasses
 import functools
@@ -18,24 +18,25 @@ from condvae.vdvae import VDVAE
 from condvae.vdvae.encoder import Posterior
 
 EncoderKind: TypeAlias = Literal["partial", "whole"]
+"""Which encoder infers the latents: the partial encoder from an observation, or the artifact's from a whole image."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inference:
-    """A model, and which of its encoders is asked."""
+    """A model and the encoder that infers its latents."""
 
     kind: EncoderKind
-    """partial: c(z | y) of a ConditionalVAE. whole: q(z | x) of the artifact, for images that are seen as a whole."""
+    """partial: c(z | y) of a ConditionalVAE. whole: q(z | x) of the artifact, for images without hidden pixels."""
     model: VDVAE | ConditionalVAE
 
     def __post_init__(self) -> None:
         check_choice(self.kind, "the kind of inference", ("partial", "whole"))
         if self.kind == "partial" and not isinstance(self.model, ConditionalVAE):
-            raise ValueError("an unconditional VAE sees whole images alone: condition it first with condvae train")
+            raise ValueError("an unconditional VAE only takes whole images: first run condvae train on it")
 
     @classmethod
     def of(cls, model: VDVAE | ConditionalVAE, kind: EncoderKind | None = None) -> "Inference":
-        """kind None: partial for a ConditionalVAE, whole for a VDVAE."""
+        """Make an inference; kind None means partial for a ConditionalVAE and whole for a VDVAE."""
         if kind is None:
             kind = "partial" if isinstance(model, ConditionalVAE) else "whole"
         return cls(kind=kind, model=model)
@@ -51,12 +52,12 @@ class Inference:
 
     @property
     def groups(self) -> int:
-        """L, of latents."""
+        """The number of latent groups, L."""
         return len(self.vae.config.group_stages)
 
     @functools.cached_property
     def identity(self) -> str:
-        """Of the networks that are asked, by their weights, and of what c was trained on; the artifact alone for q."""
+        """Identifies the networks by their weights and configurations, and for c also its observation process."""
         config: dict[str, Any] = {"vae": self.vae.config.to_dict()}
         if self.kind == "whole":
             return f"whole-{digest_of(self.vae, config)}"
@@ -67,18 +68,18 @@ class Inference:
 
     @functools.cached_property
     def sampler(self) -> Sampler:
-        """Draws from p(x | y) in float32, as scores are computed; of a GPU it keeps the graphs."""
+        """Draws from p(x | y) in float32, the precision of scores. It is kept because it holds CUDA graphs on a GPU."""
         return Sampler(self._conditional, precision="fp32")
 
     def observe(self, images: Tensor, known: Tensor | None = None) -> Observation:
-        """Images [B, C, H, W] in [-1, 1] where `known` ([B, 1, H, W] bool) is True; None: all of them is seen."""
+        """Observe pixels of images [B, C, H, W] in [-1, 1] where `known`, [B, 1, H, W] bool, is True; None: all."""
         if known is None:
             known = torch.ones(len(images), 1, *images.shape[2:], dtype=torch.bool, device=images.device)
         if self.kind == "partial" and not self._conditional.completes_holes:
             process = self._conditional.process
             observes = process.name if process else "something else"
-            raise ValueError(f"this model observes {observes}, not pixels of an image: nothing can be hidden from it")
-        images = images.to(self.vae.decoder.gain).contiguous()  # in another order networks would round otherwise
+            raise ValueError(f"this model observes {observes}, not pixels: use a model that completes holes")
+        images = images.to(self.vae.decoder.gain).contiguous()  # another memory layout could round differently
         self.vae.check(images, values=False)
         observation = observe_pixels(images, known.to(self.device), self.vae.normalise)
         if self.kind == "whole":
@@ -86,33 +87,36 @@ class Inference:
         return observation
 
     def draw(self, batch: Batch, generator: torch.Generator) -> Observation:
-        """What is seen of a batch on the generator's device, by the process that c was trained on; whole: all of it."""
+        """Draw observations of a batch by the model's observation process; with kind whole, observe whole images.
+
+        The batch must be on the generator's device.
+        """
         if self.kind == "whole":
             return self.observe(batch.x)
         process = self._conditional.process
         if process is None:
             raise ValueError(
-                "this model does not say what it was trained to observe, so nothing can be drawn: set model.process"
+                "this model has no observation process, so no observations can be drawn: set model.process"
             )
         batch = dataclasses.replace(batch, x=batch.x.to(self.vae.decoder.gain.dtype))
         return process.observe(batch, normalise=self.vae.normalise, generator=generator).to(self.device)
 
     def source(self, observation: Observation) -> Posterior:
-        """c(. | y), or q(. | x)."""
+        """Return c(z | y) of the observation, or q(z | x) with kind whole."""
         if self.kind == "partial":
             return self._conditional.posterior(observation)
         return self.vae.posterior(_check_whole(observation))
 
     @property
     def _conditional(self) -> ConditionalVAE:
-        assert isinstance(self.model, ConditionalVAE)  # as __post_init__ has seen
+        assert isinstance(self.model, ConditionalVAE)  # checked by __post_init__
         return self.model
 
 
 def _check_whole(observation: Observation) -> Tensor:
-    """[B, C, H, W]: the pixels, or a ValueError unless all of them are known."""
+    """Return the pixels, [B, C, H, W]; raise ValueError if some are hidden."""
     if observation.pixels is None or observation.known is None:
         raise ValueError("q(z | x) needs the pixels of images, but this observation has none: use a conditional model")
     if not bool(observation.known.all()):
-        raise ValueError("q(z | x) needs whole images, but some pixels are hidden: use a conditional model for these")
+        raise ValueError("q(z | x) needs whole images, but some pixels are hidden: use a conditional model")
     return observation.pixels

@@ -1,4 +1,4 @@
-"""`strangeness`: how strange one picture is to a model, as far as it is seen."""
+"""`strangeness`: how strange one picture is to a model, whole or partly hidden."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from condvae.images.holes import Box, Half, Hole
 from condvae.images.model_view import as_batch, make_view, whole_levels
 from condvae.images.reading import Picture, PictureLike, printable, read_picture
 from condvae.observe import Observation
+from condvae.ood.features import known_share, measure_observation
 from condvae.ood.fit_file import fits_beside, load_fits
 from condvae.ood.fitting import STRANGE, Fit, joined
 from condvae.ood.inference import EncoderKind, Inference
-from condvae.ood.measuring import known_share, measure_observation
 from condvae.ood.scores import score_of
 from condvae.runtime.checks import check_seed
 from condvae.runtime.fingerprints import FileId
@@ -23,41 +23,41 @@ from condvae.weights.cached_models import ModelId, open_model
 
 @dataclass(frozen=True, kw_only=True)
 class Strangeness:
-    """What a model makes of a picture."""
+    """How strange a picture is to a model."""
 
     score: float
-    """Higher is more ordinary. Of fitted scores, as all that are fitted by default, a log-density in nats."""
+    """Higher is more ordinary. For a score with a fitted density, such as the default, a log-density in nats."""
     percentile: float
-    """How many in a hundred held-out training images with about as much known are as strange, or stranger."""
+    """The percentage of held-out images, with about the same known share, that are at least as strange."""
     known_share: float
-    """Of the image's pixels, as the model sees it: 1 for the whole, 0 where no pixels are observed, as with edges."""
+    """The share of the image's pixels that the model knows, from 0 to 1; 0 if it observes no pixels (as with edges)."""
     kind: EncoderKind
-    """partial: judged by what is known of it. whole: by all of it, through the VAE's own encoder."""
+    """partial: scored from an observation by the partial encoder. whole: scored whole by the VAE's own encoder."""
     score_name: str
     notes: tuple[str, ...] = ()
-    """What was done to the picture, in sentences."""
+    """Sentences about changes made to the picture, such as cropping and resizing."""
 
     @property
     def strange(self) -> bool:
-        """Whether it is in the strangest 1 %, where about one in a hundred ordinary pictures is too."""
+        """Whether the percentile is 1 or less, which is also true of about 1 % of ordinary pictures."""
         return self.percentile <= STRANGE
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoringInput:
-    """What is judged of a picture."""
+    """What a model sees of a picture that is to be scored."""
 
     kind: EncoderKind
     observation: Observation
-    """Of a batch of one, on the CPU."""
+    """A batch of one, on the CPU."""
     notes: tuple[str, ...] = ()
     file: FileId | None = None
     hole_file: FileId | None = None
-    """Where it was read what is hidden."""
+    """The file that shows what is hidden, if there is one."""
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Memory of the observation, in bytes."""
         seen = self.observation
         return sum(part.nbytes for part in (seen.y, seen.known, seen.pixels) if part is not None)
 
@@ -74,19 +74,19 @@ def strangeness(
     fit: str | Path | None = None,
     seed: int = 0,
 ) -> Strangeness:
-    """How strange an image is to a model: a path, a PIL image or an array [H, W, C].
+    """Return how strange an image is to a model. image: a path, a PIL image or an array [H, W, C].
 
-    What is hidden is said as for `condvae.complete`; where it is not, and nothing is transparent, the whole image is
-    judged. fit: the file of `condvae ood fit`; None: the one beside the model. docs/results/ood.md has the rest.
+    Give the hidden part as for `condvae.complete`. If nothing is hidden and no pixel is transparent, the whole image is
+    scored. fit: a file written by `condvae ood fit`; None uses the one beside the model. See docs/guides/detect.md.
     """
-    way = Hole(known=known, hole=hole, box=box, half=half, random=random)
+    hidden = Hole(known=known, hole=hole, box=box, half=half, random=random)
     picture = read_picture(image)
     scorer = PictureScorer(model, fit=fit, seed=seed)
-    return scorer([scorer.view(picture, way)])[0]
+    return scorer([scorer.view(picture, hidden)])[0]
 
 
 class PictureScorer:
-    """A model and its fits, for any number of pictures."""
+    """Scores any number of pictures with one model and its fits."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class PictureScorer:
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        """device: where a model is opened; one in memory stays where it is."""
+        """Load the model, onto `device` if it is a name or a path, and its fits."""
         check_seed(seed)
         self.seed = seed
         self.identity: ModelId | None = None
@@ -113,21 +113,21 @@ class PictureScorer:
 
     def _file(self) -> Path:
         if self.identity is None:
-            raise ValueError("the model is in memory, and nothing lies beside it: give the file of its fit")
+            raise ValueError("the model is in memory, so no fit can be found beside it: give a fit file with fit=")
         found = fits_beside(self.identity.file.path)
         if found is None:
             raise ValueError(
-                f"{self.name} has no fit, which says what is ordinary to it: make one of its training images with "
-                f"condvae ood fit --data DATA --model {self.name}, or name the file of one with --fit"
+                f"{self.name} has no fit to compare images with: make one from its training images with "
+                f"condvae ood fit --data DATA --model {self.name}, or give a fit file with --fit"
             )
         return found
 
     def view(self, picture: Picture, hole: Hole) -> ScoringInput:
-        """What will be judged of a picture; a ValueError if it cannot be."""
+        """Return what the model sees of a picture. Raise ValueError if the picture cannot be scored."""
         if isinstance(self.model, VDVAE) and hole.ways:
             raise ValueError(
-                f"{self.name} is an unconditional VAE and sees whole images alone: leave out {hole.ways[0]}, "
-                "or condition it first with condvae train"
+                f"{self.name} is an unconditional VAE and only takes whole images: leave out {hole.ways[0]}, "
+                "or first run condvae train on it"
             )
         if isinstance(self.model, VDVAE) or self._is_whole(self.model, picture, hole):
             return self._whole(picture)
@@ -136,7 +136,7 @@ class PictureScorer:
         if seen.observation.known is not None and seen.known.all():
             return self._whole(picture)
         if seen.observation.known is not None and not seen.known.any():
-            raise ValueError(f"nothing of {picture.name} is known, so nothing can be said of it: hide less")
+            raise ValueError(f"no pixel of {picture.name} is known, so it cannot be scored: hide less")
         return ScoringInput(
             kind="partial",
             observation=seen.observation,
@@ -153,14 +153,14 @@ class PictureScorer:
         return ScoringInput(kind="whole", observation=observation, notes=notes, file=picture.file)
 
     def fit_for(self, kind: EncoderKind) -> Fit:
-        """The fit of a kind; a ValueError if there is none."""
+        """Return the fit of a kind. Raise ValueError if there is none."""
         if kind not in self.fits:
-            what = "images of which some is hidden" if kind == "partial" else "whole images"
-            raise ValueError(f"{printable(self.path)} is not fitted to {what}: run condvae ood fit --model {self.name}")
+            what = "partly hidden images" if kind == "partial" else "whole images"
+            raise ValueError(f"{printable(self.path)} has no fit for {what}: run condvae ood fit --model {self.name}")
         return self.fits[kind]
 
     def __call__(self, inputs: Sequence[ScoringInput]) -> list[Strangeness]:
-        """Each as if it were alone: all share their random numbers."""
+        """Score each input independently of the others; all use the same random numbers."""
         found: dict[int, Strangeness] = {}
         for kind, fit in self.fits.items():
             rows = [i for i, one in enumerate(inputs) if one.kind == kind]
@@ -185,5 +185,5 @@ class PictureScorer:
 
     @staticmethod
     def _is_whole(model: ConditionalVAE, picture: Picture, hole: Hole) -> bool:
-        """Whether all of a picture is judged: a model that completes holes is told of none."""
+        """Whether a picture is scored whole: the model completes holes, but nothing is hidden or transparent."""
         return not hole.ways and model.completes_holes and not picture.transparent.any()

@@ -1,7 +1,7 @@
 """The likelihood ratio of Havtorn et al. 2021, "Hierarchical VAEs know what they don't know": LLR^{>k}.
 
-An image may be likely because its fine latents explain any texture. How much is lost if they are drawn from the prior,
-so that the coarse ones must explain it alone, says whether the image as a whole is one of those that the model knows.
+An image may be likely because its fine latents can explain any texture. If they are drawn from the prior instead, the
+coarse latents alone must explain the image, and the bound drops. A large drop means that the image is strange.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,16 @@ from condvae.vdvae.encoder import Prior, Source
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """Minus the difference of two bounds on log p(y): with all latents inferred, and with those up to a resolution."""
+    """Minus the drop of the bound on log p(y) when only latents up to a resolution are inferred, instead of all."""
 
     fitted: ClassVar[bool] = False
     kind: ClassVar[EncoderKind | None] = None
     resolution: int = 1
-    """The finest whose latents are inferred in both. Of 1, 4 and 8, 1 ranked validation images of CIFAR-10 best."""
+    """The finest resolution whose latents are inferred in both bounds. Of 1, 4 and 8, 1 was the best on validation
+    images of CIFAR-10."""
 
     def __post_init__(self) -> None:
-        check_whole(self.resolution, "the resolution of a likelihood ratio", least=1)
+        check_whole(self.resolution, "the resolution of the likelihood ratio", least=1)
 
     @property
     def name(self) -> str:
@@ -39,7 +40,7 @@ class Ratio:
 
     @torch.no_grad()
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """[B, 1]: one walk for each bound, with the same numbers."""
+        """Return the score, [B, 1], from one pass per bound; both passes use the same random numbers."""
         noise, source = as_noise(seeds), inference.source(observation)
         coarse = _coarse(source, self.resolution, inference.vae.config)
         whole, upper = (log_evidence(inference, observation, one, noise=noise) for one in (source, coarse))
@@ -47,13 +48,13 @@ class Ratio:
 
 
 def _coarse(source: Source, resolution: int, config: VDVAEConfig) -> Source:
-    """The source up to that resolution; beyond, the prior, from which no KL parts it."""
+    """Return a source that draws from `source` up to a resolution, and from the prior (with no KL) at finer ones."""
     finer = [stage.resolution > resolution for stage in config.group_stages]
     if all(finer) or not any(finer):
         known = ", ".join(map(str, sorted({stage.resolution for stage in config.group_stages})))
         raise ValueError(
-            f"latents up to {resolution} x {resolution} are {'none' if all(finer) else 'all'} of this model's: for a "
-            f"ratio give a resolution between the coarsest and the finest of {known}"
+            f"latents up to {resolution} x {resolution} are {'none' if all(finer) else 'all'} of this model's latents: "
+            f"give the ratio a resolution that splits its resolutions, which are {known}"
         )
 
     def upper(group: int, state: Tensor, prior: Prior) -> Gaussian:

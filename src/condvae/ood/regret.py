@@ -1,7 +1,8 @@
-"""The likelihood regret of Xiao et al. 2020: how much better the latents could explain this one image.
+"""A likelihood regret after Xiao et al. 2020: how much the bound improves if inference is optimised for one image.
 
-Encoders are trained on ordinary images and find nearly the best z for those; for others much is left to gain. What is
-optimised here is what the encoder says, not its weights: an offset to the mean and to the log-std of every latent.
+An encoder is trained on ordinary images and infers nearly optimal latents for them; for strange images there is more to
+gain. Unlike Xiao et al., who optimise the encoder's weights for each image, this score optimises an offset to the mean
+and the log-std of each latent. Its values are therefore not comparable with theirs.
 """
 
 from collections.abc import Sequence
@@ -22,30 +23,30 @@ from condvae.vdvae.encoder import Prior
 
 @dataclass(frozen=True, kw_only=True)
 class Regret:
-    """Minus what the bound on log p(y) gains in some steps of Adam."""
+    """Minus the gain in the bound on log p(y) after optimising the latents' offsets with a few steps of Adam."""
 
     fitted: ClassVar[bool] = False
     kind: ClassVar[EncoderKind | None] = None
     steps: int = 5
-    """From 2 to 15, AUROCs of validation images of CIFAR-10 differ by less than their errors: few steps are enough."""
+    """Number of steps. On validation images of CIFAR-10, AUROCs with 2 to 15 steps differ by less than their errors."""
     rate: float = 0.03
-    """How far a step goes, in standard deviations for means, in nats for their logarithms. With 0.03 bounds grow at
-    nearly every step, with 0.1 they go up and down."""
+    """Learning rate, in standard deviations for means and in nats for log-stds. With 0.03 the bound rises at nearly
+    every step; with 0.1 it oscillates."""
 
     def __post_init__(self) -> None:
-        check_whole(self.steps, "the steps of a likelihood regret", least=1)
+        check_whole(self.steps, "the number of steps of the likelihood regret", least=1)
 
     @property
     def name(self) -> str:
         return f"regret-{self.steps}"
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """[B, 1]: from the same numbers at every step, the best bound found minus the first."""
+        """Return the first bound minus the best bound, [B, 1]; every step uses the same random numbers."""
         bounds = self.bounds(inference, observation, seeds)
         return (bounds[0] - bounds.amax(dim=0))[:, None]
 
     def bounds(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """[steps + 1, B] in nats: before, and after each step."""
+        """Return the bounds in nats before the first step and after each step, [steps + 1, B]."""
         with torch.no_grad():
             source = inference.source(observation)
         config, noise = inference.vae.config, as_noise(seeds)
@@ -54,7 +55,7 @@ class Regret:
         offsets = [torch.zeros(shape, dtype=like.dtype, device=like.device, requires_grad=True) for shape in shapes]
 
         def moved(group: int, state: Tensor, prior: Prior) -> Gaussian:
-            # In units of its own std, which differ by orders of magnitude between groups, a mean's step suits all.
+            # Stds differ by orders of magnitude between latent groups, so the offset of a mean is in units of its std.
             mean, log_std = source(group, state, prior)
             by_mean, by_log_std = offsets[group].unbind(1)
             return Gaussian(mean + log_std.exp() * by_mean, log_std + by_log_std)
@@ -62,7 +63,7 @@ class Regret:
         def bound() -> Tensor:
             return log_evidence(inference, observation, moved, noise=noise)
 
-        # Element by element, so the images of a batch do not meet. Weights get no gradients: they are not asked for.
+        # Adam updates each element separately, so images of a batch do not interact. Only offsets get gradients.
         adam = torch.optim.Adam(offsets, lr=self.rate, maximize=True)
         bounds = []
         for _ in range(self.steps):

@@ -1,4 +1,4 @@
-"""Image files and folders of them: how strange each is to a model, in lines and as a report."""
+"""Score image files and folders: print how strange each image is to a model, and write a report."""
 
 import math
 import sys
@@ -24,13 +24,13 @@ from condvae.runtime.versions import versions
 
 _FORMAT, _VERSION = "condvae strangeness", 1
 _TOGETHER = {"cpu": 16, "cuda": 256}
-"""Pictures that are read before they are scored together: on a CPU lines should not be long in coming."""
+"""Pictures that are scored together; few on a CPU, so that the first lines appear soon."""
 _COLUMNS = ("image", "kind", "known_share", "score", "percentile", "strange")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredFile:
-    """One file."""
+    """An image file, what the model saw of it, and how strange it is."""
 
     path: Path
     seen: ScoringInput
@@ -48,15 +48,18 @@ def score_files(
     out: Path | None = None,
     say: Say = print,
 ) -> list[ScoredFile]:
-    """Score image files and those in folders: a line for each, and a report (.json or .csv) if `out` names one."""
+    """Score image files, and all images in folders; print a line for each.
+
+    out: a .json or .csv file for a report.
+    """
     if out is not None:
         _check_report(out)
     selected = select_pictures(paths, hole, say, done="scored")
     scorer = PictureScorer(model, fit=fit, seed=seed, device=device)
     pictures = PictureQueue(selected, scorer.view, done="scored")
-    say("percentile: how many in a hundred held-out training images, with about as much known, are as strange or more")
+    say("percentile: the percentage of held-out images, with about the same known share, that are at least as strange")
     if any(fit.record.get("held_out_from") == UNFITTED for fit in scorer.fits.values()):
-        say(f"these are {UNFITTED}: the model may know them better than new ones, which then look too strange")
+        say(f"the held-out images are {UNFITTED}: the model was trained on them, so new images may look too strange")
     notes, done = LimitedNotes(), list[ScoredFile]()
     together, many = _TOGETHER[scorer.model.device.type], len(selected) > 1
     with tqdm(total=len(selected), unit="image", leave=False, disable=not many or not sys.stderr.isatty()) as bar:
@@ -71,7 +74,7 @@ def score_files(
             bar.update(len(some))
     pictures.skipped.check_not_all()
     if notes.untold:
-        say(f"the same holds for {notes.untold} more images")
+        say(f"the same applies to {notes.untold} more images")
     pictures.skipped.tell(say)
     if len(done) > 1:
         strange = sum(one.found.strange for one in done)
@@ -95,14 +98,14 @@ def _line(path: Path, found: Strangeness, scorer: PictureScorer) -> str:
 
 def _check_report(out: Path) -> None:
     if out.suffix not in (".json", ".csv"):
-        raise ValueError(f"the report {printable(out)} was asked for, expected a name that ends in .json or .csv")
+        raise ValueError(f"the report is called {printable(out)}, expected a name that ends in .json or .csv")
     if out.is_dir():
-        raise ValueError(f"{printable(out)} is a folder, where the report should be: give another --out")
+        raise ValueError(f"{printable(out)} is a folder: give a file name for the report with --out")
     check_writable(out.parent)
 
 
 def _report(done: Sequence[ScoredFile], skipped: Sequence[str], scorer: PictureScorer) -> str:
-    assert scorer.identity is not None  # files are scored by models that have one
+    assert scorer.identity is not None  # score_files opens the model by name or path, so it has an identity
     plain: dict[str, Any] = {
         "format": _FORMAT,
         "format_version": _VERSION,

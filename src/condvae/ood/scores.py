@@ -1,4 +1,4 @@
-"""How ordinary an observation is to a model: scores by name. Higher is more ordinary, in whatever unit."""
+"""Scores of how ordinary an observation is to a model, by name. For every score, higher is more ordinary."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,39 +19,39 @@ from condvae.ood.regret import Regret
 from condvae.runtime.checks import check_whole
 
 DEFAULT_SCORE = "parts-4"
-"""The temperature gradient's two parts apart, each a mean over four walks."""
+"""The two terms of the temperature gradient as separate features, averaged over four passes through the decoder."""
 
 
 class Score(Protocol):
-    """Features of observations, and whether they are the score or a density fitted to those of training images is."""
+    """Computes features of observations. The score is their density under a fit, or a single feature itself."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def fitted(self) -> bool:
-        """True: the score is the log-density of the features. False: it is the one feature."""
+        """True if the score is the log-density of the features; False if there is one feature, which is the score."""
 
     @property
     def kind(self) -> EncoderKind | None:
-        """Which inference it wants; None: any."""
+        """The kind of inference that the score needs; None if it takes both kinds."""
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """[B, F]: of each observation, on the model's device, with the randomness of its seed."""
+        """Return the features of each observation, [B, F], on the model's device; each has its own random seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Walked:
-    """A score by walks down the decoder."""
+class _PassScore:
+    """A score computed from passes through the decoder."""
 
     title: ClassVar[str]
     fitted: ClassVar[bool] = True
     kind: ClassVar[EncoderKind | None] = None
     walks: int = 1
-    """Of which the features are means."""
+    """The number of passes through the decoder over which the features are averaged."""
 
     def __post_init__(self) -> None:
-        check_whole(self.walks, "the number of walks", least=1)
+        check_whole(self.walks, "the number of passes through the decoder", least=1)
 
     @property
     def name(self) -> str:
@@ -59,34 +59,34 @@ class _Walked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk(_Walked):
-    """What a walk tells of groups: of it the scores below are made, so that they can be had together."""
+class PassFeatures(_PassScore):
+    """All that one pass computes. The scores derived from it can share one measurement."""
 
-    title: ClassVar[str] = "walk"
+    title: ClassVar[str] = "walk"  # part of the folder names of stored results
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """[B, 2 L + 1]: shift and spread of all groups, and the bound on log p(y) in nats."""
+        """Return shift and spread of each latent group, and the bound on log p(y) in nats: [B, 2 L + 1]."""
         gradient, nats = gradient_and_bound(inference, observation, noise=seeds, walks=self.walks)
         return torch.cat((gradient.shift, gradient.spread, nats[:, None]), dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfWalk(_Walked, ABC):
-    """A score that some columns of a `Walk` give."""
+class _DerivedScore(_PassScore, ABC):
+    """A score whose features can be computed from `PassFeatures`."""
 
     @property
-    def source(self) -> Walk:
-        """What can be measured in its place, for other scores too."""
-        return Walk(walks=self.walks)
+    def source(self) -> PassFeatures:
+        """The features to measure instead, which other scores can use as well."""
+        return PassFeatures(walks=self.walks)
 
     @abstractmethod
     def of_source(self, values: DensityValues) -> DensityValues:
-        """[N, F] features from those of the source, [N, 2 L + 1]."""
+        """Compute this score's features, [N, F], from those of the source, [N, 2 L + 1]."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradient(_OfWalk):
-    """The temperature gradient, one feature per latent group: the paper's score."""
+class Gradient(_DerivedScore):
+    """The paper's score: the temperature gradient, one feature per latent group."""
 
     title: ClassVar[str] = "gradient"
 
@@ -99,9 +99,10 @@ class Gradient(_OfWalk):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientParts(_OfWalk):
-    """The two terms of the temperature gradient apart, 2 L features: where one is large and the other small, their sum
-    may look ordinary.
+class GradientParts(_DerivedScore):
+    """The two terms of the temperature gradient as separate features, 2 L in all.
+
+    If one term is unusually large and the other unusually small, their sum may look ordinary.
     """
 
     title: ClassVar[str] = "parts"
@@ -115,9 +116,10 @@ class GradientParts(_OfWalk):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientByChannel(_Walked):
-    """The temperature gradient with a temperature for each channel of a latent group, L C features: channels tell
-    different things of an image, and what is too much in one and too little in another is lost in their sum.
+class GradientByChannel(_PassScore):
+    """The temperature gradient with one temperature per channel of each latent group: L C features.
+
+    Channels describe different aspects of an image, and their deviations may cancel in a sum over channels.
     """
 
     title: ClassVar[str] = "channels"
@@ -127,8 +129,8 @@ class GradientByChannel(_Walked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LikelihoodBound(_OfWalk):
-    """The bound on log p(y), or on log p(x), in nats."""
+class LikelihoodBound(_DerivedScore):
+    """The bound in nats on log p(y), or on log p(x) for whole images."""
 
     title: ClassVar[str] = "likelihood"
     fitted: ClassVar[bool] = False
@@ -149,19 +151,20 @@ SCORES: dict[str, Callable[[str], Score]] = {
     "ratio": lambda number: Ratio(resolution=_count(number, "ratio", usual=Ratio.resolution)),
     "complexity": lambda number: _alone(Complexity(), number),
 }
-"""Each from what follows its name and a dash, "" if nothing does."""
+"""Makes each score from the text after its name and a dash; the text is "" if there is none."""
 
 
 def score_of(name: str, *, completers: Mapping[str, Completer] | None = None) -> Score:
-    """The score of a name: "gradient", or with four walks "gradient-4".
+    """Return the score of a name, such as "gradient", or "gradient-4" for an average over four passes.
 
-    completers: by their names, those that complete for scores such as "completed-nearest".
+    "regret-S" takes S optimisation steps on offsets of the latents (Xiao et al. 2020 optimise encoder weights).
+    completers: {name: completer} for scores such as "completed-nearest".
     """
     kind, _, rest = name.partition("-")
     if kind == "completed":
-        from condvae.ood.completed import completed_of  # late: it is made of other scores
+        from condvae.ood.completion_score import parse_completed  # imported here, since that module imports this one
 
-        return completed_of(rest, completers or {})
+        return parse_completed(rest, completers or {})
     if kind not in SCORES:
         raise ValueError(f"unknown score {name!r}, expected one of {', '.join(SCORES)}, completed")
     return SCORES[kind](rest)
@@ -169,7 +172,7 @@ def score_of(name: str, *, completers: Mapping[str, Completer] | None = None) ->
 
 def _alone(score: Score, text: str) -> Score:
     if text:
-        raise ValueError(f"the score {score.name}-{text} cannot be read, expected {score.name} alone")
+        raise ValueError(f"unknown score {score.name}-{text}: {score.name} takes no number")
     return score
 
 
@@ -177,5 +180,5 @@ def _count(text: str, name: str, *, usual: int) -> int:
     if not text:
         return usual
     if not (text.isdecimal() and int(text)):
-        raise ValueError(f"the score {name}-{text} cannot be read, expected {name} or {name}-4, with a number from 1")
+        raise ValueError(f"unknown score {name}-{text}, expected {name}, or {name}-N with a whole number N from 1")
     return int(text)

@@ -1,4 +1,4 @@
-"""One small experiment in one call, which others are compared with."""
+"""One small experiment, computed in one call. Tests compare other runs with it."""
 
 import functools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""JSON, CSV, Markdown and figures say the same; the folder is nobody else's."""
+"""JSON, CSV, Markdown and figures contain the same numbers, and altered numbers are refused."""
 
 import copy
 import csv
@@ -17,7 +17,7 @@ from condvae.experiments.ood.report import REPORT
 QUICK: dict[str, Any] = {"scores": ("likelihood",), "baselines": (), "sets": ("noise",)}
 
 
-def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
+def test_files_contain_the_same_numbers(folder: Path, whole: dict[str, Any]) -> None:
     assert json.loads((folder / "results.json").read_text()) == whole
     assert whole["format"] == REPORT.format
     with open(folder / "results.csv", newline="") as file:
@@ -33,9 +33,9 @@ def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
     assert float(row["auroc"]) == whole["differences"]["ipa parts-2 - ipa likelihood-2"]["all sets"][0]["mean"]
     text = (folder / "results.md").read_text()
     assert (
-        f"AUROC of {TESTS} test images of slopes against others: noise {TESTS}, flip {TESTS}, digits {OTHERS}." in text
+        f"test images of slopes against sets of strange images: noise {TESTS}, flip {TESTS}, digits {OTHERS}." in text
     )
-    assert "flip with the images that they are made of" in text
+    assert "images of flip stay together with the test images they are made from" in text
     means = [whole["methods"]["ipa gradient"]["auroc"][name][5] for name in ("noise", "flip", "digits", "all sets")]
     line = " | ".join(f"{cell['mean']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]" for cell in means)
     assert f"| ipa gradient | {line} |" in text
@@ -46,7 +46,7 @@ def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
 def test_examples_of_the_sets_are_shown(folder: Path, whole: dict[str, Any]) -> None:
     with Image.open(folder / "sets.png") as image:
         tall, wide = image.height, image.width
-    assert tall > wide > 4 * 90  # whole and five holes, of the test images and three sets
+    assert tall > wide > 4 * 90  # whole and behind five holes, for the test images and three sets
 
 
 @pytest.mark.usefixtures("drawn")
@@ -65,7 +65,7 @@ def test_figures_show_every_method_and_set(tmp_path: Path, whole: dict[str, Any]
 
 
 @pytest.mark.usefixtures("drawn")
-def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_altered_numbers_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
     short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
     short["methods"]["ipa gradient"]["auroc"]["noise"].pop()
     worded["methods"]["ipa gradient"]["auroc"]["noise"][1]["mean"] = "much"

@@ -1,4 +1,4 @@
-"""Killed and taken up again, shared out, cut otherwise, added to: the same numbers."""
+"""Resumed, sharded, split differently or extended, an experiment gives the same numbers."""
 
 import json
 from pathlib import Path
@@ -13,13 +13,13 @@ from condvae.experiments.resumable_work import Shard
 SCRIPT = HELPERS / "ood_runs.py"
 
 
-def test_killed_and_taken_up_again_by_two_ranks(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+def test_killed_and_resumed_by_two_ranks(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
     kill_and_repeat(SCRIPT, tmp_path / "out", parts=10, ranks=2)
     assert numbers(json.loads((tmp_path / "out" / "results.json").read_text())) == numbers(whole)
     assert contents(tmp_path / "out") == contents(folder)
 
 
-def test_shards_that_know_nothing_of_each_other(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+def test_independent_shards(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
     change: dict[str, Any] = {"scores": ("gradient",), "baselines": ("completed-nearest",)}
     for number in (3, 1, 2):
         assert small_experiment(tmp_path, change=change, shard=Shard(number, 3)) is None
@@ -31,14 +31,14 @@ def test_shards_that_know_nothing_of_each_other(tmp_path: Path, folder: Path, wh
     assert contents(tmp_path).items() <= contents(folder).items()
 
 
-def test_other_blocks(tmp_path: Path, whole: dict[str, Any]) -> None:
-    """On a CPU images are computed one by one, so nothing differs at all."""
+def test_other_block_sizes(tmp_path: Path, whole: dict[str, Any]) -> None:
+    """On a CPU images are computed one by one, so the results are identical."""
     change: dict[str, Any] = {"scores": ("parts-2",), "baselines": ("completed-nearest",)}
     found = numbers(small_experiment(tmp_path, change=change, block=None))["methods"]
     assert found == {name: whole["methods"][name] for name in found} and len(found) == 4
 
 
-def test_what_is_added_later_leaves_the_rest_untouched(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+def test_additions_leave_existing_results_untouched(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
     first: dict[str, Any] = {"scores": SMALL.scores[:1], "baselines": (), "sets": ("noise",)}
     model = {"ipa": small_models()["ipa"]}
     poor = small_experiment(tmp_path, change=first, models=model, foreign={})

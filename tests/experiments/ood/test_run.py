@@ -1,4 +1,4 @@
-"""What is reported is what was measured, of the images that it claims, by the models that it claims."""
+"""The reported numbers are those of the stated images and models."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,32 +23,32 @@ from condvae.experiments.ood.summary import COLUMNS
 from condvae.observe import Edges, Observation
 from condvae.observe.hole_bins import HOLE_BINS, known_in_bin
 from condvae.ood import GaussianDensity, Inference, measure, score_of
-from condvae.ood.sets import own
+from condvae.ood.strange_sets import own
 from condvae.sampling.plain import seeds_from
 
 QUICK: dict[str, Any] = {"scores": ("likelihood",), "baselines": (), "sets": ("noise",)}
 ROWS = spread(20, TESTS)
 
 
-def asked() -> Tensor:
-    """The test images that are measured."""
+def measured_images() -> Tensor:
+    """Return the test images that are measured."""
     return plain_data().test.take(ROWS).images
 
 
 def showing(images: np.ndarray, data: Dataset | None = None) -> Dataset:
-    """The data with other images."""
+    """Return the data set with its images replaced."""
     data = data or plain_data()
     return replace(
         data, **{name: replace(getattr(data, name), images=images) for name in ("train", "validation", "test")}
     )
 
 
-def test_likelihoods_are_the_bounds_of_what_is_seen(tmp_path: Path) -> None:
-    """Image by image, by the objective itself."""
+def test_likelihoods_are_bounds_on_the_known_pixels(tmp_path: Path) -> None:
+    """The objective computes the same bounds image by image."""
     model = small_models()["ipa"]
     result = small_experiment(tmp_path, change=QUICK, models={"ipa": model})
     assert result is not None
-    images = {"test": asked(), "noise": own("noise").images(asked(), seed=0)}
+    images = {"test": measured_images(), "noise": own("noise").images(measured_images(), seed=0)}
     for column, hole in enumerate(HOLE_BINS):
         known = known_in_bin(hole, TESTS, 8, seed=0)
         bounds = []
@@ -62,7 +62,7 @@ def test_likelihoods_are_the_bounds_of_what_is_seen(tmp_path: Path) -> None:
 
 
 def test_gradients_are_scored_by_the_density_of_training_images(folder: Path, whole: dict[str, Any]) -> None:
-    """From the files: the sum of the two parts is the gradient, its density as SciPy has it."""
+    """In the result files, the sum of the two terms is the gradient; its density agrees with SciPy."""
 
     def parts(name: str, unit: str) -> np.ndarray:
         found = []
@@ -73,11 +73,11 @@ def test_gradients_are_scored_by_the_density_of_training_images(folder: Path, wh
         groups = values.shape[1] // 2
         return np.asarray(values[:, :groups] + values[:, groups:-1])
 
-    # Whole images are read once, for both models have the same artifact.
+    # Whole images are measured once, because both models have the same artifact.
     score, inference = score_of("gradient"), Inference.of(small_models()["other"], "whole")
     train = plain_data().train.take(spread(60, SMALL.fit_images)).images
     test, noise = (parts(name, "whole") for name in ("test-images", "noise"))
-    assert test == pytest.approx(measure(score, inference, asked(), seed=0), rel=1e-9)
+    assert test == pytest.approx(measure(score, inference, measured_images(), seed=0), rel=1e-9)
     fit = GaussianDensity.fit(fitted := training(folder, len(train)))
     assert fitted.shape == (SMALL.fit_images, test.shape[1])
     density = multivariate_normal(fit.mean, fit.covariance, allow_singular=True)
@@ -88,7 +88,7 @@ def test_gradients_are_scored_by_the_density_of_training_images(folder: Path, wh
 
 
 def training(folder: Path, count: int) -> np.ndarray:
-    """Gradients of whole training images, which are those that depend on no hole."""
+    """Return the gradients of whole training images."""
     from condvae.ood.fitting import training_features
 
     inference = Inference.of(small_models()["ipa"], "whole")
@@ -109,8 +109,8 @@ def test_columns_and_methods(whole: dict[str, Any]) -> None:
         assert has_whole != ("completed" in name)
 
 
-def test_one_walk_for_all_that_it_tells(whole: dict[str, Any]) -> None:
-    """parts-2 and likelihood-2 come of one reading; what asks the artifact alone is read once for both models."""
+def test_scores_share_readings(whole: dict[str, Any]) -> None:
+    """parts-2 and likelihood-2 share a reading; both models share readings that only use the artifact."""
     assert list(whole["readings"]) == [
         "ipa walk",
         "ipa walk, whole",
@@ -130,13 +130,13 @@ def test_one_walk_for_all_that_it_tells(whole: dict[str, Any]) -> None:
 
 
 def mirrored() -> Dataset:
-    """Every image the same upside down."""
+    """Return a data set whose images look the same upside down."""
     upper = plain_data().test.images[:, :4]
     return showing(np.concatenate((upper, upper[:, ::-1]), axis=1))
 
 
-def test_what_looks_the_same_cannot_be_told_apart(tmp_path: Path) -> None:
-    """Row i of a set stands behind the hole of test image i, with its noise, and is resampled with it: all ties."""
+def test_identical_images_cannot_be_separated(tmp_path: Path) -> None:
+    """Row i of a set has the hole, the noise and the resamples of test image i, so all scores are ties."""
     change = {"sets": ("flip",), "baselines": ("completed-ipa",), "scores": ("parts", "likelihood")}
     result = small_experiment(tmp_path, data=mirrored(), change=change, foreign={})
     assert result is not None and len(result["methods"]) == 6
@@ -147,7 +147,7 @@ def test_what_looks_the_same_cannot_be_told_apart(tmp_path: Path) -> None:
 
 
 def wide() -> ConditionalVAE:
-    """Whatever z is, every pixel's distribution is a wide one around grey."""
+    """Return a model whose pixel distributions are wide and centred at grey for any latents."""
     model = observing()
     with torch.no_grad():
         for parameter in model.artifact.decoder.parameters():
@@ -156,8 +156,9 @@ def wide() -> ConditionalVAE:
 
 
 def test_a_likelihood_that_separates_exactly(tmp_path: Path) -> None:
-    """Black and white take in all that lies beyond them, sigmoid(-1) of a logistic of scale 1, and are likelier than
-    grey, a 255th of its middle, by more than anything else can make good.
+    """Black and white include the tails of the logistic, so they are far likelier than a single grey level.
+
+    With scale 1 the tail has probability sigmoid(-1); no other term can make up for the difference.
     """
     shape = plain_data().test.images.shape
     dots = showing((255 * np.random.default_rng(0).integers(0, 2, shape)).astype(np.uint8))
@@ -171,18 +172,18 @@ def test_a_likelihood_that_separates_exactly(tmp_path: Path) -> None:
         assert cells[-1] == cells[0] == {"mean": expected, "low": expected, "high": expected}
 
 
-def test_regrets_are_of_fewer_images(tmp_path: Path) -> None:
+def test_regret_is_measured_on_fewer_images(tmp_path: Path) -> None:
     change, few = {"scores": ("regret-1", "likelihood"), "baselines": (), "sets": ("flip",)}, SMALL.regret_images
     result = small_experiment(tmp_path, change=change, models={"ipa": small_models()["ipa"]}, foreign={})
     assert result is not None
     assert [found["images"] for found in result["methods"].values()] == [few, TESTS]
     assert result["readings"]["ipa regret-1"]["images"] == 2 * 5 * few
     text = (tmp_path / "results.md").read_text()
-    assert f"On {few} of the images: ipa regret-1." in text
+    assert f"Measured on only {few} of the images: ipa regret-1." in text
 
 
 class Black:
-    """Paints what is hidden black."""
+    """A completer that paints hidden pixels black."""
 
     name, varies, identity = "black", False, "black"
 
@@ -192,15 +193,15 @@ class Black:
         return torch.where(observation.known, levels, 0)[:, None].expand(-1, k, -1, -1, -1)
 
 
-def test_any_completer_may_come_first(tmp_path: Path) -> None:
+def test_any_completer_can_be_a_baseline(tmp_path: Path) -> None:
     change = {"scores": (), "baselines": ("completed-black", "completed-mean"), "sets": ("noise",)}
     result = small_experiment(tmp_path, change=change, completers={"black": Black()}, foreign={})
     assert result is not None and len(result["methods"]) == 4 and result["differences"] != {}
     assert sorted(result["readings"]) == ["ipa completed-black", "ipa completed-mean", "ipa walk, whole"]
-    assert result["readings"]["ipa walk, whole"]["images"] == SMALL.fit_images  # for the density alone
+    assert result["readings"]["ipa walk, whole"]["images"] == SMALL.fit_images  # only for the density
 
 
-def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
+def test_results_with_different_inputs_are_never_mixed(tmp_path: Path) -> None:
     base: dict[str, Any] = {"scores": ("gradient",), "baselines": (), "sets": ("noise",)}
     ours, other = small_models().values()
     seen: set[str] = set()
@@ -224,7 +225,7 @@ def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     assert folders(change={"images": 5}) == {"walk-test-images", "walk-noise"}
     assert folders(change={"sets": ("noise", "flip")}) == {"walk-flip"}
     assert folders(foreign={"digits": digits()}) == {"walk-digits"}
-    assert folders(data=plain_data(seed=3)) == everything - {"walk-noise"}  # noise is made of nothing
+    assert folders(data=plain_data(seed=3)) == everything - {"walk-noise"}  # noise does not depend on test images
     first = small_experiment(tmp_path, change=base)
     assert small_experiment(tmp_path, change={**base, "seed": 1}) is not None
     assert numbers(small_experiment(tmp_path, change=base)) == numbers(first)
@@ -236,7 +237,7 @@ def translator() -> ConditionalVAE:
     return model
 
 
-def silent_about_its_training() -> ConditionalVAE:
+def without_process() -> ConditionalVAE:
     model = observing()
     model.process = None
     return model
@@ -255,24 +256,24 @@ def larger(data: Dataset) -> Dataset:
     ("options", "words"),
     [
         ({"models": {}}, "no models were given"),
-        ({"models": {"": observing()}}, "a model is called ''"),
+        ({"models": {"": observing()}}, "the model name '' is empty"),
         ({"models": {"edges": translator()}}, "this model observes edges, not pixels"),
-        ({"models": {"mute": silent_about_its_training()}}, "does not say what it was trained to observe"),
-        ({"data": without("test")}, "there are 0 test images"),
-        ({"data": without("train")}, "there are 0 training images"),
+        ({"models": {"mute": without_process()}}, "this model has no observation process"),
+        ({"data": without("test")}, "number of test images is 0"),
+        ({"data": without("train")}, "number of training images is 0"),
         ({"data": larger(plain_data()), "foreign": {}}, r"expected \[batch, 3, 8, 8\]"),
-        ({"foreign": {"digits": larger(digits())}}, r"images of digits are .* open it with their size and channels"),
-        ({"foreign": {"noise": digits()}}, "a set is called 'noise', which has a meaning already"),
-        ({"foreign": {"none": plain_data(train=0, validation=0, test=0)}}, "none has no images to compare with"),
+        ({"foreign": {"digits": larger(digits())}}, r"images of digits are .* open digits with the size and channels"),
+        ({"foreign": {"noise": digits()}}, "the set name 'noise' is empty or already in use"),
+        ({"foreign": {"none": plain_data(train=0, validation=0, test=0)}}, "none contains no images"),
         ({"change": {"sets": ()}, "foreign": {}}, "no sets of strange images were given"),
         ({"change": {"sets": ("upside",)}}, "unknown set 'upside'"),
         ({"change": {"scores": ("guess",)}}, "unknown score 'guess'"),
         ({"change": {"scores": ("gradient", "gradient-1")}}, "a score was given twice"),
         ({"change": {"scores": ("ratio-99",)}}, "latents up to 99 x 99 are all"),
         ({"change": {"baselines": ("nearest",)}}, "unknown baseline 'nearest', expected completed-NAME"),
-        ({"change": {"baselines": ("completed-gan",)}}, "needs a completer called 'gan'"),
-        ({"completers": {"ipa": Black()}}, "a completer is called 'ipa'"),
-        ({"block": 0}, "the number of images that are measured together is 0"),
+        ({"change": {"baselines": ("completed-gan",)}}, "needs a completer named 'gan'"),
+        ({"completers": {"ipa": Black()}}, "a completer cannot be called 'ipa'"),
+        ({"block": 0}, "the number of images in a block is 0"),
     ],
 )
 def test_refusals(tmp_path: Path, options: dict[str, Any], words: str) -> None:

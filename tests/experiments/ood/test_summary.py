@@ -1,4 +1,4 @@
-"""AUROCs, means and intervals, held to plain loops."""
+"""AUROCs, means and intervals, compared with plain loops."""
 
 import functools
 import math
@@ -14,7 +14,7 @@ from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod
 from condvae.experiments.ood.readings import BINS
 from condvae.experiments.ood.summary import ALL, COLUMNS, PAPERS, Resamples, means_of, summarise
 from condvae.metrics.auroc import interval
-from condvae.ood.sets import own
+from condvae.ood.strange_sets import own
 
 N, M, R = 30, 20, 20
 SETS: dict[str, Any] = {"noise": (own("noise"), M), "flip": (own("flip"), N)}
@@ -46,7 +46,7 @@ FOUND = summarise(SCORED, RESAMPLES, chosen)
 
 @functools.cache
 def by_hand(method: DetectionMethod, name: str, column: str, resample: int | None) -> float:
-    """The AUROC of images repeated as often as a resample has them."""
+    """Compute an AUROC directly, with each image repeated as often as it occurs in the resample."""
     if column == MEAN:
         return float(np.mean([by_hand(method, name, one, resample) for one in BINS]))
     found = SCORED[method][column]
@@ -69,7 +69,7 @@ def test_numbers_and_intervals_are_those_of_a_plain_loop(method: DetectionMethod
         assert (cell["low"], cell["high"]) == pytest.approx(expected, abs=1e-12)
 
 
-def test_means_over_sets_and_differences_know_that_the_images_are_the_same() -> None:
+def test_means_over_sets_and_differences_use_the_same_resamples() -> None:
     def mean(method: DetectionMethod, resample: int | None) -> float:
         return float(np.mean([by_hand(method, name, MEAN, resample) for name in SETS]))
 
@@ -82,7 +82,7 @@ def test_means_over_sets_and_differences_know_that_the_images_are_the_same() -> 
     assert (cell["low"], cell["high"]) == pytest.approx(expected)
 
 
-def test_what_a_method_cannot_do_is_no_number() -> None:
+def test_columns_that_a_method_lacks_have_no_number() -> None:
     nothing = {"mean": None, "low": None, "high": None}
     at = COLUMNS.index(WHOLE)
     assert FOUND["methods"][str(OTHER)]["auroc"]["noise"][at] == nothing
@@ -91,7 +91,7 @@ def test_what_a_method_cannot_do_is_no_number() -> None:
     assert [FOUND["methods"][str(method)]["images"] for method in SCORED] == [N, N, 10]
 
 
-def test_sets_made_of_test_images_are_resampled_with_them_and_patients_whole() -> None:
+def test_paired_sets_and_images_of_a_patient_are_resampled_together() -> None:
     assert RESAMPLES.sets["flip"] is RESAMPLES.test
     assert np.array_equal(RESAMPLES.test[:, ::2], RESAMPLES.test[:, 1::2])
     assert RESAMPLES.sets["noise"].shape == (R, M) and (RESAMPLES.sets["noise"].sum(axis=1) == M).all()
@@ -99,7 +99,7 @@ def test_sets_made_of_test_images_are_resampled_with_them_and_patients_whole() -
     assert not np.array_equal(others.sets["a"], others.sets["b"])
 
 
-def test_the_strangest_of_all_are_told_apart_and_ties_count_half() -> None:
+def test_infinite_scores_are_the_strangest_and_ties_count_half() -> None:
     same = {column: {TEST: np.zeros(N), "noise": np.full(M, -math.inf), "flip": np.zeros(N)} for column in BINS}
     found = summarise({ONE: same}, RESAMPLES, chosen)["methods"][str(ONE)]["auroc"]
     assert found["noise"][0] == {"mean": 1.0, "low": 1.0, "high": 1.0}

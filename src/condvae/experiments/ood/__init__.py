@@ -1,4 +1,4 @@
-"""The paper's comparison of scores: who tells strange images from ordinary ones, by how much of them is hidden."""
+"""Compare scores as in the paper: how well each separates strange from ordinary images, by hidden share."""
 
 from typing import TYPE_CHECKING
 

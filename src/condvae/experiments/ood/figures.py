@@ -1,4 +1,4 @@
-"""The paper's figure: AUROC against how much is hidden, for every set."""
+"""The paper's figure: AUROC against the hidden share, for every set."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 NAMES = ("auroc.png",)
 _LINES = ("-", "--", ":", "-.")
-"""Of the models."""
+"""The line style of each model."""
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
-    """All figures of the numbers."""
+    """Draw all figures of a result into a folder."""
     return save_figures({"auroc.png": partial(auroc_figure, result)}, folder)
 
 
 def auroc_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """A panel for each set and each mean of sets, a colour for each score, a kind of line for each model."""
+    """Draw a panel per set and per mean over sets, with a colour per score and a line style per model."""
     names = [*result["means"], *result["sets"]]
     if not names or not result["methods"]:
         return None
@@ -43,16 +43,16 @@ def _panel(result: Mapping[str, Any], axis: "Axes", name: str) -> None:
         ours = DetectionMethod(found["model"], found["score"]).ours
         line = _LINES[models.index(found["model"]) % len(_LINES)]
         style = {**line_style(scores.index(found["score"])), "markersize": 3.5}
-        holes = slice(0, len(shares) - 1)  # beside them stands the whole image, which is inferred by q
+        holes = slice(0, len(shares) - 1)  # the last point is for whole images, whose latents come from q
         width = 1.8 if ours else 1.0
         axis.plot(where[holes], mean[holes], linestyle=line, linewidth=width, label=label(method), **style)
         axis.plot(where[-1:], mean[-1:], linestyle="none", **style)
-        if ours:  # those of all would hide each other; differences have their own intervals in the tables
+        if ours:  # intervals of all methods would overlap; the tables have intervals of differences
             axis.fill_between(where[holes], low[holes], high[holes], color=style["color"], alpha=0.12, linewidth=0)
     axis.axhline(0.5, color="0.6", linewidth=0.6)
     axis.set_title(label(name), fontsize=10)
     axis.set_xticks(where, [_percent(share) for share in shares], fontsize=7)
-    axis.set_xlabel("hidden, %", fontsize=8)
+    axis.set_xlabel("hidden share, %", fontsize=8)
 
 
 def _percent(share: str) -> str:

@@ -1,8 +1,7 @@
-"""The measurements of an experiment: features of every set behind every kind of hole, as files.
+"""The jobs of an experiment: features of every set, in every range of hidden shares, stored as files.
 
-DIR/runs/SCORE-SET-FINGERPRINT/COLUMN-BLOCK.safetensors holds of b images
-    features [b, F]    float64
-and so for training images. Scores are made of them when all are there: no measurement waits for a fit.
+DIR/runs/SCORE-SET-FINGERPRINT/COLUMN-BLOCK.safetensors holds the features of b images, float64 [b, F]. Training images
+have such files too. Scores are computed once all features are there, so that no measurement has to wait for a fit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,13 @@ from condvae.ood.density import DensityValues
 
 PART = "condvae ood features"
 _PIXELS_PER_UNIT = {"cuda": 2**23, "cpu": 2**18}
-"""Of the images that are measured together, which bounds what a kill can cost. Results do not depend on it but for
-rounding."""
+"""Pixels of the images in one unit of work, which limits the work lost if a process is killed. The size affects results
+only by rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OODJob:
-    """One reading of one set of images."""
+    """The features of one reading for one set of images."""
 
     reading: FeatureReading
     set: str
@@ -34,11 +33,11 @@ class OODJob:
 
     @property
     def images(self) -> int:
-        """How many it measures, again in every column."""
+        """The number of measured images; an image counts once per column."""
         return sum(map(_images, self.units))
 
     def result(self) -> tuple[dict[str | None, DensityValues], float]:
-        """What was measured, by column (None: of training images), and the seconds that it took."""
+        """Return the features by column (None for training images), and the seconds it took to compute them."""
         self.store.check_whole(self.units)
         found, spent = {}, 0.0
         for column in dict.fromkeys(map(_column, self.units)):
@@ -58,9 +57,9 @@ def _column(unit: OODUnit) -> str | None:
 
 
 def jobs_of(context: OODContext, out: Path, block: int | None) -> Iterator[OODJob]:
-    """Every reading of all that somebody needs of it."""
+    """Yield a job for every reading and every set of images that a method needs."""
     size = block or max(1, _PIXELS_PER_UNIT[context.device.type] // context.data.test.size**2)
-    asked = {spec.reading for spec in context.specs}
+    of_sets = {spec.reading for spec in context.specs}  # others are only needed for training images
 
     def job(reading: FeatureReading, name: str, units: tuple[OODUnit, ...]) -> OODJob:
         made_of = context.made_of(reading, name)
@@ -71,7 +70,7 @@ def jobs_of(context: OODContext, out: Path, block: int | None) -> Iterator[OODJo
         if reading in context.fitted:
             count = min(context.settings.fit_images, len(context.data.train))
             yield job(reading, TRAINING, tuple(image_ranges(count, size)))
-        for name, images in context.levels.items() if reading in asked else ():
+        for name, images in context.levels.items() if reading in of_sets else ():
             blocks = tuple(image_ranges(len(context.positions(reading.score, len(images))), size))
             yield job(reading, name, tuple(ColumnRange(column, one) for column in reading.columns for one in blocks))
 
@@ -92,13 +91,13 @@ def work_units(jobs: Sequence[OODJob], context: OODContext) -> list[WorkUnit]:
 
 
 class MethodScores:
-    """What came of finished jobs: scores of methods."""
+    """The scores of all methods, from the features of finished jobs."""
 
     def __init__(self, jobs: Sequence[OODJob]) -> None:
         self._jobs = {(job.reading.identity, job.set): job.result() for job in jobs}
 
     def scores(self, spec: ScoreSpec, column: str) -> dict[str, DensityValues]:
-        """[N] of the test images and of each set, higher is more ordinary; what is no number is the strangest."""
+        """Return the scores of the test images and of each set, [N]; NaN counts as the strangest, -infinity."""
         density = None
         if spec.training is not None:
             density = spec.density(self._jobs[spec.training.identity, TRAINING][0][None])
@@ -110,5 +109,5 @@ class MethodScores:
         return {name: np.where(np.isnan(scores), -np.inf, scores) for name, scores in found.items()}
 
     def seconds(self, reading: FeatureReading) -> float:
-        """That the reading took, of all sets and training images."""
+        """Return the seconds that a reading took for all sets and training images together."""
         return sum(seconds for (identity, _), (_, seconds) in self._jobs.items() if identity == reading.identity)

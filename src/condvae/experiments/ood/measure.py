@@ -1,4 +1,4 @@
-"""What a unit of work computes: features of some images, behind holes of one bin or whole."""
+"""Compute one unit of work: features of some images, whole or behind holes of one bin of hidden shares."""
 
 import functools
 import hashlib
@@ -18,19 +18,19 @@ from condvae.experiments.ood.plan import REVISION, WHOLE, OODSettings
 from condvae.experiments.ood.readings import BINS, FeatureReading, FeatureReadings, ScoreSpec
 from condvae.experiments.resumable_work import ImageRange, ResultTensors
 from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
+from condvae.ood.features import measure
 from condvae.ood.fitting import training_features
-from condvae.ood.measuring import measure
 from condvae.ood.regret import Regret
 from condvae.ood.scores import Score, score_of
-from condvae.ood.sets import OODSet
+from condvae.ood.strange_sets import OODSet
 from condvae.runtime.messages import Say
 
 TEST, TRAINING = "test images", "training images"
-"""What is measured beside the sets."""
+"""Names of the images that are measured in addition to the sets."""
 
 
 class ColumnRange(NamedTuple):
-    """Some images in one column; the result is one file."""
+    """A range of images in one column of the result: one unit of work."""
 
     column: str
     block: ImageRange
@@ -40,11 +40,11 @@ class ColumnRange(NamedTuple):
 
 
 OODUnit: TypeAlias = ColumnRange | ImageRange
-"""Of test images and sets in a column, or of training images, observed as in training."""
+"""A range of test images or of a set in one column, or a range of training images, observed as in training."""
 
 
 class OODContext:
-    """All that is measured with: models, images, sets, holes."""
+    """Everything that measurements need: models, images, sets and holes."""
 
     def __init__(
         self,
@@ -62,23 +62,23 @@ class OODContext:
         scores = [score_of(name, completers=completers) for name in (*settings.scores, *settings.baselines)]
         names = [score.name for score in scores]
         if len(set(names)) < len(names):
-            raise ValueError(f"a score was given twice: give each of {', '.join(names)} once")
+            raise ValueError(f"a score was given twice in {', '.join(names)}: give each score once")
         self.readings = FeatureReadings(models, self._training_digest)
         self.methods = self.readings.methods(scores)
 
     @functools.cached_property
     def specs(self) -> list[ScoreSpec]:
-        """Of all methods in all columns."""
+        """The specifications of all methods in all columns."""
         return [spec for by_column in self.methods.values() for spec in by_column.values()]
 
     @functools.cached_property
     def fitted(self) -> set[FeatureReading | None]:
-        """Those that are read of training images."""
+        """The readings that are also needed for training images; None stands for scores without a density."""
         return {spec.training for spec in self.specs}
 
     @functools.cached_property
     def levels(self) -> dict[str, Tensor]:
-        """uint8 [N, C, H, W] on the CPU: the test images, and those of each set."""
+        """The test images and the images of each set, by name: uint8 [N, C, H, W] on the CPU."""
         test = self.data.test.take(self.rows).images
         return {TEST: test, **{name: one.images(test, seed=self.settings.seed) for name, one in self.sets.items()}}
 
@@ -87,7 +87,10 @@ class OODContext:
         return {name: images.to(self.device) for name, images in self.levels.items()}
 
     def known(self, column: str) -> Tensor | None:
-        """[N, 1, H, W] bool on the device: what is seen of image i of any set; None: everything. Drawn once."""
+        """Return which pixels of image i of any set are known, bool [N, 1, H, W] on the device; None if all are.
+
+        The holes of a column are drawn once.
+        """
         if column == WHOLE:
             return None
         if column not in self._known:
@@ -96,17 +99,17 @@ class OODContext:
         return self._known[column]
 
     def positions(self, score: Score, count: int) -> Indices:
-        """Which of so many images are measured."""
+        """Return the indices of the images to measure, of `count` images: fewer for the slow regret score."""
         return spread(count, self.settings.regret_images if isinstance(score, Regret) else count)
 
     def prepare(self, unit: OODUnit, say: Say) -> None:
-        """What is made once is not counted as the time of whoever comes first."""
+        """Make what all units share, so that its time is not counted for the first unit."""
         if isinstance(unit, ColumnRange):
             assert self._images
             self.known(unit.column)
 
     def measure(self, reading: FeatureReading, name: str, unit: OODUnit) -> ResultTensors:
-        """Features of some images of a set, or of training images."""
+        """Compute the features of one unit: images of the set `name`, or training images."""
         score, inference, settings = reading.score, reading.inference, self.settings
         if isinstance(unit, ColumnRange):
             images, known = self._images[name], self.known(unit.column)
@@ -122,9 +125,9 @@ class OODContext:
         return {"features": torch.from_numpy(found)}
 
     def check(self) -> None:
-        """Every reading of one image: what cannot be measured is refused here and not minutes later."""
+        """Measure one image with every reading, so that invalid input fails now and not minutes later."""
         if empty := [name for name, images in self.levels.items() if not len(images)]:
-            raise ValueError(f"{empty[0]} has no images to compare with: give other data, or leave it out")
+            raise ValueError(f"{empty[0]} contains no images: give other data, or leave it out")
         size = self.data.test.size
         half = torch.zeros(1, 1, size, size, dtype=torch.bool, device=self.device)
         half[..., : size // 2] = True
@@ -141,14 +144,14 @@ class OODContext:
 
     @functools.cached_property
     def digests(self) -> dict[str, str]:
-        """Of all images that are measured."""
+        """A digest of each set of measured images, by name."""
         found = {
             name: hashlib.sha256(images.numpy().tobytes()).hexdigest()[:24] for name, images in self.levels.items()
         }
         return {TRAINING: self._training_digest, **found}
 
     def made_of(self, reading: FeatureReading, name: str) -> dict[str, Any]:
-        """All that the features of a set depend on, but for the machine's rounding."""
+        """Return everything that the features of a set depend on, except how the machine rounds."""
         settings, base = self.settings, {"revision": REVISION, "reading": reading.identity}
         base |= {"images": self.digests[name], "seed": self.settings.seed}
         if name == TRAINING:

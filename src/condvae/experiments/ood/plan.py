@@ -1,5 +1,5 @@
-"""What is to be compared: the settings, and the columns of every table."""
-# No torch here: the command line reads its defaults from this file.
+"""The settings of a comparison, its methods, and the columns of its tables."""
+# Do not import torch here: the command line reads its defaults from this file and must start fast.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from typing import NamedTuple
 from condvae.runtime.checks import check_resamples, check_seed, check_whole
 
 REVISION = 1
-"""Of the measuring itself. Raise it whenever features come out otherwise: what older code has done is done anew."""
+"""The version of the computation of features. Raise it when features change, so that old results are not reused."""
 
 SCORES = ("gradient", "gradient-4", "parts-4", "channels", "likelihood", "likelihood-4", "ratio", "complexity")
 BASELINE_METHODS = ("completed-ipa", "completed-nearest")
-"""Completed first, by the model itself or by the nearest training images, then scored as whole images."""
+"""Baselines that first complete images, by the model itself or from the nearest training images, then score them."""
 SETS = ("noise", "constant", "flip", "rotate", "crop", "translate")
 
 WHOLE, MEAN = "whole", "mean"
-"""Columns beside the bins of hidden shares: nothing is hidden, through q; and the mean over bins."""
+"""Columns in addition to the bins of hidden shares: whole images, with latents from q; and the mean over the bins."""
 
 OURS = ("parts", "channels", "gradient")
-"""Scores by the temperature gradient, which others are held against."""
+"""Scores based on the temperature gradient. The other scores are compared with them."""
 
 
 class DetectionMethod(NamedTuple):
-    """A score by one model."""
+    """A model with a score: one row of the tables."""
 
     model: str
     score: str
@@ -33,7 +33,7 @@ class DetectionMethod(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The score's name without numbers."""
+        """The score's name without its number."""
         return self.score.partition("-")[0]
 
     @property
@@ -43,7 +43,7 @@ class DetectionMethod(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OODSettings:
-    """How a comparison is made, the same for all methods."""
+    """Settings of a comparison, the same for all methods."""
 
     scores: tuple[str, ...] = SCORES
     """gradient: the temperature gradient, as in the paper. parts: its two terms apart. channels: with a temperature for
@@ -70,7 +70,7 @@ class OODSettings:
         for name, value, least in (
             ("the number of images", self.images, 2),
             ("the number of images to fit", self.fit_images, 2),
-            ("the number of images for regrets", self.regret_images, 1),
+            ("the number of images for the regret score", self.regret_images, 1),
         ):
             check_whole(value, name, least=least)
         check_seed(self.seed)
@@ -84,12 +84,14 @@ class OODSettings:
 
 def _check_once(names: Sequence[str], what: str) -> None:
     if len(set(names)) < len(names):
-        raise ValueError(f"a {what} was given twice: give each of {', '.join(names)} once")
+        raise ValueError(f"a {what} was given twice in {', '.join(names)}: give each {what} once")
 
 
 def pairs_of(methods: Sequence[DetectionMethod]) -> list[tuple[DetectionMethod, DetectionMethod]]:
-    """Which are compared: with the same model, ours with each that is not, and its variants with the gradient itself;
-    with the same score, the first model with the others.
+    """Return the pairs of methods whose difference is reported.
+
+    With the same model: each score based on the temperature gradient against each other score, and its variants against
+    the gradient itself. With the same score: the first model against each other model.
     """
     first = methods[0].model if methods else ""
     return [

@@ -1,4 +1,7 @@
-"""Who is compared, and what has to be measured for it: scores that come of the same walk are made of one reading."""
+"""The methods of a comparison, and the readings they need.
+
+A reading is one kind of features, measured with one encoder. Scores computed from the same decoder passes share one.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +10,19 @@ from typing import Protocol, runtime_checkable
 from condvae.conditional import ConditionalVAE
 from condvae.experiments.ood.plan import WHOLE, DetectionMethod
 from condvae.observe.hole_bins import HOLE_BINS
-from condvae.ood.completed import Completed
+from condvae.ood.completion_score import Completed
 from condvae.ood.density import DensityValues, GaussianDensity
 from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.scores import Score
 from condvae.runtime.fingerprints import fingerprint
 
 BINS = tuple(map(str, HOLE_BINS))
-"""Columns in which something is hidden."""
+"""The columns with hidden pixels: one per bin of hidden shares."""
 
 
 @runtime_checkable
 class Derived(Protocol):
-    """A score that can be had from what is measured for others, too."""
+    """A score whose features can be computed from features that other scores also use."""
 
     @property
     def source(self) -> Score: ...
@@ -29,13 +32,13 @@ class Derived(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureReading:
-    """What is measured: features of a score by one inference."""
+    """A measurement: the features of one score with one encoder."""
 
     name: str
     inference: Inference
     score: Score
     identity: str
-    """Of all that decides the features of an image, but for its noise."""
+    """Identifies everything that determines the features of an image, except its noise."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -44,22 +47,22 @@ class FeatureReading:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreSpec:
-    """How a method comes to its scores in some columns."""
+    """How a method's scores are computed in some columns."""
 
     score: Score
     reading: FeatureReading
     training: FeatureReading | None
-    """Whose features of training images the density is fitted to; None: the score is its one feature."""
+    """The reading whose features of training images the density is fitted to; None for a score without a density."""
 
     def density(self, values: DensityValues) -> GaussianDensity:
-        """From what was measured of training images."""
-        # To a density, a completion is a whole image like any other.
+        """Fit the density to what was measured on training images."""
+        # The density of a completion score is that of its inner score on whole images.
         return GaussianDensity.fit(
             _features(self.score.inner if isinstance(self.score, Completed) else self.score, values)
         )
 
     def scores(self, values: DensityValues, density: GaussianDensity | None) -> DensityValues:
-        """[N] from what was measured of images: higher is more ordinary."""
+        """Compute scores, [N], from what was measured on images; higher is more ordinary."""
         features = _features(self.score, values)
         return features[:, 0] if density is None else density.log_density(features)
 
@@ -69,27 +72,30 @@ def _features(score: Score, values: DensityValues) -> DensityValues:
 
 
 class FeatureReadings:
-    """Every reading that somebody has asked for, once."""
+    """All readings that the methods need, each of them once."""
 
     def __init__(self, models: Mapping[str, ConditionalVAE], training_images: str) -> None:
-        """training_images: a digest of those that completers may be made of."""
+        """training_images: a digest of the training images, which completers may be made from."""
         self.models, self.training_images = models, training_images
         self.all: dict[str, FeatureReading] = {}
         self._inferences: dict[tuple[str, EncoderKind], Inference] = {}
 
     @property
     def identities(self) -> dict[str, str]:
-        """Of the models, by name."""
+        """The identity of each model, by name."""
         return {name: self._inference(name, "partial").identity for name in self.models}
 
     def methods(self, scores: Sequence[Score]) -> dict[DetectionMethod, dict[str, ScoreSpec]]:
-        """{method: {column: spec}} of every score by every model."""
+        """Return {method: {column: specification}} for every score with every model."""
         return {
             DetectionMethod(model, score.name): self._specs(model, score) for model in self.models for score in scores
         }
 
     def _specs(self, model: str, score: Score) -> dict[str, ScoreSpec]:
-        """Behind holes by c(z | y), the whole image by q(z | x): as far as the score is for these."""
+        """Return the specification for each column that the score supports.
+
+        Latents come from c(z | y) behind holes, and from q(z | x) for whole images.
+        """
         found: dict[str, ScoreSpec] = {}
         if score.kind in (None, "partial"):
             reading = self._reading(model, score, "partial")
@@ -102,11 +108,11 @@ class FeatureReadings:
         return found
 
     def _reading(self, model: str, score: Score, kind: EncoderKind) -> FeatureReading:
-        """Models that share an artifact share what is asked of the artifact alone."""
+        """Return a reading, made once. Models with the same artifact share readings that only use the artifact."""
         source = score.source if isinstance(score, Derived) else score
-        alone = kind == "whole" or (isinstance(source, Completed) and source.completer is not None)
-        asked = self._inference(model, "whole" if alone else "partial")
-        made_of = {"asked": asked.identity, "score": source.name, "kind": kind}
+        artifact_only = kind == "whole" or (isinstance(source, Completed) and source.completer is not None)
+        used = self._inference(model, "whole" if artifact_only else "partial")
+        made_of = {"asked": used.identity, "score": source.name, "kind": kind}
         if isinstance(source, Completed):
             made_of |= {"completer": source.identity, "training images": self.training_images}
         identity = fingerprint(made_of)
@@ -117,7 +123,7 @@ class FeatureReadings:
         return self.all[identity]
 
     def _inference(self, model: str, kind: EncoderKind) -> Inference:
-        """Made once: it reads all weights to know itself."""
+        """Return an inference, made once per model and kind because its identity is computed from all weights."""
         key = (model, kind)
         if key not in self._inferences:
             self._inferences[key] = Inference.of(self.models[model], kind)

@@ -1,4 +1,4 @@
-"""From finished measurements to the report: numbers of all methods, and its files."""
+"""Compute the report from finished measurements, and write its files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ from condvae.runtime.versions import device_name, versions
 EXAMPLES = "sets.png"
 REPORT = Report(
     format="condvae ood experiment",
-    what="an experiment of condvae ood",
+    what="a condvae ood experiment",
     command="condvae ood experiment",
     pictures=(*figures.NAMES, EXAMPLES),
     tables=tables,
@@ -31,11 +31,11 @@ REPORT = Report(
 )
 redraw = REPORT.redraw
 _GREY = 128
-"""Level of hidden pixels in a picture."""
+"""The grey level of hidden pixels in the picture of examples."""
 
 
 def assemble(jobs: Sequence[OODJob], context: OODContext, data_name: str) -> dict[str, Any]:
-    """All numbers, and what they were measured on."""
+    """Return all numbers of the report, and what they were measured on."""
     settings, test, scored = context.settings, context.data.test.subset(context.rows), MethodScores(jobs)
     groups = np.arange(len(test)) if test.members is None else test.members
     sets = {name: (one, len(context.levels[name])) for name, one in context.sets.items()}
@@ -76,14 +76,14 @@ def assemble(jobs: Sequence[OODJob], context: OODContext, data_name: str) -> dic
 
 
 def write(result: dict[str, Any], context: OODContext, out: Path, say: Say) -> None:
-    """The report's files, and a picture of the sets."""
+    """Write the report's files and a picture of the sets."""
     REPORT.write(result, out, say)
     write_examples(context, out / EXAMPLES)
     say(f"wrote {out / EXAMPLES}")
 
 
 def write_examples(context: OODContext, path: Path) -> None:
-    """A picture of the sets: whole, and behind a hole of every size."""
+    """Draw an image of each set, whole and behind one hole of each bin."""
     size = context.data.test.size
     holes = [known_in_bin(hole, 1, size, seed=context.settings.seed)[0] for hole in HOLE_BINS]
     seen = [torch.ones_like(holes[0]), *holes]

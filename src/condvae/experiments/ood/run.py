@@ -1,6 +1,4 @@
-"""`experiment`: scores compared by how well they tell strange images from ordinary ones, in as many calls and
-processes as it takes.
-"""
+"""`experiment`: compare how well scores separate strange from ordinary images. It can resume, and run in shards."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +16,8 @@ from condvae.experiments.ood.measure import TEST, TRAINING, OODContext
 from condvae.experiments.ood.plan import OODSettings
 from condvae.experiments.ood.summary import ALL, PAPERS
 from condvae.experiments.resumable_work import Shard, work_together
-from condvae.ood.completed import ITSELF
-from condvae.ood.sets import Foreign, OODSet, own
+from condvae.ood.completion_score import ITSELF
+from condvae.ood.strange_sets import Foreign, OODSet, own
 from condvae.runtime.checks import check_whole
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.ranks import World
@@ -39,18 +37,18 @@ def experiment(
     shard: Shard | None = None,
     say: Say = print,
 ) -> dict[str, Any] | None:
-    """Score test images and strange ones in every way and report AUROCs; the report is also written to `out`.
+    """Score test images and strange images by every method, return AUROCs, and write them as a report to `out`.
 
-    models: by the names that the report gives them. foreign: other data sets by name, of the models' image size.
-    completers: {NAME: completer} for baselines called completed-NAME. block: images that are measured together.
-    data_name: as the report calls it.
+    models: {name in the report: model}. foreign: {name: data set} with strange images of the models' image size.
+    completers: {NAME: completer} for baselines called completed-NAME. block: number of images in a unit of work.
+    data_name: the name of `data` in the report.
 
-    What is there already is not done again: a killed call goes on, and models, scores and sets can be added later. None
-    where the report is not this process's to write: of shards, and of ranks that do not lead.
+    Results that are in `out` are reused, so a killed call can continue, and models, scores and sets can be added later.
+    Return None if another process writes the report: for a shard, and on all ranks except the first.
     """
     settings = settings or OODSettings()
     if block is not None:
-        check_whole(block, "the number of images that are measured together", least=1)
+        check_whole(block, "the number of images in a block", least=1)
     device = check_models(models)
     world = world or World(0, 1, device)
     say = say if world.leads else silent
@@ -70,41 +68,43 @@ def experiment(
 
 
 def check_models(models: Mapping[str, ConditionalVAE]) -> torch.device:
-    """Where all models are; a ValueError for those that cannot be compared."""
+    """Return the device of the models. Raise ValueError if they cannot be compared."""
     if not models:
         raise ValueError("no models were given, expected at least one")
     takes = {name: (model.artifact.config.image_size, model.artifact.config.channels) for name, model in models.items()}
     for name, model in models.items():
         if not name.strip() or not name.isprintable():
-            raise ValueError(f"a model is called {name!r}: give it a name of one line")
+            raise ValueError(f"the model name {name!r} is empty or unprintable: give another name")
         if model.partial_config.channels != model.artifact.config.channels + 1:
-            raise ValueError(f"{name} was not trained to complete images: nothing can be hidden from it")
+            raise ValueError(f"{name} was not trained to complete holes: give a model that was")
     (first, one), *_ = takes.items()
     for name, other in takes.items():
         if other != one:
             raise ValueError(
                 f"{first} takes images of {one[0]} x {one[0]} x {one[1]}, {name} of {other[0]} x {other[0]} x "
-                f"{other[1]}: give models of one kind"
+                f"{other[1]}: give models for images of the same size and channels"
             )
     return next(iter(models.values())).device
 
 
 def _check_data(data: Dataset) -> None:
     if len(data.test) < 2:
-        raise ValueError(f"there are {len(data.test)} test images, expected two at least: give data that has some")
+        raise ValueError(
+            f"the number of test images is {len(data.test)}, expected at least 2: give data with test images"
+        )
     if len(data.train) < 2:
         raise ValueError(
-            f"there are {len(data.train)} training images, expected two at least, which densities are fitted to: give "
-            "data that has some"
+            f"the number of training images is {len(data.train)}, expected at least 2 to fit densities to: give data "
+            "with training images"
         )
 
 
 def _sets(settings: OODSettings, foreign: Mapping[str, Dataset]) -> Sequence[OODSet]:
-    """Those that are asked for by name, then the foreign ones."""
+    """Return the built-in sets that were chosen by name, then the other data sets."""
     sets: list[OODSet] = [own(name) for name in settings.sets]
     for name, data in foreign.items():
         if name in {TEST, TRAINING, ALL, PAPERS, *(one.name for one in sets)} or not name.strip():
-            raise ValueError(f"a set is called {name!r}, which has a meaning already: give it another name")
+            raise ValueError(f"the set name {name!r} is empty or already in use: give another name")
         sets.append(Foreign(name=name, data=data))
     if not sets:
         raise ValueError("no sets of strange images were given: give --sets, or other data with --against NAME=PATH")
@@ -112,21 +112,22 @@ def _sets(settings: OODSettings, foreign: Mapping[str, Dataset]) -> Sequence[OOD
 
 
 def _completers(settings: OODSettings, data: Dataset, given: Mapping[str, Completer]) -> dict[str, Completer]:
-    """All that may complete: those that were given, and fillers that some baseline asks for by name."""
+    """Return all completers: those that were given, and the baselines that some score uses by name."""
     reserved = (ITSELF, *BASELINES)
     if taken := [name for name in given if name in reserved or "-" in name]:
         raise ValueError(
-            f"a completer is called {taken[0]!r}: give it a name without dashes that is none of {', '.join(reserved)}"
+            f"a completer cannot be called {taken[0]!r}: give it a name without dashes that is not one of "
+            f"{', '.join(reserved)}"
         )
     for name in settings.baselines:
         if name.partition("-")[0] != "completed":
             raise ValueError(f"unknown baseline {name!r}, expected completed-NAME, such as completed-ipa")
     asked = [name.split("-")[1] for name in (*settings.scores, *settings.baselines) if name.startswith("completed-")]
-    fillers = [name for name in dict.fromkeys(asked) if name in BASELINES]
-    return {**baselines_of(fillers, data.train), **given}
+    used = [name for name in dict.fromkeys(asked) if name in BASELINES]
+    return {**baselines_of(used, data.train), **given}
 
 
 def _tell_numbers(context: OODContext, say: Say) -> None:
-    """What one should know before long work."""
+    """Print the amount of work before it begins."""
     sets = ", ".join(f"{name} {len(images):,}" for name, images in context.levels.items())
-    say(f"{len(context.methods)} methods, made of {len(context.readings.all)} readings; images: {sets}")
+    say(f"{len(context.methods)} methods, computed from {len(context.readings.all)} kinds of features; images: {sets}")

@@ -1,7 +1,7 @@
-"""From scores to numbers: AUROC per set and column with intervals, means over bins and over sets, differences.
+"""Summarise scores: AUROC per set and column, means over bins and over sets, and differences, all with intervals.
 
-Every number is also computed in each resample of the images, the same resamples for all: so means and differences
-between methods have intervals of their own. A set that is made of test images is resampled with them, row by row.
+Every number is also computed on bootstrap resamples of the images. All methods use the same resamples, so means and
+differences have intervals too. A set made from test images is resampled together with them, row by row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +17,13 @@ from condvae.experiments.ood.plan import MEAN, WHOLE, DetectionMethod, pairs_of
 from condvae.experiments.ood.readings import BINS
 from condvae.metrics.auroc import Counts, Resampled, auroc, bootstrap, resampled_auroc, resampled_each
 from condvae.ood.density import DensityValues
-from condvae.ood.sets import PAPER_SETS, OODSet
+from condvae.ood.strange_sets import PAPER_SETS, OODSet
 from condvae.runtime.seeds import Seeds
 
 Scores: TypeAlias = Mapping[str, Mapping[str, DensityValues]]
-"""Of a method, by column and by set (the test images too): [N], higher is more ordinary."""
+"""The scores of one method by column and by set, where test images count as a set: [N], higher is more ordinary."""
 Rows: TypeAlias = dict[DetectionMethod, dict[str, Resampled]]
-"""By method, and by set or mean of sets."""
+"""AUROCs of each method, by set or mean over sets."""
 
 COLUMNS = (*BINS, MEAN, WHOLE)
 ALL, PAPERS = "all sets", "the paper's sets"
@@ -31,16 +31,19 @@ ALL, PAPERS = "all sets", "the paper's sets"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resamples:
-    """How often each image is in each resample."""
+    """How often each image occurs in each resample."""
 
     test: Counts
-    """[n, N]"""
+    """Counts of the test images, [n, N]."""
     sets: Mapping[str, Counts]
-    """[n, M] of each set."""
+    """Counts of the images of each set, [n, M]."""
 
     @classmethod
     def draw(cls, groups: NDArray[Any], sets: Mapping[str, tuple[OODSet, int]], n: int, *, seed: int) -> "Resamples":
-        """groups: [N] whose the test images are, which stay together. sets: with how many images there are."""
+        """Draw n resamples. groups: one number per test image, [N]; images with the same number stay together.
+
+        sets: {name: (set, number of its images)}.
+        """
         test = bootstrap(groups, n, seed=seed)
         return cls(
             test=test,
@@ -52,12 +55,12 @@ class Resamples:
 
 
 def _seed_of(name: str, seed: int) -> int:
-    """Sets that have nothing in common are resampled without each other."""
+    """Return a set's own seed, so that unrelated sets are resampled independently."""
     return Seeds(seed, f"resamples of {name}")(0) % 2**31
 
 
 def means_of(sets: Sequence[str]) -> dict[str, list[str]]:
-    """Over which sets means are taken: the paper's, if all are there and others too, and all."""
+    """Return the sets of each reported mean: all sets, and the paper's sets if there are others as well."""
     if len(sets) < 2:
         return {}
     papers = {PAPERS: list(PAPER_SETS)} if set(PAPER_SETS) < set(sets) else {}
@@ -69,7 +72,7 @@ def summarise(
     resamples: Resamples,
     chosen: Callable[[DetectionMethod, int], Indices],
 ) -> dict[str, Any]:
-    """All numbers of the report. chosen: which of so many images a method was asked for."""
+    """Return all numbers of the report. chosen(method, count): indices of the images that a method has scored."""
     rows = _measured(scored, resamples, chosen)
     means = means_of(list(resamples.sets))
     for found in rows.values():
@@ -102,7 +105,7 @@ def _measured(
 ) -> Rows:
     rows: Rows = {method: {} for method in scored}
     for name, of_set in resamples.sets.items():
-        # Stored with the resamples beside each other, which is how they are run through; once for all methods.
+        # Column-major, because later steps read the counts of one image in all resamples; made once for all methods.
         counts = np.concatenate((resamples.test.T, of_set.T)).T
 
         def one(method: DetectionMethod, name: str = name, counts: Counts = counts) -> Resampled:
@@ -117,7 +120,7 @@ def _measured(
 
 
 def _row(scores: Scores, name: str, counts: Counts) -> Resampled:
-    """[columns]: AUROC in each column, with that of the test images as positives; NaN where the method has none."""
+    """Return the AUROC in each column, with test images as positives; NaN in columns that the method lacks."""
     values, found = dict.fromkeys(COLUMNS, np.nan), np.full((len(counts), len(COLUMNS)), np.nan)
     for column, by_set in scores.items():
         both = np.concatenate((by_set[TEST], by_set[name]))

@@ -1,4 +1,4 @@
-"""The report as tables: CSV in long form, Markdown for people."""
+"""The tables of the report: CSV in long form, and Markdown to read."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -14,7 +14,7 @@ _signed = partial(cell_text, signed=True)
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[OODRow]:
-    """(method, set, hidden, mean, low, high): everything that was measured, and differences of methods."""
+    """Yield (method, set, hidden share, mean, low, high) for every AUROC and every difference between methods."""
     found = {name: one["auroc"] for name, one in result["methods"].items()} | result["differences"]
     for method, by_set in found.items():
         for name, cells in by_set.items():
@@ -23,47 +23,49 @@ def rows(result: Mapping[str, Any]) -> Iterator[OODRow]:
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """Long form; empty where there is no number."""
+    """Return a CSV table in long form; a cell is empty where there is no number."""
     return csv_text(("method", "set", "hidden", "auroc", "low", "high"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
-    """The tables that a person reads."""
+    """Return the report as Markdown."""
     settings, versions = result["settings"], result["versions"]
     sets = ", ".join(f"{name} {one['images']:,}" for name, one in result["sets"].items())
     lines = [
-        "# Telling strange images from ordinary ones",
+        "# How well scores separate strange from ordinary images",
         "",
-        f"AUROC of {result['images']:,} test images of {result['data']} against others: {sets}. Columns are shares of "
-        f"each image that are hidden, their {MEAN}, and {WHOLE}: nothing is hidden, and z comes from q(z | x). "
-        f"Densities are fitted to {settings['fit_images']:,} training images. In brackets: 95 % intervals over "
-        f"{settings['resamples']:,} resamples of the images{_together(result)}. Seed {settings['seed']}; condvae "
-        f"{versions['condvae']}, torch {versions['torch']}, {result['device']}.",
+        f"AUROC of {result['images']:,} test images of {result['data']} against sets of strange images: {sets}. The "
+        f"columns are ranges of the hidden share, their {MEAN}, and {WHOLE}: no pixel is hidden, and the latents come "
+        f"from q(z | x). Densities are fitted to {settings['fit_images']:,} training images. Brackets hold 95 % "
+        f"intervals over {settings['resamples']:,} bootstrap resamples of the images{_together(result)}. Seed "
+        f"{settings['seed']}; condvae {versions['condvae']}, torch {versions['torch']}, {result['device']}.",
         "",
     ]
     fewer = sorted({found["images"] for found in result["methods"].values()} - {result["images"]})
     for count in fewer:
         some = [name for name, found in result["methods"].items() if found["images"] == count]
-        lines += [f"On {count:,} of the images: {', '.join(some)}.", ""]
+        lines += [f"Measured on only {count:,} of the images: {', '.join(some)}.", ""]
     for column in (MEAN, WHOLE):
-        what = "mean over hidden shares" if column == MEAN else "whole images"
+        what = "mean over ranges of the hidden share" if column == MEAN else "whole images"
         lines += _by_set(result, column, f"AUROC, {what}")
     lines += _differences(result)
     for name in result["means"] | result["sets"]:
         body = [[method, *map(cell_text, found["auroc"][name])] for method, found in result["methods"].items()]
-        lines += section(f"AUROC: {name}", ["hidden", *result["columns"]], body)
+        lines += section(f"AUROC: {name}", ["hidden share", *result["columns"]], body)
     lines += _speed(result)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _together(result: Mapping[str, Any]) -> str:
-    paired = [name for name, one in result["sets"].items() if one["paired"]]
-    whole = ", all of a patient together" if result["patients"] is not None else ""
-    return whole + (f", {', '.join(paired)} with the images that they are made of" if paired else "")
+    """Return a clause that tells which images are resampled together, or an empty text."""
+    rules = ["all images of a patient stay together"] if result["patients"] is not None else []
+    if paired := ", ".join(name for name, one in result["sets"].items() if one["paired"]):
+        rules.append(f"images of {paired} stay together with the test images they are made from")
+    return f", in which {' and '.join(rules)}" if rules else ""
 
 
 def _by_set(result: Mapping[str, Any], column: str, title: str) -> list[str]:
-    """A row for each method, a column for each set: the paper's table."""
+    """Return the paper's table: a row per method, a column per set."""
     at, names = result["columns"].index(column), [*result["sets"], *result["means"]]
     body = [
         [method, *(cell_text(found["auroc"][name][at]) for name in names)]
@@ -76,7 +78,7 @@ def _by_set(result: Mapping[str, Any], column: str, title: str) -> list[str]:
 def _differences(result: Mapping[str, Any]) -> list[str]:
     at, names = result["columns"].index(MEAN), [*result["sets"], *result["means"]]
     body = [[pair, *(_signed(found[name][at]) for name in names)] for pair, found in result["differences"].items()]
-    return section("Differences of AUROC, mean over hidden shares", ["", *names], body) if body else []
+    return section("Differences of AUROC, mean over ranges of the hidden share", ["", *names], body) if body else []
 
 
 def _speed(result: Mapping[str, Any]) -> list[str]:
@@ -84,4 +86,4 @@ def _speed(result: Mapping[str, Any]) -> list[str]:
         [name, f"{one['images']:,}", f"{one['seconds']:.1f}", f"{one['images'] / max(one['seconds'], 1e-9):,.0f}"]
         for name, one in result["readings"].items()
     ]
-    return section("What was measured", ["", "images", "seconds", "images/s"], body)
+    return section("Speed of each kind of features", ["", "images", "seconds", "images/s"], body)

@@ -1,4 +1,4 @@
-"""Strange images: what they are made of, and that each is made by itself."""
+"""Sets of strange images: how they are generated, and that each image is independent of the others."""
 
 import gzip
 import struct
@@ -12,7 +12,7 @@ from helpers.ood_models import plain_data
 from torch import Tensor
 
 from condvae.noise import SeededNoise
-from condvae.ood.sets import TRANSFORMS, Foreign, open_foreign, own
+from condvae.ood.strange_sets import GENERATED_SETS, Foreign, open_foreign, own
 from condvae.sampling.plain import seeds_from
 
 
@@ -23,14 +23,14 @@ def levels(n: int, *, size: int = 16, channels: int = 3) -> Tensor:
 
 
 def ramp(size: int) -> Tensor:
-    """[2, 1, size, size]: grey levels that rise by 4 from column to column, and from row to row."""
+    """Two images, [2, 1, size, size]: grey levels rise by 4 from column to column, or from row to row."""
     row = (4 * torch.arange(size)).to(torch.uint8).expand(size, size)
     return torch.stack((row, row.T))[:, None]
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("name", GENERATED_SETS)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_every_image_is_made_by_itself(name: str, channels: int) -> None:
+def test_every_image_is_generated_independently(name: str, channels: int) -> None:
     one, test = own(name), levels(6, channels=channels)
     made = one.images(test, seed=5)
     assert made.shape == test.shape and made.dtype == torch.uint8 and made.is_contiguous()
@@ -43,16 +43,16 @@ def test_every_image_is_made_by_itself(name: str, channels: int) -> None:
         assert not torch.equal(one.images(test, seed=6), made)
 
 
-def test_what_sets_are_made_of_is_drawn_for_them_alone() -> None:
-    used = list(seeds_from(5, 1, observations=range(6)).seeds)  # those by which `measure` would score them
+def test_sets_share_no_seeds_with_each_other_or_with_scores() -> None:
+    used = list(seeds_from(5, 1, observations=range(6)).seeds)  # the seeds that `measure` uses to score them
 
     def keep(test: Tensor, noise: SeededNoise) -> Tensor:
         used.extend(noise.seeds)
         return test
 
-    for one in TRANSFORMS.values():
+    for one in GENERATED_SETS.values():
         replace(one, make=keep).images(levels(6), seed=5)
-    assert len(set(used)) == len(used) == 6 * (1 + len(TRANSFORMS))
+    assert len(set(used)) == len(used) == 6 * (1 + len(GENERATED_SETS))
 
 
 def test_noise_takes_all_levels_equally_often() -> None:
@@ -66,7 +66,7 @@ def test_constant_images_have_one_colour_each() -> None:
     assert torch.equal(made, made[:, :, :1, :1].expand_as(made))
     colours = made[:, :, 0, 0].double()
     assert (colours.mean(dim=0) - 127.5).abs().max() < 25 and colours.std(dim=0).min() > 60
-    assert (made[:, 0] != made[:, 1]).any()  # channels are drawn apart
+    assert (made[:, 0] != made[:, 1]).any()  # channels are drawn independently
 
 
 def test_flip_is_upside_down_and_rotate_a_quarter() -> None:
@@ -82,7 +82,7 @@ def test_flip_is_upside_down_and_rotate_a_quarter() -> None:
 def test_crop_shows_the_middle_larger() -> None:
     across, down = own("crop").images(ramp(32), seed=0)[:, 0].double()
     assert torch.equal(across, down.T)
-    # 2/3 of the slope, about the same middle; away from the borders bicubic interpolation is exact on a ramp.
+    # The slope is 2/3 and the middle stays; away from the borders, bicubic interpolation is exact on a ramp.
     expected = 4 * ((torch.arange(32) - 15.5) / 1.5 + 15.5)
     assert (across - expected).abs().max() <= 0.51
 
@@ -92,7 +92,7 @@ def test_translate_starts_in_a_corner() -> None:
     made = own("translate").images(test, seed=0)[:, 0].double()
     column = torch.arange(size)
     positions = (column + 0.5) * 0.9 - 0.5  # 18 of 20 columns, enlarged
-    inside = slice(2, -2)  # where interpolation does not meet the border
+    inside = slice(2, -2)  # where interpolation does not reach the border
     left, right = (4 * (positions + first) for first in (0, 2))
     starts_left = (made[:, 5] - left)[:, inside].abs().amax(dim=1) <= 0.51
     starts_right = (made[:, 5] - right)[:, inside].abs().amax(dim=1) <= 0.51
@@ -117,7 +117,7 @@ def idx(array: np.ndarray) -> bytes:
 
 @pytest.fixture
 def digits(tmp_path: Path) -> Path:
-    """30 training and 10 test images of 28 x 28, grey, as MNIST and its like have them; test image i is all 10 i."""
+    """30 training and 10 test images in MNIST's format, 28 x 28 and grey; all pixels of test image i are 10 i."""
     for word, n in (("train", 30), ("t10k", 10)):
         flat = np.broadcast_to((np.arange(n) * (10 if word == "t10k" else 1))[:, None, None], (n, 28, 28))
         (tmp_path / f"{word}-images-idx3-ubyte.gz").write_bytes(idx(flat.astype(np.uint8)))
@@ -129,7 +129,7 @@ def test_other_data_at_the_size_and_with_the_channels_of_ours(digits: Path) -> N
     assert (one.name, one.paired) == ("digits", False)
     made = one.images(levels(5, size=32))
     assert made.shape == (5, 3, 32, 32) and made.dtype == torch.uint8
-    assert made[:, 2, 3, 4].tolist() == [0, 20, 40, 60, 80]  # evenly over its test images
+    assert made[:, 2, 3, 4].tolist() == [0, 20, 40, 60, 80]  # evenly spaced test images
 
 
 def test_other_data_with_few_test_images(digits: Path) -> None:
@@ -146,7 +146,7 @@ def test_other_data_comes_first_from_test_then_from_validation_then_from_trainin
     foreign = Foreign(name="slopes", data=data)
     for count, expected in (
         (1, test[:1]),
-        (4, torch.cat((test, validation[[0, 1]]))),  # evenly over three: the first two
+        (4, torch.cat((test, validation[[0, 1]]))),  # evenly spaced over three: the first two
         (7, torch.cat((test, validation, train[[0, 2]]))),
         (20, torch.cat((test, validation, train))),
     ):
@@ -157,9 +157,9 @@ def test_other_data_that_does_not_fit(digits: Path) -> None:
     for text in ("digits", "=there", "digits="):
         with pytest.raises(ValueError, match="expected NAME=PATH"):
             open_foreign(text, size=32, channels=3)
-    with pytest.raises(ValueError, match=r"noise is the name of a set"):
+    with pytest.raises(ValueError, match=r"noise is the name of a built-in set"):
         open_foreign(f"noise={digits}", size=32, channels=3)
     grey = open_foreign(f"digits={digits}", size=32, channels=1)
     assert isinstance(grey, Foreign)
-    with pytest.raises(ValueError, match=r"images of digits are \(1, 32, 32\), test images are \(3, 32, 32\)"):
+    with pytest.raises(ValueError, match=r"images of digits are \(1, 32, 32\), but test images are \(3, 32, 32\)"):
         grey.images(levels(2, size=32))

@@ -1,7 +1,7 @@
-"""Features of many images, so that none depends on what else is measured.
+"""Compute a score's features for many images. The result for an image does not depend on the other images.
 
-On a CPU each image is computed by itself in one thread: the same bits in any company and with any number of threads.
-On a GPU images go in chunks, in float32 throughout: the same up to rounding.
+On a CPU each image is computed separately in one thread, so results are bit-identical for any batch and any number of
+threads. On a GPU images are computed in chunks in float32, so results are the same up to rounding.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.observe import Observation
-from condvae.ood.completed import Completed
+from condvae.ood.completion_score import Completed
 from condvae.ood.inference import Inference
 from condvae.ood.scores import Score
 from condvae.runtime.pixels import from_uint8
@@ -22,7 +22,7 @@ from condvae.sampling.plain import seeds_from
 Features = NDArray[np.float64]
 
 _PIXELS_AT_ONCE = 2**20
-"""Of all images that are computed together on a GPU."""
+"""The number of pixels in a chunk of images that a GPU computes together."""
 
 
 def measure(
@@ -34,9 +34,9 @@ def measure(
     seed: int,
     places: Sequence[int] | None = None,
 ) -> Features:
-    """[N, F] features of grey levels, uint8 [N, C, H, W], where `known` ([N, 1, H, W] bool) is True; None: everywhere.
+    """Return the features [N, F] of images, uint8 [N, C, H, W]. known: [N, 1, H, W] bool; None if all pixels are known.
 
-    The noise of an image depends on (seed, its place) alone; places: 0, 1, ... if not given.
+    The noise of an image depends only on the seed and on the image's place, an index; default places are 0, 1, ...
     """
     return measure_observation(score, inference, inference.observe(from_uint8(images), known), seed=seed, places=places)
 
@@ -49,15 +49,15 @@ def measure_observation(
     seed: int,
     places: Sequence[int] | None = None,
 ) -> Features:
-    """`measure` of observations as they are, which need not be pixels."""
+    """Return the features [N, F] of observations, which need not be pixels. seed and places: as in `measure`."""
     check_kind(score, inference)
     count = len(observation)
     places = range(count) if places is None else places
     if len(places) != count:
-        raise ValueError(f"{len(places)} places were given for {count} images, expected one for each")
+        raise ValueError(f"{len(places)} places were given for {count} images: give one place per image")
     seeds = seeds_from(seed, 1, observations=map(int, places)).seeds
     if inference.device.type == "cpu" and isinstance(score, Completed) and score.completer is None:
-        # All at once: on a CPU the sampler draws in fours, of which one image would waste three.
+        # Complete all images together: the CPU sampler draws four at a time, so single images would waste work.
         inference, observation = score.whole(inference, observation, seeds)
         score = score.inner
 
@@ -69,23 +69,23 @@ def measure_observation(
         with on_workers(count) as each:
             return np.concatenate(list(each(features, [slice(i, i + 1) for i in range(count)])))
     chunk = max(1, _PIXELS_AT_ONCE // inference.vae.config.image_size**2)
-    # TF32 has ten bits of a mantissa: what is looked for are small differences.
+    # No TF32: its mantissa of ten bits is too coarse for small differences between scores.
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
         return np.concatenate([features(slice(i, i + chunk)) for i in range(0, count, chunk)])
 
 
 def known_share(observation: Observation) -> Features:
-    """[B]: how much of each image is known, from 0 to 1; 0 where y is no pixels."""
+    """Return the share of known pixels of each image, [B], from 0 to 1; 0 if the observation has no pixels."""
     if observation.known is None:
         return np.zeros(len(observation))
     return observation.known.flatten(1).double().mean(dim=1).cpu().numpy()
 
 
 def check_kind(score: Score, inference: Inference) -> None:
-    """Raise a ValueError unless the score can be had by this inference."""
+    """Raise ValueError if the score needs the other kind of inference."""
     if score.kind not in (None, inference.kind):
         wanted, given = (
-            "what is seen of images, through c(z | y)" if kind == "partial" else "whole images, through q(z | x)"
+            "observations with c(z | y)" if kind == "partial" else "whole images with q(z | x)"
             for kind in (score.kind, inference.kind)
         )
-        raise ValueError(f"the score {score.name} is for {wanted}, but was asked for {given}: take another score")
+        raise ValueError(f"the score {score.name} works on {wanted}, but was given {given}: use another score")

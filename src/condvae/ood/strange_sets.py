@@ -1,6 +1,6 @@
-"""Images that are none of the model's kind: made of test images, out of nothing, or from elsewhere.
+"""Sets of strange images for experiments: transformed test images, random images, or images of other data sets.
 
-Row i of what is made depends on (seed, i) and on test image i alone: it stays the same however many are made.
+Row i of a generated set depends only on the seed, on i and on test image i, not on how many images are generated.
 """
 
 from collections.abc import Callable
@@ -19,22 +19,22 @@ from condvae.sampling.plain import seeds_from
 
 
 class OODSet(Protocol):
-    """A set of strange images to hold against test images."""
+    """A set of strange images to compare with test images."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def paired(self) -> bool:
-        """Whether row i is made of test image i."""
+        """Whether row i is a transformation of test image i."""
 
     def images(self, test: Tensor, *, seed: int) -> Tensor:
-        """uint8 [N, C, H, W] on the CPU, for N test images of that shape; of a foreign set, as many as it has."""
+        """Return uint8 images on the CPU, of the shape of `test`, [N, C, H, W]; fewer if another data set has fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeSet:
-    """A set that can be made for any test images."""
+class GeneratedSet:
+    """A set that can be generated for any test images."""
 
     name: str
     paired: bool
@@ -42,29 +42,32 @@ class MadeSet:
 
     def images(self, test: Tensor, *, seed: int) -> Tensor:
         _check_levels(test)
-        # A row of seeds for each set: what an image is made of shares no number with other sets, nor with the latents
-        # by which it is scored.
+        # Each set has its own seeds, so that its images are independent of other sets and of the latents that are drawn
+        # to score them.
         own_seed = Seeds(seed, f"ood set {self.name}")(0)
         return self.make(test, seeds_from(own_seed, 1, observations=range(len(test)))).contiguous()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Foreign:
-    """Another data set's images, opened at the size and with the channels of the model's."""
+    """Images of another data set, opened at the size and with the channels of the model's images."""
 
     name: str
     data: Dataset
     paired: ClassVar[bool] = False
 
     def images(self, test: Tensor, *, seed: int = 0) -> Tensor:
-        """Its test images, evenly spread over them; if they are too few, all, and then others: none was trained on."""
+        """Return as many images as `test` has: evenly spaced test images of the data set.
+
+        If it has too few, its validation and training images follow; the model was not trained on any of them.
+        """
         _check_levels(test)
         held, rest = self.data.test, (self.data.validation, self.data.train)
         own_shape, shape = (held.channels, held.size, held.size), tuple(test.shape[1:])
         if own_shape != shape:
             raise ValueError(
-                f"images of {self.name} are {own_shape}, test images are {shape} (channels, height, width): open it "
-                "with their size and channels"
+                f"images of {self.name} are {own_shape}, but test images are {shape} (channels, height, width): open "
+                f"{self.name} with the size and channels of the test images"
             )
         taken: list[Tensor] = []
         for one in (held, *rest):
@@ -74,36 +77,37 @@ class Foreign:
 
 
 def open_foreign(text: str, *, size: int, channels: int) -> Foreign:
-    """NAME=PATH, such as svhn=folder: grey images become RGB where the model's are."""
+    """Open another data set, given as NAME=PATH, at a size and number of channels; grey images can become RGB."""
     name, equals, path = text.partition("=")
     if not (equals and name.strip() and path.strip()):
-        raise ValueError(f"the data set {text!r} cannot be read, expected NAME=PATH, such as svhn=folder/svhn")
+        raise ValueError(f"unknown data set {text!r}, expected NAME=PATH, such as svhn=folder/svhn")
     if not name.isprintable():
-        raise ValueError(f"a set is called {name!r}: give it a name of one line")
-    if name in TRANSFORMS:
-        raise ValueError(f"{name} is the name of a set that is made of test images: give {path} another name")
+        raise ValueError(f"the set name {name!r} contains unprintable characters: give it another name")
+    if name in GENERATED_SETS:
+        raise ValueError(f"{name} is the name of a built-in set: give {path} another name")
     return Foreign(name=name, data=open_data(path, size=size, channels=channels))
 
 
 def own(name: str) -> OODSet:
-    """One of the six that need no other data."""
-    if name not in TRANSFORMS:
-        raise ValueError(f"unknown set {name!r}, expected some of {', '.join(TRANSFORMS)}, or NAME=PATH for other data")
-    return TRANSFORMS[name]
+    """Return one of the six built-in sets, which need no other data, by name."""
+    if name not in GENERATED_SETS:
+        known = ", ".join(GENERATED_SETS)
+        raise ValueError(f"unknown set {name!r}, expected one of {known}; give other data with --against NAME=PATH")
+    return GENERATED_SETS[name]
 
 
 def _noise(test: Tensor, noise: SeededNoise) -> Tensor:
-    """Every grey level of every pixel equally likely."""
+    """Draw every grey level of every pixel uniformly."""
     return _levels(noise.uniform(0, test.shape, test.device))
 
 
 def _constant(test: Tensor, noise: SeededNoise) -> Tensor:
-    """One colour, each equally likely."""
+    """Fill each image with one colour, drawn uniformly."""
     return _levels(noise.uniform(0, (*test.shape[:2], 1, 1), test.device)).expand_as(test)
 
 
 def _crop(test: Tensor, noise: SeededNoise) -> Tensor:
-    """Enlarged by half, the middle kept."""
+    """Enlarge images to 1.5 times their size and keep the middle."""
     size = test.shape[-1]
     large = round(1.5 * size)
     first = (large - size) // 2
@@ -111,7 +115,7 @@ def _crop(test: Tensor, noise: SeededNoise) -> Tensor:
 
 
 def _translate(test: Tensor, noise: SeededNoise) -> Tensor:
-    """From one of the four corners, 9/10 of the side, enlarged to all of it."""
+    """Take 9/10 of each side from one of the four corners, drawn at random, and enlarge it to the full size."""
     size = test.shape[-1]
     side = round(0.9 * size)
     rest = size - side
@@ -121,34 +125,34 @@ def _translate(test: Tensor, noise: SeededNoise) -> Tensor:
 
 
 def _resized(levels: Tensor, size: int) -> Tensor:
-    """By bicubic interpolation, in float64: no grey level hangs on how a processor rounds."""
-    # antialias: what enlarges is the same, but for Pillow's kernel (a = -0.5), which alone leaves ramps as they are.
+    """Resize grey levels by bicubic interpolation, in float64 so that results do not depend on the processor."""
+    # antialias=True selects Pillow's kernel (a = -0.5), which keeps linear ramps linear. It changes nothing else here.
     large = F.interpolate(levels.double(), size=(size, size), mode="bicubic", antialias=True)
     return large.round().clamp(0, 255).to(torch.uint8)
 
 
 def _levels(uniform: Tensor) -> Tensor:
-    """Numbers in [0, 1) as grey levels, each equally likely."""
+    """Convert uniform numbers in [0, 1) to uniform grey levels."""
     return (256 * uniform).to(torch.uint8)
 
 
 def _check_levels(test: Tensor) -> None:
     if test.dtype != torch.uint8 or test.ndim != 4 or test.shape[2] != test.shape[3]:
         raise ValueError(
-            f"test images are {test.dtype} {list(test.shape)}, expected uint8 [N, channels, size, size] grey levels"
+            f"test images are {test.dtype} {list(test.shape)}, expected torch.uint8 [N, channels, size, size]"
         )
 
 
-TRANSFORMS: dict[str, MadeSet] = {
+GENERATED_SETS: dict[str, GeneratedSet] = {
     one.name: one
     for one in (
-        MadeSet(name="noise", paired=False, make=_noise),
-        MadeSet(name="constant", paired=False, make=_constant),
-        MadeSet(name="flip", paired=True, make=lambda test, noise: test.flip(2)),
-        MadeSet(name="rotate", paired=True, make=lambda test, noise: test.rot90(1, (2, 3))),
-        MadeSet(name="crop", paired=True, make=_crop),
-        MadeSet(name="translate", paired=True, make=_translate),
+        GeneratedSet(name="noise", paired=False, make=_noise),
+        GeneratedSet(name="constant", paired=False, make=_constant),
+        GeneratedSet(name="flip", paired=True, make=lambda test, noise: test.flip(2)),
+        GeneratedSet(name="rotate", paired=True, make=lambda test, noise: test.rot90(1, (2, 3))),
+        GeneratedSet(name="crop", paired=True, make=_crop),
+        GeneratedSet(name="translate", paired=True, make=_translate),
     )
 }
 PAPER_SETS = ("noise", "constant", "flip", "rotate")
-"""Those of the paper's table for CIFAR-10; crop and translate are FFHQ's."""
+"""The sets of the paper's CIFAR-10 results that need no other data; the paper shows crop and translate for FFHQ."""

@@ -1,4 +1,4 @@
-"""Completing first: the paper's baseline fills the hole and asks how ordinary the full image is to the artifact."""
+"""The paper's baseline: complete the image first, then score the completed image with the artifact."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ from condvae.runtime.pixels import from_uint8
 from condvae.sampling.plain import seeds_from
 
 ITSELF = "ipa"
-"""The model that is asked completes, too."""
+"""The completer's name when the scored model itself draws the completion."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completed:
-    """A score of whole images, of one completion of what is known.
+    """Draw one completion of each observation and score it as a whole image.
 
-    Its density is that of `inner` on whole training images, by q(z | x): to it a completion is an image like any other.
+    The density is that of the score `inner` on whole training images, with latents from q(z | x).
     """
 
     inner: Score
     completer: Completer | None = None
-    """None: the model that is asked, at temperature 1, with the mean of its pixels."""
+    """Draws the completion. None: the scored model does, at temperature 1, and its pixel means are used."""
     by: str = ITSELF
-    """What the completer is called in the score's name."""
+    """The completer's name, which is part of the score's name."""
     kind: ClassVar[EncoderKind | None] = "partial"
 
     @property
@@ -45,39 +45,43 @@ class Completed:
 
     @property
     def identity(self) -> str:
-        """Of the completer, beside the model that is asked."""
+        """Identifies the completer; the scored model is identified separately."""
         return ITSELF if self.completer is None else identity_of(self.completer)
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """The inner score's, [B, F]."""
+        """Return the inner score's features of one completion per observation, [B, F]."""
         return self.inner.features(*self.whole(inference, observation, seeds), seeds)
 
     def whole(
         self, inference: Inference, observation: Observation, seeds: Sequence[int]
     ) -> tuple[Inference, Observation]:
-        """What the inner score is asked about: full images, and how their latents are inferred."""
+        """Return inference by q(z | x) and the completions as whole images: the inputs of the inner score."""
         whole = Inference.of(inference.vae, "whole")
         return whole, whole.observe(from_uint8(self.complete(inference, observation, seeds)))
 
     def complete(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """[B, C, H, W] uint8: one completion of each."""
+        """Draw one completion per observation: uint8 [B, C, H, W]."""
         known_pixels(observation)
         if self.completer is not None:
-            # Places are of 32 bits. Whoever is asked draws by them, if at all where nothing is known.
+            # Places are 32-bit numbers. A completer that draws at random derives its random numbers from them.
             places = [seed % 2**32 for seed in seeds]
             return complete_at(self.completer, observation, 1, seed=0, places=places)[:, 0]
-        # Seeds of their own: z of the completion must have nothing in common with the z that explains it.
+        # Use separate seeds: the latents of a completion must be independent of the latents that later explain it.
         own = torch.stack([seeds_from(seed, 1).on(torch.device("cpu")) for seed in seeds])
         return inference.sampler.draw(observation, own, pixels="mean")[:, 0]
 
 
-def completed_of(text: str, completers: Mapping[str, Completer]) -> Completed:
-    """Of "nearest", or "nearest-parts-4" for another inner score than the gradient: the completer of that name."""
+def parse_completed(text: str, completers: Mapping[str, Completer]) -> Completed:
+    """Make the score for the part of its name after "completed-".
+
+    "nearest" means: complete with the completer "nearest" and score with the gradient. "nearest-parts-4" means: score
+    with parts-4 instead.
+    """
     by, _, inner = (text or ITSELF).partition("-")
     if by != ITSELF and by not in completers:
         known = ", ".join((ITSELF, *completers))
         raise ValueError(
-            f"the score completed-{text} needs a completer called {by!r}, there are {known}: condvae ood experiment "
-            f"makes {', '.join(BASELINES)} of training images, and score_of takes any by their names"
+            f"the score completed-{text} needs a completer named {by!r} (available here: {known}): use "
+            f"{', '.join(BASELINES)} with condvae ood experiment, or pass a completer of that name to score_of"
         )
     return Completed(inner=score_of(inner or "gradient"), completer=completers.get(by), by=by)

@@ -1,4 +1,4 @@
-"""Features of an image are its own: in any company, with any number of threads, wherever it stands."""
+"""The features of an image do not depend on other images, on the number of threads or on the order."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from helpers.models import some_known
 from helpers.ood_models import observing, plain_data
 
 from condvae.observe import Observation
+from condvae.ood.features import known_share, measure, measure_observation
 from condvae.ood.inference import Inference
-from condvae.ood.measuring import known_share, measure, measure_observation
 from condvae.ood.scores import Gradient, GradientParts, LikelihoodBound
 from condvae.runtime.pixels import from_uint8
 from condvae.sampling.plain import seeds_from
@@ -21,7 +21,7 @@ def levels(count: int = 6) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("score", [Gradient(), GradientParts(walks=2), LikelihoodBound()])
-def test_bits_do_not_depend_on_the_company(score: Gradient) -> None:
+def test_no_bit_depends_on_other_images(score: Gradient) -> None:
     inference = Inference.of(observing())
     together = measure(score, inference, levels(), KNOWN, seed=3)
     assert together.dtype == np.float64
@@ -32,7 +32,7 @@ def test_bits_do_not_depend_on_the_company(score: Gradient) -> None:
     np.testing.assert_array_equal(mixed, together[order])
 
 
-def test_bits_do_not_depend_on_threads() -> None:
+def test_no_bit_depends_on_the_number_of_threads() -> None:
     inference, before = Inference.of(observing()), torch.get_num_threads()
     found = []
     try:
@@ -54,7 +54,7 @@ def test_noise_depends_on_seed_and_place() -> None:
 
 
 @pytest.mark.parametrize("kind", ["partial", "whole"])
-def test_they_are_the_scores_features(kind: str) -> None:
+def test_measured_features_are_those_of_the_score(kind: str) -> None:
     inference = Inference.of(observing(), kind)  # type: ignore[arg-type]
     known = KNOWN if kind == "partial" else None
     found = measure(Gradient(), inference, levels(), known, seed=3, places=range(10, 16))
@@ -63,7 +63,7 @@ def test_they_are_the_scores_features(kind: str) -> None:
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-2)
 
 
-def test_the_whole_image_is_seen_where_nothing_is_said() -> None:
+def test_all_pixels_are_known_by_default() -> None:
     inference = Inference.of(observing())
     everywhere = torch.ones_like(KNOWN)
     found = [measure(Gradient(), inference, levels(), known, seed=3) for known in (None, everywhere)]
@@ -78,12 +78,12 @@ def test_known_shares() -> None:
     assert (known_share(Observation(y=torch.zeros(2, 1, 8, 8))) == 0).all()
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_invalid_input_is_refused() -> None:
     class WholeOnly(Gradient):
         kind = "whole"
 
     inference = Inference.of(observing())
-    with pytest.raises(ValueError, match=r"gradient is for whole images, .* was asked for what is seen"):
+    with pytest.raises(ValueError, match=r"gradient works on whole images .* was given observations"):
         measure(WholeOnly(), inference, levels(), KNOWN, seed=0)
     with pytest.raises(ValueError, match="2 places were given for 6 images"):
         measure(Gradient(), inference, levels(), KNOWN, seed=0, places=[1, 2])

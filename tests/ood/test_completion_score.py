@@ -1,4 +1,4 @@
-"""Completing first, then asking about the full image."""
+"""The baseline that completes an image first and then scores it as a whole image."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from condvae.completers.interface import paste_known
 from condvae.observe import Observation
-from condvae.ood.completed import Completed
+from condvae.ood.completion_score import Completed
 from condvae.ood.inference import Inference
 from condvae.ood.scores import score_of
 from condvae.runtime.pixels import from_uint8, to_uint8
@@ -42,7 +42,7 @@ def test_it_is_the_inner_score_of_the_full_image(inner: str) -> None:
     assert torch.equal(found, expected) and score.fitted == score.inner.fitted
 
 
-def test_of_a_whole_image_nothing_is_made_up() -> None:
+def test_a_whole_image_is_not_changed() -> None:
     inference = Inference.of(small_conditional())
     x = from_uint8(to_uint8(images(3)))
     whole = Inference.of(inference.vae)
@@ -51,7 +51,7 @@ def test_of_a_whole_image_nothing_is_made_up() -> None:
         assert torch.equal(score.features(inference, inference.observe(x), SEEDS), expected)
 
 
-def test_the_model_completes_itself() -> None:
+def test_the_scored_model_draws_the_completion() -> None:
     inference = Inference.of(small_conditional())
     x, known = images(3), some_known(3)
     score = score_of("completed")
@@ -59,17 +59,17 @@ def test_the_model_completes_itself() -> None:
     made = score.complete(inference, inference.observe(x, known), SEEDS)
     assert torch.equal(torch.where(known, made, 0), torch.where(known, to_uint8(x), 0))
     other = score.complete(inference, inference.observe(torch.where(known, x, -x), known), SEEDS)
-    assert torch.equal(made, other)  # what was hidden has no part in it
+    assert torch.equal(made, other)  # hidden pixels do not matter
     one = score.complete(inference, inference.observe(x, known)[1:2], SEEDS[1:2])
-    assert torch.equal(one, made[1:2])  # in any company
+    assert torch.equal(one, made[1:2])  # independent of the other images
     assert not torch.equal(made, score.complete(inference, inference.observe(x, known), [6, 7, 8]))
 
 
-def test_a_completion_has_nothing_in_common_with_the_latents_that_explain_it() -> None:
+def test_completions_are_independent_of_the_latents_that_explain_them() -> None:
     inference = Inference.of(small_conditional())
     observation = inference.observe(images(3), some_known(3))
     made = Completed(inner=score_of("gradient")).complete(inference, observation, SEEDS)
-    # The inner score draws z with SEEDS, so these completions would be known to it.
+    # The inner score draws its latents with SEEDS, so completions drawn with SEEDS would share their latents.
     same = sample_conditional(inference.model, observation, noise=SEEDS, pixels="mean")  # type: ignore[arg-type]
     assert (made != to_uint8(observation.paste(same.images))).flatten(1).any(dim=1).all()
 
@@ -83,14 +83,14 @@ def test_names() -> None:
     assert score_of("completed").name == score_of("completed-ipa-gradient").name == "completed-ipa"
     identities = {score_of(name, completers=completers).identity for name in ("completed-ipa", "completed-grey")}  # type: ignore[attr-defined]
     assert len(identities) == 2
-    with pytest.raises(ValueError, match="completed-nearest needs a completer called 'nearest', there are ipa, grey"):
+    with pytest.raises(ValueError, match=r"needs a completer named 'nearest' \(available here: ipa, grey\)"):
         score_of("completed-nearest", completers=completers)
 
 
 def test_edges_cannot_be_completed() -> None:
     inference = Inference.of(small_conditional())
     edges = Observation(y=torch.zeros(3, 4, 8, 8))
-    with pytest.raises(ValueError, match="the observation holds none"):
+    with pytest.raises(ValueError, match="the observation contains no pixels"):
         score_of("completed-ipa").features(inference, edges, SEEDS)
-    with pytest.raises(ValueError, match="sees whole images alone"):
+    with pytest.raises(ValueError, match="only takes whole images"):
         Inference.of(small_vae(), "partial")
