@@ -45,7 +45,7 @@ def test_identities_follow_their_content() -> None:
             assert [i for i in range(3) if before[i] != after[i]] == [changed]
 
 
-def test_holes_are_drawn_when_chosen_for_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_holes_are_drawn_on_first_use_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     said: list[str] = []
 
@@ -89,7 +89,7 @@ def test_too_few_test_images_are_rejected() -> None:
         ({"deep_images": 0}, "completed n times is 0"),
         ({"seed": -1}, "the seed is -1"),
         ({"metrics": ("fid",)}, "unknown metrics 'fid'"),
-        ({"metrics": ()}, "no metrics were chosen for"),
+        ({"metrics": ()}, "no metrics were requested"),
         ({"images": 3}, "need at least 4 images"),
         ({"deep_images": 1}, "at least 2 deep images"),
     ],
