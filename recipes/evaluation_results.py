@@ -107,9 +107,7 @@ def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
             )
     for name, model in published["models"].items():
         if new["models"].get(name, {}).get("record") != model["record"]:
-            raise ValueError(
-                f"the bounds are not of the published {name}: measure that model, or all metrics"
-            )
+            raise ValueError(f"the bounds are not of the published {name}: measure that model, or all metrics")
     models = {
         name: {
             **model,

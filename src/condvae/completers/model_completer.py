@@ -15,7 +15,7 @@ from condvae.vdvae.temperature import TemperatureLike, per_group
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelCompleter:
-    """A conditional model as a completer."""
+    """Completes observations with a conditional model."""
 
     name: str
     sampler: Sampler

@@ -25,7 +25,7 @@ class TrainingMean:
     varies: ClassVar[bool] = False
 
     image: Tensor
-    """[C, H, W] uint8."""
+    """The mean training image, uint8 [C, H, W]."""
 
     @classmethod
     def fit(cls, images: ImageSet) -> "TrainingMean":

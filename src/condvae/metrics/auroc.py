@@ -92,9 +92,9 @@ class Resampled:
     """One number for each column of a table, and its value in each bootstrap resample."""
 
     values: RankedValues
-    """[columns]."""
+    """The number of each column, [columns]."""
     resamples: RankedValues
-    """[n, columns]."""
+    """The numbers in each of n resamples, [n, columns]."""
 
     def __sub__(self, other: "Resampled") -> "Resampled":
         return Resampled(values=self.values - other.values, resamples=self.resamples - other.resamples)

@@ -37,7 +37,7 @@ class ConditionalNats(NamedTuple):
     hidden_dims: Tensor
     """[B]: number of hidden pixels times channels."""
     whole_dims: Tensor
-    """[B]: C * H * W."""
+    """[B]: number of all pixels times channels, C * H * W."""
     kl: Tensor | None
     """[B]: KL(q(z | x) || c(z | y)), a part of the bound with one sample; None with several samples."""
 

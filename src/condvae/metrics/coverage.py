@@ -98,8 +98,8 @@ def projection_ranks(
     """
     if samples.ndim != 5 or (samples.shape[0], *samples.shape[2:]) != tuple(truth.shape) or not samples.shape[1]:
         raise ValueError(
-            f"samples of shape {tuple(samples.shape)} were given for images of {tuple(truth.shape)}, "
-            "expected [B, K, C, H, W] for [B, C, H, W]"
+            f"samples have shape {tuple(samples.shape)} and images {tuple(truth.shape)}, "
+            "expected [B, K, C, H, W] and [B, C, H, W]"
         )
     if hidden.shape != (len(truth), 1, *truth.shape[2:]) or hidden.dtype != torch.bool:
         raise ValueError(
@@ -135,7 +135,7 @@ def reference_ranks(reference_truth: Tensor, reference_samples: Tensor, *, seed:
         or not reference_samples.shape[1]
     ):
         raise ValueError(
-            f"distances of shapes {tuple(reference_truth.shape)} and {tuple(reference_samples.shape)} were given, "
+            f"distances have shapes {tuple(reference_truth.shape)} and {tuple(reference_samples.shape)}, "
             "expected [B, R] and [B, K, R]"
         )
     noise = seeds_from(seed, 1, observations=range(first, first + len(reference_truth)))

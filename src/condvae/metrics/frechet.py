@@ -25,7 +25,7 @@ class Root(NamedTuple):
     """A square root of the covariance: the covariance is factor @ factor.T."""
 
     factor: Tensor
-    """[D, rank]"""
+    """The square root, [D, rank]."""
     inverse: Tensor
     """[rank, D]: the pseudo-inverse of factor, which whitens features."""
 
@@ -39,9 +39,9 @@ class Moments:
 
     count: int
     mean: Tensor
-    """[D]"""
+    """The mean of the features, [D]."""
     scatter: Tensor
-    """[D, D]: the sum of outer products of deviations from the mean."""
+    """The sum of outer products of deviations from the mean, [D, D]."""
 
     @staticmethod
     def empty(features: int, *, device: torch.device | str = "cpu") -> "Moments":
@@ -87,7 +87,7 @@ class Moments:
 
     @property
     def covariance(self) -> Tensor:
-        """[D, D], unbiased."""
+        """The unbiased covariance, [D, D]."""
         if self.count < 2:
             raise ValueError(f"FID needs at least two images in each set, but one set has {self.count}: give more")
         return self.scatter / (self.count - 1)

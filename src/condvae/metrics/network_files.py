@@ -24,7 +24,7 @@ def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]],
         weights = {f"lin{i}": heads[f"lin{i}.model.1.weight"].flatten().contiguous() for i in range(5)}
         for i, layer in enumerate(layers):
             kernel, bias = (convolutions[f"Conv_{i}"][key] for key in ("kernel", "bias"))
-            # Stored as [height, width, in, out].
+            # The file stores kernels as [height, width, in, out].
             weights[f"features.{layer}.weight"] = torch.from_numpy(kernel.transpose(3, 2, 0, 1).copy())
             weights[f"features.{layer}.bias"] = torch.from_numpy(bias.copy())
         return weights

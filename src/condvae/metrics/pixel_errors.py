@@ -29,8 +29,8 @@ def sample_mse(truth: Tensor, samples: Tensor) -> Tensor:
     _check_levels(samples, 5)
     if (samples.shape[0], *samples.shape[2:]) != tuple(truth.shape) or 0 in samples.shape:
         raise ValueError(
-            f"samples of shape {tuple(samples.shape)} were given for images of {tuple(truth.shape)}, "
-            "expected [B, K, C, H, W] for [B, C, H, W]"
+            f"samples have shape {tuple(samples.shape)} and images {tuple(truth.shape)}, "
+            "expected [B, K, C, H, W] and [B, C, H, W]"
         )
     step = max(1, _PIXELS_AT_ONCE // samples[0].numel())
     found = []

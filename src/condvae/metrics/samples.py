@@ -95,8 +95,8 @@ def faithfulness_weighted_variance(to_truth: Tensor, to_mean: Tensor, sigma: flo
 def _check(truth: Tensor, others: Tensor, name: str, k: str) -> None:
     if others.ndim != 5 or (others.shape[0], *others.shape[2:]) != tuple(truth.shape) or 0 in others.shape[:2]:
         raise ValueError(
-            f"{name} of shape {tuple(others.shape)} were given for images of {tuple(truth.shape)}, "
-            f"expected [B, {k}, C, H, W] for [B, C, H, W]"
+            f"{name} have shape {tuple(others.shape)} and images {tuple(truth.shape)}, "
+            f"expected [B, {k}, C, H, W] and [B, C, H, W]"
         )
 
 

@@ -67,7 +67,7 @@ class EvaluationUnit(NamedTuple):
 
 class _Completed(NamedTuple):
     made: Tensor
-    """[B, k, C, H, W] uint8"""
+    """Completions, uint8 [B, k, C, H, W]."""
     truth: Tensor
     known: Tensor
     put_back: Tensor
