@@ -1,4 +1,6 @@
-r"""Fill the tables of docs/results/evaluation.md from the raw numbers beside it; the text is written by hand.
+r"""Fill the tables of docs/results/evaluation.md from the raw numbers in docs/results/evaluation/*.json.
+
+The text of the page is written by hand. The raw numbers come from these calls:
 
     condvae fetch metrics && condvae fetch cifar10
     condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --images 10000 --precision fast \
@@ -10,14 +12,14 @@ r"""Fill the tables of docs/results/evaluation.md from the raw numbers beside it
     python recipes/evaluation_results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
         --curve out/curve/curve.json --measuring out/measuring.json --figures
 
-Bounds alone can be measured again, on the same images and holes; the other numbers then stay as they are:
+To measure only the bounds again, on the same images and holes, and keep all other numbers:
 
     condvae evaluate --model cifar10 --data cifar10 --images 10000 --metrics bounds --out out/cifar10-bounds
     condvae evaluate --model faces64 --data lfw64.zip --deep-images 300 --metrics bounds --out out/faces64-bounds
     python recipes/evaluation_results.py --cifar10 out/cifar10-bounds/results.json \
         --faces64 out/faces64-bounds/results.json
 
-Without options the page is filled from the numbers that lie there already.
+Without options the tables are filled from the existing JSON files.
 """
 
 import sys
@@ -39,7 +41,7 @@ MIXTURE = "mixture"
 
 
 class Published(NamedTuple):
-    """A row of the paper's tab:results-completion on CIFAR-10, and its GPU-hours from tab:exp-details."""
+    """A CIFAR-10 row of the paper's table tab:results-completion, with its GPU-hours from tab:exp-details."""
 
     method: str
     fid: float
@@ -47,7 +49,7 @@ class Published(NamedTuple):
     lpips_gt: float
     hours: int
     weights: str
-    """Trained ones, in millions."""
+    """Number of trained weights, in millions."""
 
 
 PAPER = (
@@ -64,18 +66,20 @@ PAPER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Take in new numbers, and fill the tables."""
+    """Store new numbers, and fill the tables of the page."""
 
     cifar10: Path | None = None
+    """results.json of `condvae evaluate` for the model cifar10."""
     faces64: Path | None = None
-    """results.json of `condvae evaluate`."""
+    """results.json of `condvae evaluate` for the model faces64."""
     curve: Path | None = None
     """curve.json of recipes/training_curve.py."""
     measuring: Path | None = None
-    """JSON of benchmarks/measuring.py."""
+    """JSON file of benchmarks/measuring.py."""
     page: Path = PAGE
+    """The page whose tables are filled."""
     figures: bool = False
-    """Draw the figures again as well, which needs matplotlib."""
+    """Also draw the figures again, which needs matplotlib."""
 
 
 def main(options: Options) -> None:
@@ -95,13 +99,15 @@ def page_at(path: Path = PAGE) -> Page:
 
 
 def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Published numbers with the bounds of a new evaluation, if it is of the same models on the same images."""
+    """Replace the bounds in the published numbers by new ones; raise a ValueError if models or images differ."""
     for key in ("images", "deep_images", "bits_images", "seed"):
         if (found := new["settings"][key]) != (expected := published["settings"][key]):
-            raise ValueError(f"the bounds were measured with {key} {found}, the published numbers with {expected}")
+            raise ValueError(
+                f"the bounds were measured with {key} {found}, not {expected} as published: use the same value"
+            )
     for name, model in published["models"].items():
         if new["models"].get(name, {}).get("record") != model["record"]:
-            raise ValueError(f"the bounds are not those of the published {name}: measure that model, or all metrics")
+            raise ValueError(f"the bounds are not of the published {name}: measure that model, or all metrics")
     models = {
         name: {
             **model,
@@ -114,7 +120,7 @@ def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
-    tables = {"paper": beside_the_paper(raw["cifar10"]), "curve": of_curve(raw["curve"])}
+    tables = {"paper": compared_with_paper(raw["cifar10"]), "curve": of_curve(raw["curve"])}
     tables["speed"] = of_speed(raw["measuring"])
     for data in ("cifar10", "faces64"):
         methods, (model,) = raw[data]["methods"], raw[data]["models"].values()
@@ -126,22 +132,22 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     return tables
 
 
-def beside_the_paper(result: Mapping[str, Any]) -> str:
-    """Our mixture of bins, and the paper's."""
+def compared_with_paper(result: Mapping[str, Any]) -> str:
+    """Tabulate our numbers in the mixture of bins, and those of the paper."""
     rows = []
     minutes = sum(next(iter(result["models"].values()))["training_minutes"].values())
     for name, found in result["methods"].items():
         cells = [found["metrics"][metric][MIXTURE] for metric in ("fid", "p_ids", "lpips_gt")]
-        spent = f"{minutes:.1f} GPU-minutes, VAE included" if "temperature" in found else "none"
+        spent = f"{minutes:.1f} GPU-minutes, with the VAE" if "temperature" in found else "none"
         rows.append([name, estimate(cells[0], 1), percent(cells[1]), estimate(cells[2], 4), spent])
     for row in PAPER:
-        spent = f"{row.hours} GPU-hours" + (", after the VAE" if row.method.startswith("IPA") else "")
+        spent = f"{row.hours} GPU-hours" + (", without the VAE" if row.method.startswith("IPA") else "")
         rows.append([f"*paper: {row.method}*", f"{row.fid:.2f}", f"{row.p_ids:.2f}", short(row.lpips_gt, 4), spent])
     return markdown(["", "FID", "P-IDS, %", "LPIPS-GT", "training"], rows)
 
 
 def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -> str:
-    """One metric: the best of each column in bold if it is alone, but for diversity, of which there is no best."""
+    """Tabulate one metric by bin; a unique best value of a column is bold, except for diversity, which has no best."""
     columns = (*BINS, MIXTURE)
     scale = 100 if metric == "p_ids" else 1
     rows = []
@@ -161,32 +167,33 @@ def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -
 
 
 def of_coverage(methods: Mapping[str, Any]) -> str:
-    """Calibration errors in the mixture, and to which side projections lean."""
+    """Tabulate calibration errors and leaning with its verdict, in the mixture of bins."""
     rows = []
     for name, found in methods.items():
         cells = [name]
         for kind in ("white", "smooth", "reference"):
             cells.append(short(found["coverage"][kind][MIXTURE]["error"], 3))
         for kind in ("white", "smooth"):
-            cells.append(estimate(found["coverage"][kind][MIXTURE]["leaning"], 2))
+            cell = found["coverage"][kind][MIXTURE]
+            cells.append(f"{estimate(cell['leaning'], 2)}, {cell['verdict']}")
         rows.append(cells)
-    head = ["calibration error", "white projections", "smooth projections", "LPIPS to references"]
-    return markdown([*head, "leaning, white", "leaning, smooth"], rows)
+    head = ["", "error, white projections", "error, smooth projections", "error, LPIPS to references"]
+    return markdown([*head, "leaning and verdict, white", "leaning and verdict, smooth"], rows)
 
 
 def of_mixture(methods: Mapping[str, Any]) -> str:
-    """Everything else, in the mixture of bins."""
+    """Tabulate the remaining metrics in the mixture of bins."""
     shown = (
         ("KID x 1000", "kid", 1, 1000),
         ("U-IDS, %", "u_ids", 1, 100),
         ("FWV, sigma .1", "fwv@0.1", 3, 1),
-        ("FWV, .2", "fwv@0.2", 2, 1),
-        ("FWV, .5", "fwv@0.5", 2, 1),
+        ("FWV, sigma .2", "fwv@0.2", 2, 1),
+        ("FWV, sigma .5", "fwv@0.5", 2, 1),
         ("best MSE x 1000", "best_mse", 1, 1000),
-        ("PSNR", "psnr_of_mean", 1, 1),
-        ("SSIM", "ssim_of_mean", 3, 1),
+        ("PSNR of the mean, dB", "psnr_of_mean", 1, 1),
+        ("SSIM of the mean", "ssim_of_mean", 3, 1),
         ("LPIPS-GT, K = 10", "lpips_gt@10", 4, 1),
-        ("K = 1", "lpips_gt@1", 4, 1),
+        ("LPIPS-GT, K = 1", "lpips_gt@1", 4, 1),
     )
     rows = []
     for name, found in methods.items():
@@ -199,9 +206,9 @@ def of_bounds(model: Mapping[str, Any]) -> str:
     found = model["metrics"]
     shown = {
         "forward_kl_nats_per_dim": ("forward KL, nats per dimension", 4),
-        "hidden_bits_per_dim": ("bits per hidden dimension of 8-bit images, ELBO", 3),
-        "hidden_bits_per_dim@16": ("the same, 16 importance samples", 3),
-        "hidden_nats@16": ("nats of the hidden pixels of an image, 16 importance samples", 0),
+        "hidden_bits_per_dim": ("bits per hidden dimension of 8-bit images, -ELBO", 3),
+        "hidden_bits_per_dim@16": ("bits per hidden dimension of 8-bit images, 16 importance samples", 3),
+        "hidden_nats@16": ("nats per image of the hidden pixels, 16 importance samples", 0),
         "whole_bits_per_dim@16": ("bits per dimension of the whole image given y, 16 importance samples", 3),
     }
     rows = [
@@ -214,7 +221,11 @@ def of_bounds(model: Mapping[str, Any]) -> str:
 
 def of_curve(curve: Mapping[str, Any]) -> str:
     points = curve["points"]
-    minutes = ["minutes of the partial encoder", *(f"{point['minutes']:.2f}" for point in points[:-1]), "finished"]
+    minutes = [
+        "training minutes of the partial encoder",
+        *(f"{point['minutes']:.2f}" for point in points[:-1]),
+        "finished",
+    ]
     distances = ["LPIPS-GT", *(short(point["lpips_gt"], 4) for point in points)]
     return markdown(minutes, [distances])
 
@@ -223,17 +234,17 @@ def of_speed(measured: Mapping[str, Any]) -> str:
     gt, inception = measured["lpips_gt"], measured["inception"]
     first = f"{gt['one_bin_s']:.2f} s (first call {gt['first_call_s']:.1f} s)"
     plain = "; ".join(
-        f"{times:,.0f} ({name.replace('_', ' ')}, plain: {gt['reference_one_bin_s'][name]:,.0f} s)"
+        f"{times:,.0f} (reference, {name.replace('_', ' ')}: {gt['reference_one_bin_s'][name]:,.0f} s)"
         for name, times in gt["times_the_reference"].items()
     )
     fast, exact = (f"{inception[f'{precision}_per_s']:,} images/s" for precision in ("fast", "exact"))
     rows = [
-        [f"LPIPS-GT, {gt['images']} images, K = {gt['k']}, drawing included, one bin", first, "under 60 s", plain],
+        [f"LPIPS-GT of {gt['images']} images, K = {gt['k']}, with drawing, one bin", first, "under 60 s", plain],
         ["the same, all five bins", f"{gt['five_bins_s']:.1f} s", "", ""],
-        ["Inception features, fast", fast, "1,500 images/s", f"{inception['times_the_exact']:.1f}"],
-        ["Inception features, exact", exact, "", "1"],
+        ["Inception features, precision fast", fast, "1,500 images/s", f"{inception['times_the_exact']:.1f}"],
+        ["Inception features, precision exact", exact, "", "1"],
     ]
-    return markdown([measured["device"], "measured", "wanted", "times the reference"], rows)
+    return markdown([measured["device"], "measured", "target", "speed-up over the reference"], rows)
 
 
 def estimate(cell: Mapping[str, float], digits: int) -> str:

@@ -1,4 +1,4 @@
-"""Pages of results: raw numbers lie in a folder of the page's name, and its marked tables are made from them."""
+"""Results pages: the marked tables of page.md are filled from the raw numbers in page/*.json."""
 
 import json
 import re
@@ -16,11 +16,11 @@ TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """page.md, with a place `<!-- table NAME -->` ... `<!-- end -->` for each table, and page/*.json."""
+    """A page.md with marks `<!-- table NAME -->` ... `<!-- end -->` around each table, and its data in page/*.json."""
 
     path: Path
     tables: Callable[[Mapping[str, Any]], dict[str, str]]
-    """From the raw numbers, by the names of their files, to the tables by theirs."""
+    """Maps the raw numbers, by file name, to the Markdown tables, by table name."""
 
     @property
     def folder(self) -> Path:
@@ -30,28 +30,28 @@ class Page:
         return {path.stem: json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json"))}
 
     def update(self, new: Mapping[str, Any]) -> None:
-        """Take in new numbers and fill the tables; nothing is written if they cannot be filled."""
-        text = self.filled(dict(sorted({**self.raw(), **new}.items())))  # in the order in which they will be read
+        """Store new numbers and fill the tables; nothing is written if a table cannot be filled."""
+        text = self.filled(dict(sorted({**self.raw(), **new}.items())))  # in the order in which `raw` reads them
         for name, numbers in new.items():
             (self.folder / f"{name}.json").write_text(compact(numbers) + "\n")
         self.path.write_text(text)
 
     def filled(self, raw: Mapping[str, Any] | None = None) -> str:
-        """The page with its tables made anew, from the numbers that lie there if none are given."""
+        """Return the text of the page with filled tables; raw defaults to the stored numbers."""
         text, tables = self.path.read_text(), self.tables(self.raw() if raw is None else raw)
-        asked = [match[2] for match in TABLE.finditer(text)]
-        if unknown := sorted(set(asked) ^ set(tables)):
-            raise ValueError(f"the page and the recipe disagree about the tables {', '.join(unknown)}")
+        marked = [match[2] for match in TABLE.finditer(text)]
+        if unmatched := sorted(set(marked) ^ set(tables)):
+            raise ValueError(f"these tables are only in the page or only in the recipe: {', '.join(unmatched)}")
         return TABLE.sub(lambda match: f"{match[1]}{tables[match[2]]}{match[3]}", text)
 
 
 def read(given: Mapping[str, Path | None]) -> dict[str, Any]:
-    """The numbers in those files that were given."""
+    """Read the JSON files that were given, by name; None means not given."""
     return {name: json.loads(path.read_text()) for name, path in given.items() if path is not None}
 
 
 def compact(value: Any, levels: int = 4, indent: str = "\n") -> str:
-    """JSON with a line for each metric of each method, so that changes can be read, and no spaces below that."""
+    """Return JSON with one line for each metric of each method, so that diffs are readable, and no other spaces."""
     if not levels or not isinstance(value, dict):
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     deeper = indent + " "
@@ -60,7 +60,7 @@ def compact(value: Any, levels: int = 4, indent: str = "\n") -> str:
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """The same with no more significant digits than that in any number."""
+    """Round all floats in nested JSON data to this many significant digits."""
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
     if isinstance(value, dict):
@@ -69,7 +69,7 @@ def rounded(value: Any, digits: int) -> Any:
 
 
 def draw(numbers: Path, redraw: Callable[[Path], list[Path]], folder: Path, prefix: str = "") -> None:
-    """The figures of a report, small: few colours, without loss."""
+    """Draw the figures of a report as small files: lossless WebP with 64 colours."""
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copyfile(numbers, Path(scratch) / "results.json")
         for path in redraw(Path(scratch)):
@@ -83,7 +83,7 @@ def draw(numbers: Path, redraw: Callable[[Path], list[Path]], folder: Path, pref
 
 
 def short(value: float, digits: int, sign: Literal["", "+"] = "") -> str:
-    """.0123 for 0.0123, as the paper writes it."""
+    """Format a number without a leading zero, as the paper does: .0123 for 0.0123."""
     return re.sub(r"^([+-]?)0\.", r"\1.", f"{value:{sign}.{digits}f}")
 
 

@@ -62,7 +62,7 @@ def test_from_files_to_figures(tmp_path: Path, given: list[str | Path]) -> None:
     few = ("--tasks", "edema", "no finding", "--policies", "eig-ipa", "random", "full", "--out", out)
     words = ["design", "experiment", *given, *map(str, SMALL), *few]
     for number in (1, 2):
-        assert f"shard {number} of 2 is through" in call(*words, "--shard", f"{number}/2")
+        assert f"shard {number} of 2 is done" in call(*words, "--shard", f"{number}/2")
     printed = call(*words)
     assert "8 of 8 units of work are done already" in printed  # eig-ipa in three blocks for each task
     result = json.loads((out / "results.json").read_text())

@@ -60,7 +60,7 @@ def test_from_files_to_figures(tmp_path: Path, files: Path) -> None:
     ]
     words += [*map(str, SMALL), *few, "--out", out]
     for number in (1, 2):
-        assert f"shard {number} of 2 is through" in call(*words, "--shard", f"{number}/2")
+        assert f"shard {number} of 2 is done" in call(*words, "--shard", f"{number}/2")
     assert "units of work are done already" in call(*words)
     result = json.loads((out / "results.json").read_text())
     assert list(result["methods"]) == [

@@ -13,7 +13,7 @@ def some(n: int) -> ImageSet:
     return ImageSet(images=images, rows=np.arange(n))
 
 
-def test_all_are_made_of_these_images() -> None:
+def test_baselines_use_the_given_training_images() -> None:
     images = some(5)
     made = baselines_of(BASELINES, images)
     assert tuple(made) == BASELINES and len({completer.name for completer in made.values()}) == 4
@@ -26,8 +26,8 @@ def test_all_are_made_of_these_images() -> None:
     assert baselines_of([], some(0)) == {}
 
 
-def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown method 'magic': expected some of mean, random, nearest, harmonic"):
+def test_unknown_names_and_empty_data_are_rejected() -> None:
+    with pytest.raises(ValueError, match="unknown baseline 'magic': expected some of mean, random, nearest, harmonic"):
         baselines_of(["magic"], some(5))
-    with pytest.raises(ValueError, match="there are no training images"):
+    with pytest.raises(ValueError, match="no training images"):
         baselines_of(["mean"], some(0))

@@ -12,7 +12,7 @@ from condvae.runtime.pixels import to_uint8
 
 
 def dense_solution(values: Tensor, known: Tensor) -> Tensor:
-    """One channel [H, W], every pixel an equation: it is what it is, or the mean of its neighbours in the image."""
+    """Solve one channel [H, W] densely: a pixel equals its known value or the mean of its neighbours."""
     height, width = values.shape
     matrix = torch.zeros(height * width, height * width, dtype=torch.float64)
     right = torch.zeros(height * width, dtype=torch.float64)
@@ -35,7 +35,7 @@ def observe(x: Tensor, known: Tensor) -> Observation:
     return observe_pixels(x, known, lambda images: images)
 
 
-def test_it_solves_the_equations_that_a_dense_solver_solves() -> None:
+def test_result_equals_that_of_a_dense_solver() -> None:
     generator = torch.Generator().manual_seed(0)
     values = 255 * torch.rand(4, 2, 11, 9, generator=generator)
     known = torch.rand(4, 1, 11, 9, generator=generator) < torch.tensor([0.7, 0.3, 0.1, 0.03]).view(4, 1, 1, 1)
@@ -47,7 +47,7 @@ def test_it_solves_the_equations_that_a_dense_solver_solves() -> None:
 
 
 @pytest.mark.parametrize("hole", HOLE_BINS, ids=str)
-def test_every_unknown_pixel_is_the_mean_of_its_neighbours(hole: HoleBin) -> None:
+def test_every_hidden_pixel_is_the_mean_of_its_neighbours(hole: HoleBin) -> None:
     known = known_in_bin(hole, 4, 64, seed=0)
     u = harmonic((images(4, size=64) + 1) * 127.5, known)
     padded = torch.nn.functional.pad(u, (1, 1, 1, 1))
@@ -58,16 +58,16 @@ def test_every_unknown_pixel_is_the_mean_of_its_neighbours(hole: HoleBin) -> Non
     assert float(torch.where(known, 0.0, total - count * u).abs().max()) < 1e-4
 
 
-def test_a_ramp_is_continued_and_a_border_lets_nothing_through() -> None:
+def test_a_ramp_is_continued_and_the_gradient_across_the_edge_is_zero() -> None:
     ramp = torch.linspace(10, 200, 20, dtype=torch.float64).expand(1, 1, 20, 20)
     known = torch.zeros(1, 1, 20, 20, dtype=torch.bool)
     known[..., 0], known[..., -1] = True, True
     torch.testing.assert_close(harmonic(ramp, known), ramp, rtol=0, atol=1e-3)
-    known[..., -1] = False  # now nothing but the left edge is known: no gradient can stand
+    known[..., -1] = False  # now only the left edge is known, so the solution is constant
     torch.testing.assert_close(harmonic(ramp, known), torch.full_like(ramp, 10.0), rtol=0, atol=1e-3)
 
 
-def test_known_pixels_are_exact_and_unknown_ones_are_never_looked_at() -> None:
+def test_known_pixels_are_exact_and_hidden_ones_are_not_used() -> None:
     x, known = images(3, size=16), some_known(3, size=16)
     made = HarmonicFill().complete(observe(x, known), 4, 0)
     assert (made.shape, made.dtype) == ((3, 4, 3, 16, 16), torch.uint8)
@@ -75,10 +75,10 @@ def test_known_pixels_are_exact_and_unknown_ones_are_never_looked_at() -> None:
     assert torch.equal(made[everywhere], to_uint8(x)[:, None].expand_as(made)[everywhere])
     other = torch.where(known, x, torch.nan)
     assert torch.equal(HarmonicFill().complete(observe(other, known), 4, 1), made)
-    assert made.stride(1) == 0  # the four are one
+    assert made.stride(1) == 0  # the four completions share memory
 
 
-def test_where_nothing_is_known_the_fallback_answers() -> None:
+def test_the_fallback_is_used_where_nothing_is_known() -> None:
     x, known = images(2, size=16), some_known(2, size=16)
     known[1] = False
     fallback = to_uint8(images(1, size=16, seed=5))[0]

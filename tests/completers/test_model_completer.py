@@ -11,7 +11,7 @@ from condvae.runtime.pixels import from_uint8, to_uint8
 from condvae.sampling.sampler import Sampler
 
 
-def test_completers_are_shown_what_is_known_and_no_more() -> None:
+def test_completers_see_only_known_pixels() -> None:
     x, known = to_uint8(images(2)), some_known(2)
     seen = observe_levels(x, known)
     other = observe_levels(torch.where(known, x, 7), known)
@@ -22,7 +22,7 @@ def test_completers_are_shown_what_is_known_and_no_more() -> None:
 
 
 class Noise:
-    """Takes no places, and looks at no more than the seed."""
+    """A completer without a `places` argument that uses only the seed."""
 
     name, varies = "noise", True
 
@@ -33,14 +33,14 @@ class Noise:
 
 
 class Wrong(Noise):
-    def __init__(self, answer: object) -> None:
-        self.answer = answer
+    def __init__(self, made: object) -> None:
+        self.made = made
 
     def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
-        return self.answer  # type: ignore[return-value]
+        return self.made  # type: ignore[return-value]
 
 
-def test_one_that_takes_no_places_depends_on_them_all_the_same() -> None:
+def test_a_completer_without_places_still_depends_on_them() -> None:
     seen = observe_levels(to_uint8(images(4)), some_known(4))
     all_of_them = complete_at(Noise(), seen, 3, seed=5, places=[3, 9, 4, 11])
     assert torch.equal(complete_at(Noise(), seen[1:3], 3, seed=5, places=[9, 4]), all_of_them[1:3])
@@ -48,11 +48,11 @@ def test_one_that_takes_no_places_depends_on_them_all_the_same() -> None:
     assert len({image.numpy().tobytes() for image in all_of_them.flatten(0, 1)}) == 12
 
 
-@pytest.mark.parametrize("answer", [None, torch.zeros(1, 2, 3, 8, 8), torch.zeros(2, 2, 3, 8, 8, dtype=torch.uint8)])
-def test_answers_that_are_none(answer: object) -> None:
+@pytest.mark.parametrize("made", [None, torch.zeros(1, 2, 3, 8, 8), torch.zeros(2, 2, 3, 8, 8, dtype=torch.uint8)])
+def test_invalid_completions_are_rejected(made: object) -> None:
     seen = observe_levels(to_uint8(images(1)), some_known(1))
-    with pytest.raises(ValueError, match=r"noise gave .*, expected"):
-        complete_at(Wrong(answer), seen, 2, seed=0, places=[0])
+    with pytest.raises(ValueError, match=r"noise returned .*, expected"):
+        complete_at(Wrong(made), seen, 2, seed=0, places=[0])
 
 
 def test_a_model_completes_by_place() -> None:
@@ -70,12 +70,12 @@ def test_a_model_completes_by_place() -> None:
     assert (elsewhere != alone).float().mean() > 0.1
 
 
-def test_a_model_is_made_a_completer_that_draws_the_same_every_time() -> None:
+def test_a_model_completer_draws_the_same_every_time() -> None:
     model = small_conditional()
     groups = len(model.artifact.config.group_stages)
     completer = ModelCompleter.of(model, name="small", temperature="0.5", chunk=7)
     assert (completer.name, completer.pixels, completer.temperature) == ("small", "mean", [0.5] * groups)
-    assert completer.sampler.precision == "fp32"  # on a CPU runs agree
+    assert completer.sampler.precision == "fp32"  # so that runs on a CPU agree
     sampler = Sampler(model, precision="bf16")
     assert ModelCompleter.of(sampler, name="small").sampler is sampler
     with pytest.raises(ValueError, match="temperatures was given"):

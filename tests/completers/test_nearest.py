@@ -23,7 +23,7 @@ def observed(x: torch.Tensor, known: torch.Tensor) -> Observation:
 
 
 @pytest.mark.parametrize("at_once", [2**22, 8 * 8 * 3 * 7])
-def test_the_nearest_by_the_known_pixels_of_all_channels(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distances_use_the_known_pixels_of_all_channels(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest, "_NUMBERS_AT_ONCE", {"cpu": at_once})  # in one block, and in several
     data, x, known = training_set(), images(5), some_known(5)
     made = NearestTrainingImages(images=data).complete(observed(x, known), 30, 0)
@@ -46,7 +46,7 @@ def test_equally_near_images_keep_their_order() -> None:
     assert made[0, :, 0, 6, 6].tolist() == list(range(50))
 
 
-def test_where_nothing_is_known_images_come_at_random() -> None:
+def test_images_are_random_where_nothing_is_known() -> None:
     data, x = training_set(), images(4)
     known = some_known(4)
     known[1:3] = False
@@ -56,36 +56,36 @@ def test_where_nothing_is_known_images_come_at_random() -> None:
     assert torch.equal(made[1:3], by_chance[1:3])
     assert not torch.equal(made[0], by_chance[0])
     other = NearestTrainingImages(images=data).complete(seen, 6, 6)
-    assert torch.equal(made[::3], other[::3])  # the nearest are no matter of chance
+    assert torch.equal(made[::3], other[::3])  # the nearest images do not depend on the seed
     assert not torch.equal(made[1:3], other[1:3])
     some = NearestTrainingImages(images=data).complete(seen[2:], 6, 5, places=[2, 3])
     assert torch.equal(some, made[2:])
 
 
-def test_chance_is_asked_only_where_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, object]] = []
+def test_random_images_are_drawn_only_where_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, object]] = []
 
     def counted(among: int, observations: int, k: int, seed: int, places: object) -> np.ndarray[Any, Any]:
-        asked.append((observations, places))
+        calls.append((observations, places))
         return np.zeros((observations, k), dtype=np.int64)
 
     monkeypatch.setattr(nearest, "random_positions", counted)
     data, x, known = training_set(), images(4), some_known(4)
     NearestTrainingImages(images=data).complete(observed(x, known), 6, 5)
-    assert not asked
+    assert not calls
     known[[1, 3]] = False
     NearestTrainingImages(images=data).complete(observed(x, known), 6, 5, places=[10, 11, 12, 13])
-    assert asked == [(2, [11, 13])]
+    assert calls == [(2, [11, 13])]
 
 
-def test_known_pixels_are_exact_and_bad_input_is_refused() -> None:
+def test_known_pixels_are_exact_and_bad_input_is_rejected() -> None:
     x, known = images(3), some_known(3)
-    filler: Completer = NearestTrainingImages(images=training_set())
-    made = filler.complete(observed(x, known), 4, 0)
+    baseline: Completer = NearestTrainingImages(images=training_set())
+    made = baseline.complete(observed(x, known), 4, 0)
     assert (made.shape, made.dtype) == ((3, 4, 3, 8, 8), torch.uint8)
     everywhere = known[:, None].expand_as(made)
     assert torch.equal(made[everywhere], to_uint8(x)[:, None].expand_as(made)[everywhere])
-    with pytest.raises(ValueError, match="31 completions were asked for, but there are 30 training images"):
-        filler.complete(observed(x, known), 31, 0)
+    with pytest.raises(ValueError, match="31 completions were requested, but there are 30 training images"):
+        baseline.complete(observed(x, known), 31, 0)
     with pytest.raises(ValueError, match="no training images"):
         NearestTrainingImages(images=ImageSet(images=training_set().images, rows=np.arange(0)))

@@ -11,13 +11,13 @@ from condvae.runtime.pixels import to_uint8
 
 
 def training_set(n: int = 300) -> ImageSet:
-    """Every image of one grey level, its own, with a corner that is the same in all; only some rows belong to it."""
+    """Images of one grey level each, which differ except in one corner pixel; the set contains every third row."""
     pixels = np.broadcast_to(np.arange(n, dtype=np.uint8).reshape(n, 1, 1, 1) // 2, (n, 8, 8, 3)).copy()
     pixels[:, 0, 0] = 77
     return ImageSet(images=pixels, rows=np.arange(0, n, 3))
 
 
-def test_the_mean_is_that_of_the_rows_of_the_set() -> None:
+def test_the_mean_is_over_the_rows_of_the_set() -> None:
     data = training_set()
     image = TrainingMean.fit(data).image
     expected = np.round(data.images[data.rows].mean(axis=0)).astype(np.uint8).transpose(2, 0, 1)
@@ -25,34 +25,34 @@ def test_the_mean_is_that_of_the_rows_of_the_set() -> None:
     assert int(image[0, 0, 0]) == 77
 
 
-def test_random_images_are_training_images_each_as_likely_and_sample_i_is_always_the_same() -> None:
+def test_random_images_are_uniform_training_images_and_sample_i_is_reproducible() -> None:
     data = training_set(30)
     x, known = images(40), torch.zeros(40, 1, 8, 8, dtype=torch.bool)
     observation = observe_pixels(x, known, lambda images: images)
-    filler = RandomTrainingImage(images=data)
-    made = filler.complete(observation, 50, 9)
+    baseline = RandomTrainingImage(images=data)
+    made = baseline.complete(observation, 50, 9)
     counts = torch.bincount(made[:, :, 0, 4, 4].flatten().long(), minlength=15).float()
     allowed = torch.from_numpy(np.unique(data.images[data.rows][:, 4, 4, 0]).astype(np.int64))
     assert counts[allowed].sum() == 2000
     assert ((counts[allowed] - 200).abs() < 5 * 200**0.5).all()
-    assert torch.equal(filler.complete(observation[:7], 3, 9), made[:7, :3])
-    assert not torch.equal(filler.complete(observation, 50, 10), made)
+    assert torch.equal(baseline.complete(observation[:7], 3, 9), made[:7, :3])
+    assert not torch.equal(baseline.complete(observation, 50, 10), made)
     assert len({tuple(row.tolist()) for row in made[:, :, 0, 4, 4]}) == 40
 
 
 def test_known_pixels_are_exact() -> None:
     x, known = images(3), some_known(3)
     observation = observe_pixels(torch.where(known, x, torch.nan), known, lambda images: images)
-    fillers: list[Completer] = [TrainingMean.fit(training_set()), RandomTrainingImage(images=training_set())]
-    for filler in fillers:
-        made = filler.complete(observation, 4, 0)
+    baselines: list[Completer] = [TrainingMean.fit(training_set()), RandomTrainingImage(images=training_set())]
+    for baseline in baselines:
+        made = baseline.complete(observation, 4, 0)
         assert (made.shape, made.dtype) == ((3, 4, 3, 8, 8), torch.uint8)
         everywhere = known[:, None].expand_as(made)
         assert torch.equal(made[everywhere], to_uint8(x)[:, None].expand_as(made)[everywhere])
-        assert filler.varies == bool((made[:, 0] != made[:, 1]).any())
+        assert baseline.varies == bool((made[:, 0] != made[:, 1]).any())
 
 
-def test_no_training_images_no_filler() -> None:
+def test_baselines_reject_empty_training_sets() -> None:
     nothing = ImageSet(images=training_set().images, rows=np.arange(0))
     for make in (TrainingMean.fit, lambda images: RandomTrainingImage(images=images)):
         with pytest.raises(ValueError, match="no training images"):

@@ -1,4 +1,4 @@
-"""Each experiment has a `computed`, in its own folder: one small run in one call, which others are compared with."""
+"""Shared fixtures. The folder of each experiment defines `computed`: the result of one small uninterrupted run."""
 
 from pathlib import Path
 from typing import Any
@@ -18,4 +18,4 @@ def whole(computed: tuple[Path, dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def quick(undrawn: None) -> None:
-    """No figures where nobody asks for them."""
+    """Draw no figures, except in tests that request them."""

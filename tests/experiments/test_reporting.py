@@ -36,7 +36,7 @@ RESULT = {"format": "test", "heights": [1.0, 2.0]}
 
 
 def report() -> Report:
-    """Of an experiment whose one figure shows two heights."""
+    """A report with one figure that shows two heights."""
 
     def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
         def curve() -> Figure:
@@ -53,7 +53,7 @@ def report() -> Report:
     )
 
 
-def test_a_report_is_drawn_again_from_its_numbers_unless_they_were_altered(tmp_path: Path) -> None:
+def test_figures_are_redrawn_from_results_that_were_not_altered(tmp_path: Path) -> None:
     said: list[str] = []
     report().write(RESULT, tmp_path, said.append)
     assert {path.name for path in tmp_path.iterdir()} == {*TABLES, "heights.png"}
@@ -64,11 +64,11 @@ def test_a_report_is_drawn_again_from_its_numbers_unless_they_were_altered(tmp_p
     with pytest.raises(ValueError, match=r"results.json has been altered \(ValueError: .*: call make test with"):
         report().redraw(tmp_path)
     (tmp_path / "results.json").write_text('{"format": "another"}')
-    with pytest.raises(ValueError, match=r"holds no results.json of a test: give the --out of make test"):
+    with pytest.raises(ValueError, match=r"holds no results.json of a test: give the --out folder of make test"):
         report().redraw(tmp_path)
 
 
-def test_a_folder_is_claimed_unless_it_holds_something_else(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_rejected(tmp_path: Path) -> None:
     for name, words in (
         ("notes.txt", "contains notes.txt, which is not from a test"),
         ("results.json", "results.json is not from a test"),
@@ -83,11 +83,11 @@ def test_a_folder_is_claimed_unless_it_holds_something_else(tmp_path: Path) -> N
     report().write(RESULT, ours, silent)
     report().claim(ours)
     (ours / "runs").mkdir()
-    (ours / "results.json").unlink()  # a kill while the report was written: the other tables come first
+    (ours / "results.json").unlink()  # as after a kill while the report was written: results.json is written last
     report().claim(ours)
 
 
-def test_what_kills_have_left_goes_and_what_others_write_now_stays(tmp_path: Path) -> None:
+def test_old_temporary_files_are_removed_and_recent_ones_stay(tmp_path: Path) -> None:
     places = (tmp_path, tmp_path / "runs" / "a job")
     places[1].mkdir(parents=True)
     for folder in places:
@@ -99,19 +99,19 @@ def test_what_kills_have_left_goes_and_what_others_write_now_stays(tmp_path: Pat
         assert not (folder / ".a.part").exists() and (folder / ".b.part").exists()
 
 
-def test_lists_of_numbers_take_one_line_and_stay_what_they_are() -> None:
+def test_lists_of_numbers_take_one_line_of_json() -> None:
     value = {"numbers": [1, -2.5, 1e-9], "words": ["a", "b"], "none": []}
     text = json_text(value)
     assert json.loads(text) == value
     assert "[1, -2.5, 1e-09]" in text
 
 
-def test_bars_do_not_break_a_table() -> None:
+def test_vertical_bars_do_not_break_a_table() -> None:
     assert markdown_table(["a", "b|c"], [["1", "x|y"]]) == ["| a | b/c |", "|---|---|", "| 1 | x/y |"]
     assert section("T", ["a"], [["1"]]) == ["## T", "", "| a |", "|---|", "| 1 |", ""]
 
 
-def test_figures_are_whole_and_older_ones_go(tmp_path: Path) -> None:
+def test_figures_are_written_and_outdated_ones_deleted(tmp_path: Path) -> None:
     (tmp_path / "old.png").touch()
     figure, axes = panels(2, 3, inches=(1.0, 1.5))
     for axis in axes:
@@ -124,7 +124,7 @@ def test_figures_are_whole_and_older_ones_go(tmp_path: Path) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [r" _a\$b\$"]
 
 
-def test_each_name_has_a_panel_and_all_share_a_legend() -> None:
+def test_each_name_has_a_panel_and_all_share_one_legend() -> None:
     def draw(axis: Axes, name: str) -> None:
         mean, low, high = curve([{"mean": 0.5, "low": 0.4, "high": 0.6}, {"mean": None, "low": None, "high": None}])
         assert (mean[0], low[0], high[0]) == (0.5, 0.4, 0.6) and np.isnan([mean[1], low[1], high[1]]).all()
@@ -145,7 +145,7 @@ def test_ten_lines_differ_in_colour_and_in_marker() -> None:
     assert line_style(10) == line_style(0)
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     said: list[str] = []
     report().write(RESULT, tmp_path, said.append)
@@ -154,14 +154,14 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch:
         report().redraw(tmp_path)
 
 
-def test_a_full_disk_is_one_sentence_and_the_older_figure_stays(tmp_path: Path) -> None:
+def test_a_full_disk_gives_a_short_error_and_the_older_figure_stays(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_text("older")
     figure, _ = panels(1, 1)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
         with pytest.raises(
-            DrawingError, match=r"a\.png cannot be written \(File too large\): make room, then --redraw"
+            DrawingError, match=r"a\.png cannot be written \(File too large\): free some space, then use --redraw"
         ):
             save_figures({"a.png": lambda: figure}, tmp_path)
     finally:

@@ -1,4 +1,4 @@
-"""Work that is shared out is done once, and what lies on disk is whole and what it says it is."""
+"""Shared work is done once, and files on disk are complete and identified by their content."""
 
 import shutil
 from functools import partial
@@ -28,7 +28,7 @@ from condvae.runtime.ranks import World
 
 
 def work_units(folder: Path, done: list[int]) -> list[WorkUnit]:
-    """Two kinds of six units each; each notes that it was done."""
+    """Twelve units with two descriptions, six each; each appends its number to `done`."""
 
     def measure(number: int) -> dict[str, Tensor]:
         done.append(number)
@@ -41,48 +41,48 @@ def work_units(folder: Path, done: list[int]) -> list[WorkUnit]:
     ]
 
 
-def test_a_shard_is_read_from_text() -> None:
+def test_shards_are_parsed() -> None:
     assert Shard.parse("2/8") == (2, 8)
     for text in ("", "2", "0/3", "4/3", "-1/3", "1/x", "1/3/4"):
         with pytest.raises(ValueError, match="expected I/N with I from 1 to N"):
             Shard.parse(text)
 
 
-def test_blocks_cover_everything_once() -> None:
+def test_ranges_cover_everything_once() -> None:
     assert list(image_ranges(10, 4)) == [(0, 4), (4, 8), (8, 10)]
     assert str(ImageRange(128, 256)) == "000128-000256"
 
 
-def test_every_unit_is_done_by_one_of_the_shards_and_never_again(tmp_path: Path) -> None:
+def test_every_unit_is_done_by_exactly_one_shard(tmp_path: Path) -> None:
     done: list[int] = []
     for number in (2, 3, 1):
-        work(work_units(tmp_path, done), Shard(number, 3), silent, shows=False)
+        work(work_units(tmp_path, done), Shard(number, 3), silent, show_progress=False)
     assert sorted(done) == list(range(12))
     said: list[str] = []
-    work(work_units(tmp_path, done), Shard(1, 1), said.append, shows=False)
+    work(work_units(tmp_path, done), Shard(1, 1), said.append, show_progress=False)
     assert len(done) == 12 and said == ["12 of 12 units of work are done already"]
     numbers, seconds = work_units(tmp_path, [])[6].store.get([f"{i:02}" for i in (7, 6)])
     assert numbers["number"].tolist() == [7, 7, 6, 6] and seconds >= 0
 
 
-def test_a_line_for_each_kind_of_work(tmp_path: Path) -> None:
+def test_one_line_is_logged_for_each_description(tmp_path: Path) -> None:
     said: list[str] = []
-    work(work_units(tmp_path, []), Shard(1, 2), said.append, shows=False)
+    work(work_units(tmp_path, []), Shard(1, 2), said.append, show_progress=False)
     assert [line.partition(" in ")[0] for line in said] == ["a: 6 images", "b: 6 images"]
 
 
-def test_the_report_is_for_the_leader_without_a_shard(tmp_path: Path) -> None:
+def test_only_rank_zero_without_a_shard_writes_the_report(tmp_path: Path) -> None:
     done: list[int] = []
     said: list[str] = []
     alone = World(0, 1, torch.device("cpu"))
     for number in (1, 2):
         assert not work_together(work_units(tmp_path, done), alone, Shard(number, 2), said.append)
-        assert said[-1].startswith(f"shard {number} of 2 is through: a call without --shard")
+        assert said[-1].startswith(f"shard {number} of 2 is done: when all are, repeat the call without --shard")
     assert sorted(done) == list(range(12))
     assert work_together(work_units(tmp_path, done), alone, None, said.append) and len(done) == 12
 
 
-def test_a_job_of_other_values_has_a_store_of_its_own(tmp_path: Path) -> None:
+def test_jobs_with_different_values_have_different_folders(tmp_path: Path) -> None:
     name = "eig/ipa, " + 60 * "x"
     first, same, other = (ResultStore.of_job(tmp_path, name, {"seed": seed}, kind="test") for seed in (0, 0, 1))
     assert first.folder == same.folder != other.folder
@@ -90,7 +90,7 @@ def test_a_job_of_other_values_has_a_store_of_its_own(tmp_path: Path) -> None:
     assert first.folder.name.startswith("eig-ipa-xxx") and len(first.folder.name) == 50 + 1 + 24
 
 
-def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Path) -> None:
+def test_prepare_runs_first_and_only_if_needed(tmp_path: Path) -> None:
     order: list[str] = []
 
     def measure() -> dict[str, Tensor]:
@@ -102,27 +102,29 @@ def test_what_is_prepared_comes_before_and_only_where_it_is_needed(tmp_path: Pat
         what="a", store=store, unit="1", images=1, measure=measure, prepare=lambda say: order.append("prepared")
     )
     for _ in range(2):
-        work([one], Shard(1, 1), silent, shows=False)
+        work([one], Shard(1, 1), silent, show_progress=False)
     assert order == ["prepared", "measured"]
 
 
-def test_a_part_that_is_missing_damaged_or_another_ones_is_noticed(tmp_path: Path) -> None:
+def test_missing_damaged_and_misplaced_parts_are_detected(tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "a", kind="test part")
     store.put("1", {"x": torch.ones(2)}, seconds=1.0)
-    with pytest.raises(ValueError, match="lacks 1 of 2 parts, the first is 2: all processes must write to a folder"):
+    with pytest.raises(
+        ValueError, match="lacks 1 of 2 parts, the first is 2: let all processes write to one shared folder"
+    ):
         store.check_whole(["1", "2"])
     shutil.copy(tmp_path / "a" / "1.safetensors", tmp_path / "a" / "2.safetensors")
-    with pytest.raises(ValueError, match="holds what was measured as a/1: remove it and run once more"):
+    with pytest.raises(ValueError, match="contains the result of another unit, a/1: delete the file"):
         store.get(["2"])
-    with pytest.raises(ValueError, match="expected a other file: remove it"):
+    with pytest.raises(ValueError, match="expected a other file: delete the file"):
         ResultStore(tmp_path / "a", kind="other").get(["1"])
     part = tmp_path / "a" / "1.safetensors"
     part.write_bytes(part.read_bytes()[:-1])
-    with pytest.raises(ValueError, match="remove it and run once more"):
+    with pytest.raises(ValueError, match="delete the file and run the same command again"):
         store.get(["1"])
 
 
-def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_folders_with_other_files_are_rejected(tmp_path: Path) -> None:
     def check(folder: Path) -> None:
         check_folder(folder, folders=("runs",), report=("results.json",), what="a test", ours=lambda path: False)
 
@@ -146,7 +148,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
         make_folder(tmp_path / "file" / "below")
 
 
-def test_text_is_read_back_where_it_is_ours(tmp_path: Path) -> None:
+def test_json_is_read_only_if_its_format_matches(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.json"
     write_text(path, '{"format": "mine", "x": 1}')
     assert read_json(path, format="mine") == {"format": "mine", "x": 1}
@@ -154,7 +156,7 @@ def test_text_is_read_back_where_it_is_ours(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["a.json"]
 
 
-def test_names_of_values_networks_and_images() -> None:
+def test_fingerprints_follow_their_content() -> None:
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1}) != fingerprint({"a": 1, "b": 3})
     layer = nn.Linear(2, 2)
     before = digest_of(layer)

@@ -12,7 +12,7 @@ CASES = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_si
 
 
 @given(CASES)
-def test_every_pair_counts_and_ties_count_half(cases: list[tuple[int, bool]]) -> None:
+def test_all_pairs_are_counted_and_ties_count_half(cases: list[tuple[int, bool]]) -> None:
     scores, labels = [score for score, _ in cases], [label for _, label in cases]
     positives = [score for score, label in cases if label]
     negatives = [score for score, label in cases if not label]
@@ -25,7 +25,7 @@ def test_every_pair_counts_and_ties_count_half(cases: list[tuple[int, bool]]) ->
 
 
 @pytest.mark.parametrize("levels", [5, 10**9])
-def test_resampled_is_that_of_the_resampled_data(levels: int) -> None:
+def test_resampled_auroc_equals_that_of_the_resampled_data(levels: int) -> None:
     dice = np.random.default_rng(0)
     scores, labels = dice.integers(levels, size=90) / levels, dice.random(90) < 0.2
     counts = bootstrap(np.arange(90) // 3, 50, seed=1)
@@ -47,7 +47,7 @@ def test_infinite_scores_rank_too() -> None:
     assert auroc([-math.inf, -math.inf, 0.0, math.inf], [0, 1, 0, 1]) == 0.625
 
 
-def test_whole_groups_are_drawn_as_often_as_chance_has_it() -> None:
+def test_whole_groups_are_drawn_with_the_right_probabilities() -> None:
     groups = np.array([7, 3, 7, 9, 3, 3])
     counts = bootstrap(groups, 4000, seed=2)
     assert counts.shape == (4000, 6)
@@ -56,15 +56,15 @@ def test_whole_groups_are_drawn_as_often_as_chance_has_it() -> None:
         assert (of_group == of_group[:, :1]).all()
     per_group = counts[:, [0, 1, 3]]
     assert (per_group.sum(axis=1) == 3).all()
-    # Of three draws among three groups, k are of one: binomial(3, 1/3).
+    # The count of one group in three draws from three groups is binomial(3, 1/3).
     expected = np.array([8, 12, 6, 1]) / 27
     assert np.allclose(np.bincount(per_group[:, 0]) / 4000, expected, atol=5 * np.sqrt(0.25 / 4000))
     assert np.array_equal(counts, bootstrap(groups, 4000, seed=2))
     assert not np.array_equal(counts, bootstrap(groups, 4000, seed=3))
 
 
-def test_the_interval_covers_as_often_as_it_says() -> None:
-    """A score with d' = 1: AUROC = Phi(1 / sqrt 2) = 0.7602; 95 % of 95 % intervals hold it, give or take."""
+def test_the_interval_has_its_nominal_coverage() -> None:
+    """A score with d' = 1: AUROC = Phi(1 / sqrt 2) = 0.7602; about 95 % of the 95 % intervals must contain it."""
     dice = np.random.default_rng(5)
     covered = 0
     for number in range(200):
@@ -75,7 +75,7 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     assert 178 <= covered <= 199
 
 
-def test_resamples_without_a_class_have_no_number_and_are_left_out() -> None:
+def test_resamples_without_a_class_are_nan_and_ignored() -> None:
     counts = np.array([[0, 2, 1], [1, 0, 2], [0, 1, 1]], dtype=np.int32)
     found = resampled_auroc([0.5, 0.1, 0.9], [1, 0, 0], counts)
     assert [math.isnan(value) for value in found] == [True, False, True]
@@ -84,16 +84,16 @@ def test_resamples_without_a_class_have_no_number_and_are_left_out() -> None:
     assert interval(np.arange(101.0), level=0.5) == (25.0, 75.0)
 
 
-def test_refusals() -> None:
+def test_invalid_inputs_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"scores are \[2\] and labels \[3\]"):
         auroc([1, 2], [1, 0, 1])
-    with pytest.raises(ValueError, match="labels hold other values than 0 and 1"):
+    with pytest.raises(ValueError, match="labels contain values other than 0 and 1"):
         auroc([1, 2], [1, 2])
-    with pytest.raises(ValueError, match="scores hold NaN"):
+    with pytest.raises(ValueError, match="scores contain NaN"):
         auroc([1, math.nan], [1, 0])
-    with pytest.raises(ValueError, match=r"resamples are \[3, 2\]"):
+    with pytest.raises(ValueError, match=r"counts have shape \[3, 2\]"):
         resampled_auroc([1, 2, 3], [1, 0, 1], np.ones((3, 2), dtype=np.int32))
-    with pytest.raises(ValueError, match="nobody to resample"):
+    with pytest.raises(ValueError, match="no cases to resample"):
         bootstrap([], 10)
-    with pytest.raises(ValueError, match="expected a share between 0 and 1"):
+    with pytest.raises(ValueError, match="expected a number between 0 and 1"):
         interval([1.0], level=95)

@@ -17,7 +17,7 @@ SEEDS = [5, 6, 7]
 
 
 @pytest.mark.parametrize("bits", [8, 5])
-def test_with_levels_bits_are_those_of_the_elbo(bits: int) -> None:
+def test_bits_of_a_discrete_likelihood_equal_the_elbo(bits: int) -> None:
     vae = small_vae(preset("tiny", likelihood=LogisticMixture(components=3, bits=bits, bins="exact")))
     x = images(3)
     found = elbo_bits_per_dim(vae, x, noise=SEEDS)
@@ -30,7 +30,7 @@ def test_with_levels_bits_are_those_of_the_elbo(bits: int) -> None:
         assert found.of_8_bits is None
 
 
-def test_a_gaussian_pays_for_every_bit_of_8_bit_images() -> None:
+def test_a_gaussian_is_scored_on_8_bit_images() -> None:
     likelihood = GaussianPixels(noise_floor=0.03)
     vae = small_vae(preset("tiny", likelihood=likelihood))
     x = images(3)
@@ -43,7 +43,7 @@ def test_a_gaussian_pays_for_every_bit_of_8_bit_images() -> None:
     expected = (bound.kl_nats.sum(1) - log_mass) / (bound.image_dims * math.log(2))
     assert found.of_8_bits is not None
     torch.testing.assert_close(found.of_8_bits, expected.double(), rtol=1e-5, atol=0)
-    # What lies below the floor s costs log2(s sqrt(2 pi) 127.5) bits at least: all of it if the std is s.
+    # The bits below the floor s cost at least log2(s sqrt(2 pi) 127.5), with equality if the std is s.
     floor_bits = math.log2(0.03 * math.sqrt(2 * math.pi) * 127.5)
     assert (found.of_8_bits > found.native + floor_bits).all()
 
@@ -81,7 +81,7 @@ def test_forward_kl_is_zero_where_the_partial_encoder_is_the_encoder() -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 4])
-def test_bits_of_hidden_pixels_are_those_of_the_objective(samples: int) -> None:
+def test_bits_of_hidden_pixels_equal_the_objective(samples: int) -> None:
     vae = preset("tiny", likelihood=LogisticMixture(components=3, bits=8, bins="exact"))
     model, x = small_conditional(vae), images(3)
     known = some_known(3)
@@ -101,8 +101,8 @@ def test_bits_of_hidden_pixels_are_those_of_the_objective(samples: int) -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 4])
-def test_a_gaussian_pays_for_every_bit_of_hidden_8_bit_pixels(samples: int) -> None:
-    """Both numbers come from the same walks: with one sample they differ by the likelihoods alone."""
+def test_a_gaussian_is_scored_on_hidden_8_bit_pixels(samples: int) -> None:
+    """Both numbers come from the same passes: with one sample they differ only by the likelihoods."""
     likelihood = GaussianPixels(noise_floor=0.03)
     model, x = small_conditional(preset("tiny", likelihood=likelihood)), images(3)
     known = some_known(3)
@@ -127,7 +127,7 @@ def test_a_gaussian_pays_for_every_bit_of_hidden_8_bit_pixels(samples: int) -> N
 
 @pytest.mark.parametrize("samples", [1, 4])
 @pytest.mark.parametrize("likelihood", [GaussianPixels(noise_floor=0.03), LogisticMixture(components=3)])
-def test_one_walk_gives_both_targets(likelihood: GaussianPixels | LogisticMixture, samples: int) -> None:
+def test_one_pass_gives_both_targets(likelihood: GaussianPixels | LogisticMixture, samples: int) -> None:
     model, x = small_conditional(preset("tiny", likelihood=likelihood)), images(3)
     known = some_known(3)
     known[1], known[2] = False, True
@@ -149,7 +149,7 @@ def test_one_walk_gives_both_targets(likelihood: GaussianPixels | LogisticMixtur
             assert likelihood.bits != 8
         else:
             torch.testing.assert_close(nats.of_8_bits, -bound.nats[-1].double(), rtol=1e-6, atol=1e-5)
-    # Where nothing is known the targets are one; where all is known, hidden pixels cost nothing but the KL.
+    # The targets are equal where nothing is known; where all is known, hidden pixels cost only the KL.
     assert found.hidden.native[1] == found.whole.native[1]
     if samples == 1:
         assert found.kl is not None
@@ -157,19 +157,19 @@ def test_one_walk_gives_both_targets(likelihood: GaussianPixels | LogisticMixtur
         assert float(found.hidden.native[2]) == pytest.approx(float(found.kl[2]), rel=1e-5)
 
 
-def test_five_bit_levels_say_nothing_of_8_bit_images() -> None:
+def test_a_five_bit_likelihood_gives_no_8_bit_number() -> None:
     model = small_conditional(preset("tiny", likelihood=LogisticMixture(components=3, bits=5)))
     x = images(3)
     assert hidden_bits_per_dim(model, x, model.observe(x, some_known(3)), noise=SEEDS).of_8_bits is None
 
 
-def test_nats_of_both_targets_fall_towards_the_exact_ones() -> None:
+def test_nats_of_both_targets_approach_the_exact_ones_from_above() -> None:
     """-ELBO >= importance-weighted >= -log p_cond(x~ | y) on average, the last in closed form for an arbitrary c."""
     generator = torch.Generator().manual_seed(3)
     loading = 0.2 * torch.randn(PIXELS, 3, generator=generator, dtype=torch.float64)
     vae = LinearVAE([1, 1, 1], loading, sigma=0.1)
     vae.fit_encoder()
-    vae.likelihood = LogisticMixture(channels=1)  # its pixels are normal, but for that it has grey levels to the name
+    vae.likelihood = LogisticMixture(channels=1)  # only declares 8-bit grey levels; the pixels are normal
     model = LinearConditional(vae)
     root = torch.linalg.cholesky(vae.data_covariance())
     x = torch.randn(300, PIXELS, generator=generator, dtype=torch.float64) @ root.T
@@ -186,7 +186,7 @@ def test_nats_of_both_targets_fall_towards_the_exact_ones() -> None:
         return torch.stack((found.hidden.native, found.whole.native)).mean(dim=1)
 
     elbo, few, many = nats(1), nats(5), nats(2000)
-    # q is the exact posterior of the whole image, so the bounds on that are close from the start.
+    # q is the exact posterior of the whole image, so its bounds are already tight with one sample.
     margin = torch.tensor([0.07, 0.005])
     assert (elbo > few + margin).all() and (few > many + margin).all()
     torch.testing.assert_close(many, exact, rtol=0, atol=0.07)

@@ -21,7 +21,7 @@ from condvae.metrics.kernel_distance import kid
 
 
 class Colours(Inception):
-    """In place of 2,048 features, the mean colours of four quarters: quick, and different for every image."""
+    """Replaces Inception: the features are the mean colours of four quarters, fast and different for every image."""
 
     def __init__(self) -> None:
         nn.Module.__init__(self)
@@ -78,7 +78,7 @@ def same(found: Comparison, wanted: dict[str, Estimate]) -> None:
         assert found.values[name] == pytest.approx(value, rel=1e-4, nan_ok=True), name
 
 
-def test_folders_give_the_metrics_of_their_images(tmp_path: Path) -> None:
+def test_folders_have_the_metrics_of_their_images(tmp_path: Path) -> None:
     real = levels(70)  # more than one batch
     fake = like(real)
     one, other = written(tmp_path / "real", real), written(tmp_path / "fake", fake)
@@ -91,7 +91,7 @@ def test_folders_give_the_metrics_of_their_images(tmp_path: Path) -> None:
     assert picked.values.keys() == {"psnr", "ssim"}
 
 
-def test_names_make_the_pairs_whatever_the_kind_of_file(tmp_path: Path) -> None:
+def test_pairs_are_matched_by_name_without_extension(tmp_path: Path) -> None:
     real = levels(6)
     fake = like(real)
     names = [f"{part}/{i}" for part in ("a", "b") for i in (1, 2, 10)]
@@ -100,7 +100,7 @@ def test_names_make_the_pairs_whatever_the_kind_of_file(tmp_path: Path) -> None:
     same(compare(one, other, NETWORKS), expected(real[[0, 2, 1, 3, 5, 4]], fake[[0, 2, 1, 3, 5, 4]]))
 
 
-def test_images_of_several_sizes_are_compared_one_by_one(tmp_path: Path) -> None:
+def test_pairs_of_different_sizes_can_be_mixed(tmp_path: Path) -> None:
     small, large = levels(3), levels(2, seed=4, size=40)
     names = [[f"{i}.png" for i in (0, 1, 4)], ["2.png", "3.png"]]
     for folder, change in (("real", lambda x: x), ("fake", like)):
@@ -121,7 +121,7 @@ def test_sets_without_pairs(tmp_path: Path) -> None:
     assert found.values["fid"] == pytest.approx(fid(features[0], features[1], paired=False))
     with pytest.raises(ValueError, match="metric without pairs is 'psnr'"):
         compare(one, other, NETWORKS, metrics=("psnr",), paired=False)
-    with pytest.raises(ValueError, match=r"fake has no image called 000, 001, 002, 003, 004 and 4 more"):
+    with pytest.raises(ValueError, match=r"fake has no image named 000, 001, 002, 003, 004 and 4 more"):
         compare(one, other, NETWORKS)
 
 
@@ -129,37 +129,37 @@ def test_misaligned_names_are_an_error_and_not_a_wrong_number(tmp_path: Path) ->
     images = levels(5)
     real, fake = written(tmp_path / "real", images), written(tmp_path / "fake", like(images))
     (fake / "002.png").rename(fake / "2.png")
-    with pytest.raises(ValueError, match="fake has no image called 002:"):
+    with pytest.raises(ValueError, match="fake has no image named 002:"):
         compare(real, fake, NETWORKS)
     (fake / "2.png").rename(fake / "002.png")
     written(fake, images[:1], ["extra.png"])
-    with pytest.raises(ValueError, match="real has no image called extra:"):
+    with pytest.raises(ValueError, match="real has no image named extra:"):
         compare(real, fake, NETWORKS)
     (fake / "extra.png").unlink()
     written(fake, images[:1], ["001.bmp"])
-    with pytest.raises(ValueError, match=r"holds both 001\.bmp and 001\.png"):
+    with pytest.raises(ValueError, match=r"contains both 001\.bmp and 001\.png"):
         compare(real, fake, NETWORKS)
     (fake / "001.bmp").unlink()
     written(fake, levels(1, size=16), ["003.png"])
-    with pytest.raises(ValueError, match=r"003\.png is 32 x 32 in .*real and 16 x 16 in .*fake"):
+    with pytest.raises(ValueError, match=r"003\.png is 32 x 32 in .*real but 16 x 16 in .*fake"):
         compare(real, fake, NETWORKS)
     (fake / "003.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"003\.png cannot be read"):
         compare(real, fake, NETWORKS)
 
 
-def test_what_cannot_be_compared_is_refused_first(tmp_path: Path) -> None:
+def test_invalid_folders_and_metrics_are_rejected(tmp_path: Path) -> None:
     few = written(tmp_path / "few", levels(3))
     (tmp_path / "empty").mkdir()
     for one, other, words in (
         (tmp_path / "none", few, "does not exist"),
-        (few, few / "000.png", "is one file"),
-        (few, tmp_path / "empty", "holds no images"),
-        (few, few, "KID needs 4 of each"),
+        (few, few / "000.png", "is not a folder or a zip file"),
+        (few, tmp_path / "empty", "contains no images"),
+        (few, few, "KID needs at least 4 of each"),
     ):
         with pytest.raises(ValueError, match=words):
             compare(one, other, NETWORKS)
-    with pytest.raises(ValueError, match="without its network"):
+    with pytest.raises(ValueError, match="has no network"):
         compare(few, few, FeatureNetworks(), metrics=("lpips",))
     with pytest.raises(ValueError, match="no metric"):
         compare(few, few, NETWORKS, metrics=())
@@ -183,24 +183,24 @@ def test_the_verb_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.
     assert json.loads(out.read_text())["metrics"]["psnr"] == {"mean": 100.0, "standard_error": 0.0}
 
 
-def test_what_the_verb_refuses(
+def test_the_verb_rejects_invalid_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     real, fake = written(tmp_path / "real", levels(5)), written(tmp_path / "fake", levels(4))
 
-    def refusal(*options: str) -> str:
+    def error(*options: str) -> str:
         with pytest.raises(SystemExit) as stopped:
             main(["compare", str(real), str(fake), *options])
         assert stopped.value.code == 2
         return capsys.readouterr().err
 
-    assert "fake has no image called 004" in refusal()
-    assert "condvae fetch" in refusal("--unpaired")
-    assert "psnr needs pairs" in refusal("--unpaired", "--metrics", "psnr")
-    assert "cannot be written" in refusal("--out", str(tmp_path / "none" / "a.json"))
+    assert "fake has no image named 004" in error()
+    assert "condvae fetch" in error("--unpaired")
+    assert "psnr needs pairs" in error("--unpaired", "--metrics", "psnr")
+    assert "cannot be written" in error("--out", str(tmp_path / "none" / "a.json"))
     (tmp_path / "folder.json").mkdir()
-    assert "cannot be written" in refusal("--out", str(tmp_path / "folder.json"))
+    assert "cannot be written" in error("--out", str(tmp_path / "folder.json"))
     before = (real / "000.png").read_bytes()
-    assert "does not end in .json" in refusal("--out", str(real / "000.png"))
+    assert "does not end in .json" in error("--out", str(real / "000.png"))
     assert (real / "000.png").read_bytes() == before

@@ -16,7 +16,7 @@ PIXELS = SIDE * SIDE
 
 
 def covariance() -> Tensor:
-    """Neighbouring pixels are alike."""
+    """Covariance of images whose neighbouring pixels are correlated."""
     places = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE)).double()
     return (-torch.cdist(places, places) / 2).exp()
 
@@ -57,7 +57,7 @@ def by_references(truth: Tensor, samples: Tensor, references: int = 4) -> Calibr
     return calibration(reference_ranks(to_truth, to_samples, seed=3), one_sided=True)
 
 
-def test_a_calibrated_posterior_is_found_so() -> None:
+def test_a_calibrated_posterior_is_recognised() -> None:
     truth, samples = posterior(1500, 20)
     for found in (by_projections(truth, samples), by_references(truth, samples)):
         assert found.verdict == "calibrated"
@@ -70,7 +70,7 @@ def test_a_calibrated_posterior_is_found_so() -> None:
 
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.7, "overconfident"), (1.4, "underconfident")])
-def test_a_posterior_that_is_too_narrow_or_too_wide_is_told_apart(spread: float, verdict: str) -> None:
+def test_a_posterior_that_is_too_narrow_or_too_wide_is_recognised(spread: float, verdict: str) -> None:
     truth, samples = posterior(1000, 20, spread=spread)
     for found in (by_projections(truth, samples), by_references(truth, samples)):
         assert found.verdict == ("miscalibrated" if found.one_sided else verdict)
@@ -88,7 +88,7 @@ def test_a_biased_posterior_leaves_the_truth_outside() -> None:
     projected = by_projections(truth, samples)
     assert projected.verdict == "overconfident"
     assert abs(projected.shift.mean) < 4 * projected.shift.standard_error
-    # Among references that all lie to one side it is a shift.
+    # With all references on one side the bias appears as a shift.
     points = torch.full((1000, 1, 1, SIDE, SIDE), -4.0).double()
     ranks = reference_ranks(distances_to(points, truth[:, None]), distances_to(points, samples)[..., None], seed=0)
     found = calibration(ranks, one_sided=True)
@@ -98,7 +98,7 @@ def test_a_biased_posterior_leaves_the_truth_outside() -> None:
 
 
 def test_a_curve_on_both_sides_of_the_diagonal_is_not_called_calibrated() -> None:
-    """References far away, beyond either end of a narrow posterior: the truth is as often nearer as it is farther."""
+    """With references far beyond both ends of a narrow posterior, the truth is nearer as often as it is farther."""
     truth = torch.randn(1000, 1, generator=generator(), dtype=torch.float64)
     samples = 0.5 * torch.randn(1000, 20, 1, generator=generator(1), dtype=torch.float64)
     found = calibration(reference_ranks((truth - 9).abs(), (samples - 9).abs(), seed=0), one_sided=True)
@@ -107,7 +107,7 @@ def test_a_curve_on_both_sides_of_the_diagonal_is_not_called_calibrated() -> Non
 
 
 def test_coverage_of_a_narrow_normal_has_a_closed_form() -> None:
-    """With std s of the true one, the central interval of level a covers P(|N| < s Phi^-1((1 + a) / 2))."""
+    """If the std is s times the true one, the central interval of level a covers P(|N| < s Phi^-1((1 + a) / 2))."""
     count, k, spread = 4000, 200, 0.5
     truth = torch.randn(count, 1, 1, 1, generator=generator(), dtype=torch.float64)
     samples = spread * torch.randn(count, k, 1, 1, 1, generator=generator(1), dtype=torch.float64)
@@ -120,15 +120,15 @@ def test_coverage_of_a_narrow_normal_has_a_closed_form() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 7])
 @pytest.mark.parametrize("values", [2, 3, 1000])
-def test_ranks_of_exchangeable_images_are_uniform_whatever_ties_there_are(k: int, values: int) -> None:
-    """Truth and samples are drawn alike from few grey levels, so that most projections tie."""
+def test_ranks_of_exchangeable_images_are_uniform_in_spite_of_ties(k: int, values: int) -> None:
+    """Truth and samples come from the same distribution over few grey levels, so most projections tie."""
     count = 8000
     levels = torch.randint(values, (count, k + 1, 1, 1, 1), generator=generator(k)).clamp_max(255).to(torch.uint8)
     hidden = torch.ones(count, 1, 1, 1, dtype=torch.bool)
     ranks = projection_ranks(levels[:, 0], levels[:, 1:], hidden, projections=1, seed=1).flatten()
     assert ((ranks > 0) & (ranks < 1)).all()
     counts = torch.histc(ranks, 10, 0, 1)
-    assert float(((counts - count / 10) ** 2 / (count / 10)).sum()) < 30  # chi-square of 9 degrees: p = 4e-4
+    assert float(((counts - count / 10) ** 2 / (count / 10)).sum()) < 30  # chi-square, 9 degrees of freedom: p = 4e-4
     points = levels.flatten(1).double()
     ranks = reference_ranks(points[:, :1], points[:, 1:, None], seed=1).flatten()
     counts = torch.histc(ranks, 10, 0, 1)
@@ -160,7 +160,7 @@ def test_only_hidden_pixels_count() -> None:
 
 
 @pytest.mark.parametrize("kind", ["white", "smooth"])
-def test_ranks_depend_on_the_seed_and_the_image_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_depend_only_on_the_seed_and_the_image(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     truth, samples = posterior(7, 5)
     hidden = hidden_pixels(7)
 
@@ -186,8 +186,8 @@ def test_ranks_depend_on_the_seed_and_the_image_alone(kind: str, monkeypatch: py
     torch.testing.assert_close(reference_ranks(to_truth[3:], to_samples[3:], seed=4, first=3), ties[3:])
 
 
-def test_smooth_projections_see_what_white_ones_hardly_do() -> None:
-    """Samples whose fine detail is right, and whose overall brightness is twice too sure."""
+def test_smooth_projections_detect_errors_that_white_ones_miss() -> None:
+    """The fine detail of the samples is calibrated, but the spread of their brightness is half of the true one."""
     count, k, side = 400, 20, 16
     detail = 4 * torch.randn(count, k + 1, 1, side, side, generator=generator(), dtype=torch.float64)
     brightness = torch.randn(count, k + 1, 1, 1, 1, generator=generator(1), dtype=torch.float64)
@@ -200,8 +200,8 @@ def test_smooth_projections_see_what_white_ones_hardly_do() -> None:
     assert smooth.leaning.mean > 3 * white.leaning.mean
 
 
-def test_expected_coverage_is_that_of_the_package_tarp() -> None:
-    """Euclidean distances to the same references; the package has no random ties, hence 1 / (K + 1)."""
+def test_coverage_equals_that_of_the_tarp_package() -> None:
+    """Uses Euclidean distances to the same references; the package does not break ties, hence the 1 / (K + 1)."""
     count, k, d = 1000, 100, 3
     for spread in (1.0, 0.5):
         truth = torch.randn(count, d, generator=generator(), dtype=torch.float64)
@@ -215,13 +215,13 @@ def test_expected_coverage_is_that_of_the_package_tarp() -> None:
         )
         found = calibration(ranks, one_sided=True)
         theirs = np.interp(found.levels.numpy(), alpha, ecp)
-        inner = slice(4, 95)  # the package's histogram ends where the shares do
+        inner = slice(4, 95)  # the package's histogram ends at the extreme shares
         np.testing.assert_allclose(found.coverage.numpy()[inner], theirs[inner], rtol=0, atol=0.02)
         assert abs(found.error - float(np.abs(theirs - found.levels.numpy()).mean())) < 0.006
 
 
-def test_the_error_by_chance_is_what_calibrated_posteriors_show() -> None:
-    """Also where an image's ranks are all but one: then more projections do not help, and the p-values know it."""
+def test_the_error_by_chance_matches_calibrated_posteriors() -> None:
+    """Also if the ranks of an image are nearly equal: more projections then do not help, and p-values reflect it."""
     found = []
     for seed in range(200):
         one = torch.rand(50, 1, generator=generator(seed), dtype=torch.float64)
@@ -238,8 +238,8 @@ def test_the_error_by_chance_is_what_calibrated_posteriors_show() -> None:
     assert sum(one.verdict == "calibrated" for one in found) > 190
 
 
-def test_what_chance_gives_does_not_depend_on_how_sure_the_samples_are() -> None:
-    """A posterior that is always wrong is so without any spread, but a calibrated one would have its spread."""
+def test_the_error_by_chance_does_not_depend_on_confidence() -> None:
+    """The error of an always wrong posterior does not vary, but that of a calibrated posterior would."""
     found = [by_projections(*posterior(500, 20, spread=spread)) for spread in (1.0, 0.1, 0.01)]
     assert found[0].verdict == "calibrated"
     assert all(one.verdict == "overconfident" for one in found[1:])
@@ -256,14 +256,14 @@ def test_extremes_of_leaning() -> None:
     assert calibration(torch.full((2, 3), 0.5)).leaning.mean == -1
 
 
-def test_what_are_no_ranks_is_refused() -> None:
+def test_invalid_inputs_are_rejected() -> None:
     truth, samples = posterior(3, 2)
     hidden = hidden_pixels(3)
     with pytest.raises(ValueError, match=r"expected \[B, K, C, H, W\]"):
         projection_ranks(truth, samples[:2], hidden, projections=1, seed=0)
     with pytest.raises(ValueError, match="expected bool"):
         projection_ranks(truth, samples, hidden.double(), projections=1, seed=0)
-    with pytest.raises(ValueError, match="expected the same"):
+    with pytest.raises(ValueError, match="give the same dtype"):
         projection_ranks(truth.float(), samples, hidden, projections=1, seed=0)
     with pytest.raises(ValueError, match="number of projections"):
         projection_ranks(truth, samples, hidden, projections=0, seed=0)
@@ -271,7 +271,7 @@ def test_what_are_no_ranks_is_refused() -> None:
         reference_ranks(torch.zeros(3, 2), torch.zeros(3, 4, 3), seed=0)
     for ranks, words in (
         (torch.rand(5), "shape"),
-        (torch.rand(1, 4), "two at least"),
+        (torch.rand(1, 4), "at least two images"),
         (torch.full((3, 1), 2.0), "outs"),
     ):
         with pytest.raises(ValueError, match=words):

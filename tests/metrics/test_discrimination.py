@@ -16,7 +16,7 @@ DATA = FIXTURES
 
 
 def pairs(n: int, d: int, *, seed: int = 0, apart: float = 0.1) -> tuple[Tensor, Tensor]:
-    """Images with positive features of very different sizes, and completions that are like them."""
+    """Positive features of very different magnitudes, and similar features of completions."""
     scales = torch.logspace(-1, 1, d)
     real = torch.randn(n, d, generator=generator(seed)).relu() * scales
     fake = 0.7 * real + 0.3 * torch.randn(n, d, generator=generator(seed + 1)).relu() * scales + apart * scales
@@ -32,7 +32,7 @@ def by_sklearn(real: Tensor, fake: Tensor, tolerance: float) -> tuple[float, flo
     return float(p_ids), 1 - classifier.score(x, y), np.append(classifier.coef_[0], classifier.intercept_)
 
 
-def test_the_reference_values_are_met_exactly() -> None:
+def test_reference_values_are_reproduced_exactly() -> None:
     with np.load(DATA / "metric_features.npz") as features:
         found = ids(torch.from_numpy(features["real"]), torch.from_numpy(features["fake"]))
     expected = json.loads((DATA / "metric_expected.json").read_text())
@@ -41,8 +41,8 @@ def test_the_reference_values_are_met_exactly() -> None:
 
 
 @pytest.mark.parametrize(("n", "d"), [(400, 10), (300, 64), (60, 150), (1, 5)])
-def test_the_classifier_is_that_of_scikit_learn(n: int, d: int) -> None:
-    """Up to its tolerance: with the default one its weights are right to 1 % only where features outnumber images."""
+def test_the_classifier_equals_that_of_scikit_learn(n: int, d: int) -> None:
+    """The tolerance is that of scikit-learn: with more features than images, its weights are correct to 1 % only."""
     real, fake = pairs(n, d)
     p_ids, u_ids, weights = by_sklearn(real, fake, 1e-10)
     ours = discrimination._classifier(real.double(), fake.double()).numpy()
@@ -58,7 +58,7 @@ def test_the_classifier_is_that_of_scikit_learn(n: int, d: int) -> None:
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
 def test_the_gradient_vanishes_at_the_minimum(scale: float) -> None:
     real, fake = (scale * rows.double() for rows in pairs(200, 30, apart=0.0))
-    fake[3], real[5] = 50 * fake[3], 0.0  # an outlier, and a row without anything
+    fake[3], real[5] = 50 * fake[3], 0.0  # an outlier, and a row of zeros
     weights = discrimination._classifier(real, fake).requires_grad_()
     margins = torch.cat((real @ weights[:-1] + weights[-1], -(fake @ weights[:-1] + weights[-1])))
     loss = weights.square().sum() / 2 + (1 - margins).clamp_min(0).square().sum()
@@ -67,7 +67,7 @@ def test_the_gradient_vanishes_at_the_minimum(scale: float) -> None:
     assert float(gradient.norm()) < 1e-9 * float(terms + len(margins))
 
 
-def test_what_is_hard_to_tell_apart_scores_higher() -> None:
+def test_similar_sets_score_higher() -> None:
     scores = [ids(*pairs(500, 16, apart=apart)) for apart in (0.0, 0.1, 0.3, 3.0)]
     for better, worse in itertools.pairwise(scores):
         assert better.u_ids.mean > worse.u_ids.mean
@@ -75,19 +75,19 @@ def test_what_is_hard_to_tell_apart_scores_higher() -> None:
     assert scores[-1].p_ids.mean == scores[-1].u_ids.mean == 0
 
 
-def test_equal_pairs_deceive_nobody_and_equal_sets_cannot_be_told_apart() -> None:
+def test_equal_pairs_count_zero_and_equal_sets_one_half() -> None:
     real, _ = pairs(300, 20)
     same = ids(real, real)
     assert (same.p_ids.mean, same.u_ids.mean) == (0, 0.5)
-    turned = ids(real, real.roll(1, 0))  # every image has another one's completion
+    turned = ids(real, real.roll(1, 0))  # every image is paired with the completion of another
     assert (turned.p_ids.mean, turned.u_ids.mean) == (0.5, 0.5)
-    # With the least noise it is about a half: the rule for ties is the limit.
+    # With a little noise it is about one half: the rule for ties is the limit.
     noisy = ids(real, real.roll(1, 0) + 1e-3 * torch.randn(real.shape, generator=generator(1)))
     assert noisy.p_ids.mean == pytest.approx(0.5, abs=4 * noisy.p_ids.standard_error)
     assert noisy.u_ids.mean == pytest.approx(0.5, abs=0.1)
 
 
-def test_the_order_of_pairs_matters_to_p_ids_and_to_nothing_else() -> None:
+def test_only_p_ids_depends_on_the_order_of_pairs() -> None:
     real, fake = pairs(500, 16, apart=0.05)
     aligned, shuffled = ids(real, fake), ids(real, fake.roll(1, 0))
     both = torch.randperm(500, generator=generator(2))
@@ -97,20 +97,20 @@ def test_the_order_of_pairs_matters_to_p_ids_and_to_nothing_else() -> None:
     assert abs(shuffled.p_ids.mean - aligned.p_ids.mean) > 3 * aligned.p_ids.standard_error
 
 
-def test_errors_are_those_of_shares() -> None:
+def test_standard_errors_are_those_of_proportions() -> None:
     found = ids(*pairs(500, 16, apart=0.05)).p_ids
     assert found.standard_error == pytest.approx((found.mean * (1 - found.mean) / 499) ** 0.5)
 
 
-def test_unequal_sets_are_refused() -> None:
+def test_unequal_sets_are_rejected() -> None:
     real, fake = pairs(10, 4)
-    with pytest.raises(ValueError, match="a completion for each"):
+    with pytest.raises(ValueError, match="one completion of each image"):
         ids(real, fake[1:])
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(ValueError, match="expected the same number"):
         ids(real, fake[:, 1:])
 
 
-def test_a_search_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_convergence_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discrimination, "_MOST_STEPS", 1)
-    with pytest.raises(ValueError, match="not found in 1 steps"):
+    with pytest.raises(ValueError, match="did not converge within 1 steps"):
         ids(*pairs(200, 30))

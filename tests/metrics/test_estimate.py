@@ -13,8 +13,8 @@ def test_an_estimate_is_the_mean_with_its_standard_error() -> None:
     assert math.isnan(Estimate.of(torch.tensor([1.0])).standard_error)
 
 
-def test_the_error_of_a_ratio_is_that_of_repetition() -> None:
-    """Weights of very different sizes, values that hang together with them: 2 for each unit of weight, and noise."""
+def test_the_standard_error_of_a_ratio_matches_repetition() -> None:
+    """The weights differ greatly, and the values are correlated with them: 2 per unit of weight, plus noise."""
     generator = torch.Generator().manual_seed(0)
     weights = torch.rand(400, 200, generator=generator, dtype=torch.float64) ** 3 + 0.01
     values = 2 * weights + 0.3 * torch.randn(400, 200, generator=generator, dtype=torch.float64)
@@ -24,6 +24,6 @@ def test_the_error_of_a_ratio_is_that_of_repetition() -> None:
     errors = torch.tensor([one.standard_error for one in found])
     assert float(errors.mean()) == pytest.approx(float(ratios.std()), rel=0.1)
     assert math.isnan(Estimate.of_ratio(values[0], 0 * weights[0]).standard_error)
-    one = Estimate.of_ratio(values[0], torch.full((200,), 3.0))  # equal weights: the mean
+    one = Estimate.of_ratio(values[0], torch.full((200,), 3.0))  # equal weights give the plain mean
     assert one.mean == pytest.approx(float(values[0].mean()) / 3)
     assert one.standard_error == pytest.approx(Estimate.of(values[0]).standard_error / 3)

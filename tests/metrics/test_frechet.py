@@ -24,7 +24,7 @@ def reference_features() -> tuple[Tensor, Tensor]:
 
 
 def features(n: int, d: int, *, seed: int, spread: float = 1.0, shift: float = 0.0) -> Tensor:
-    """Correlated, with variances over three orders of magnitude, all positive: as those of a network are."""
+    """Features like those of a network: correlated, positive, with variances over three orders of magnitude."""
     mix = torch.randn(d, d, generator=generator(7), dtype=torch.float64) / d**0.5
     scales = torch.logspace(-2, 1, d, dtype=torch.float64)
     normal = torch.randn(n, d, generator=generator(seed), dtype=torch.float64)
@@ -32,11 +32,11 @@ def features(n: int, d: int, *, seed: int, spread: float = 1.0, shift: float = 0
 
 
 def exactly(mean: Tensor, covariance: Tensor, *, seed: int = 0) -> Moments:
-    """Of a set that has precisely this mean and covariance."""
+    """Moments of a set that has exactly this mean and covariance."""
     d = len(mean)
     z = torch.randn(4 * d, d, generator=generator(seed), dtype=torch.float64)
     z = z - z.mean(dim=0)
-    z = z @ torch.linalg.inv(torch.linalg.cholesky(z.T @ z / (len(z) - 1))).T  # white, to the last digit
+    z = z @ torch.linalg.inv(torch.linalg.cholesky(z.T @ z / (len(z) - 1))).T  # exactly white
     values, vectors = torch.linalg.eigh(covariance)
     return Moments.of(z @ (vectors * values.clamp_min(0).sqrt()).T + mean)
 
@@ -53,14 +53,14 @@ def by_scipy(real: Tensor, fake: Tensor) -> float:
     return float(apart @ apart + np.trace(s) + np.trace(t) - 2 * np.trace(scipy.linalg.sqrtm(s @ t).real))
 
 
-def test_the_reference_value_is_met() -> None:
+def test_the_reference_value_is_reproduced() -> None:
     real, fake = reference_features()
     expected = json.loads((DATA / "metric_expected.json").read_text())["fid"]
     assert fid(real, fake, paired=True).mean == pytest.approx(expected, rel=1e-5)
     assert frechet_distance(Moments.of(real), Moments.of(fake)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_it_is_that_of_scipy_and_of_torchmetrics() -> None:
+def test_fid_equals_that_of_scipy_and_torchmetrics() -> None:
     real, fake = features(500, 16, seed=0), features(400, 16, seed=1, spread=1.3, shift=0.2)
     found = fid(real, fake, paired=False).mean
     assert found == pytest.approx(by_scipy(real, fake), rel=1e-7)
@@ -87,7 +87,7 @@ def test_diagonal_covariances_have_a_closed_form() -> None:
     assert frechet_distance(fake, real) == pytest.approx(expected, rel=1e-7)
 
 
-def test_rotating_both_changes_nothing_and_rotating_one_does() -> None:
+def test_fid_is_invariant_to_a_rotation_of_both_sets() -> None:
     one, other = torch.tensor([4.0, 1.0, 0.25]).double().diag(), torch.tensor([1.0, 9.0, 0.01]).double().diag()
     zero, turn = torch.zeros(3).double(), rotation(3)
     turned = frechet_distance(exactly(zero, turn @ one @ turn.T), exactly(zero, turn @ other @ turn.T, seed=1))
@@ -96,7 +96,7 @@ def test_rotating_both_changes_nothing_and_rotating_one_does() -> None:
 
 
 def test_singular_covariances_in_different_planes() -> None:
-    """Two lines at an angle: tr (S1 S2)^(1/2) = |cos| s1 s2; at a right angle nothing overlaps."""
+    """For data on two lines, tr (S1 S2)^(1/2) = |cos| s1 s2; it is 0 at a right angle."""
     zero = torch.zeros(5).double()
     basis = rotation(5)
     for angle in (0.0, 0.7, math.pi / 2):
@@ -121,7 +121,7 @@ def test_fewer_images_than_features(n: int, m: int, d: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "d"), [(300, 20), (40, 100)])
-def test_a_set_is_at_zero_from_itself_and_so_is_its_error(n: int, d: int) -> None:
+def test_fid_of_a_set_with_itself_is_zero_with_zero_error(n: int, d: int) -> None:
     rows = features(n, d, seed=0).float()
     for other in (rows, rows.flip(0)):
         found = fid(rows, other, paired=False)
@@ -129,8 +129,8 @@ def test_a_set_is_at_zero_from_itself_and_so_is_its_error(n: int, d: int) -> Non
         assert found.standard_error < 1e-4
 
 
-def test_moments_do_not_depend_on_how_they_are_gathered() -> None:
-    rows = 1000 + features(1000, 12, seed=0)  # far from zero, where sums of squares would cancel
+def test_moments_do_not_depend_on_the_order_of_adding() -> None:
+    rows = 1000 + features(1000, 12, seed=0)  # far from zero, where a sum of squares would lose digits
     whole = Moments.of(rows)
     np.testing.assert_allclose(whole.covariance.numpy(), np.cov(rows.numpy(), rowvar=False), rtol=1e-10, atol=1e-12)
 
@@ -152,18 +152,18 @@ def test_moments_do_not_depend_on_how_they_are_gathered() -> None:
         torch.testing.assert_close(other.scatter, whole.scatter, rtol=1e-9, atol=1e-9)
 
 
-def test_one_real_set_serves_many_comparisons() -> None:
+def test_real_moments_can_be_reused() -> None:
     real, fake = features(200, 10, seed=0), features(200, 10, seed=1, shift=0.2)
     moments = Moments.of(real)
     assert fid(real, fake, paired=True, real_moments=moments) == fid(real, fake, paired=True)
     assert moments.root is moments.root
-    with pytest.raises(ValueError, match="expected the same"):
+    with pytest.raises(ValueError, match="moments of the same set"):
         fid(real[:-1], fake, paired=False, real_moments=moments)
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_the_standard_error_is_that_of_repetition(paired: bool) -> None:
-    """Many sets from one distribution; where pairs are alike the errors of both sides cancel in part."""
+def test_the_standard_error_matches_repetition(paired: bool) -> None:
+    """Draws many sets from one distribution; for similar pairs the errors of both sides partly cancel."""
     n, d, times = 400, 6, 400
     found, errors = [], []
     for i in range(times):
@@ -174,13 +174,13 @@ def test_the_standard_error_is_that_of_repetition(paired: bool) -> None:
         found.append(estimate.mean)
         errors.append(estimate.standard_error)
     spread = float(torch.tensor(found).std())
-    # A standard deviation of 400 values is known to 3.5 %; the delta method leaves out terms of 1 / n.
+    # The standard deviation of 400 values is known to 3.5 %; the delta method neglects terms of order 1 / n.
     assert float(torch.tensor(errors).mean()) == pytest.approx(spread, rel=0.15)
-    if paired:  # to treat pairs as independent would be wrong by much
+    if paired:  # treating the pairs as independent would be far off
         assert fid(real, fake, paired=False).standard_error > 1.5 * spread
 
 
-def test_the_standard_error_is_that_of_the_bootstrap() -> None:
+def test_the_standard_error_matches_the_bootstrap() -> None:
     real, fake = reference_features()
     pick = generator(4)
     resampled = []
@@ -190,20 +190,20 @@ def test_the_standard_error_is_that_of_the_bootstrap() -> None:
     assert fid(real, fake, paired=True).standard_error == pytest.approx(float(torch.tensor(resampled).std()), rel=0.25)
 
 
-def test_wrong_features_are_refused() -> None:
+def test_invalid_features_are_rejected() -> None:
     good = features(10, 4, seed=0)
     for wrong, words in (
         (good[:, 0], "floats"),
         (good[:0], "at least one"),
         (good.long(), "floats"),
-        (good[:, :3], "as many"),
+        (good[:, :3], "same number"),
         (torch.full_like(good, math.nan), "NaN"),
     ):
         with pytest.raises(ValueError, match=words):
             fid(good, wrong, paired=False)
-    with pytest.raises(ValueError, match="as pairs"):
+    with pytest.raises(ValueError, match="one fake image for each"):
         fid(good, good[1:], paired=True)
-    with pytest.raises(ValueError, match="two at least"):
+    with pytest.raises(ValueError, match="at least two"):
         fid(good[:1], good[:1], paired=True)
-    with pytest.raises(ValueError, match="expected as many"):
+    with pytest.raises(ValueError, match="expected the same number"):
         Moments.of(good).merge(Moments.empty(3))

@@ -14,14 +14,14 @@ from torch import Tensor
 from condvae.data import open_data
 from condvae.metrics import Inception, Moments, frechet_distance, inception
 from condvae.metrics import network_files as networks
-from condvae.metrics.inception import NETWORK, Conv, Fork, Pool, Steps, enlarged
+from condvae.metrics.inception import NETWORK, Conv, Fork, Pool, Steps, resized
 from condvae.runtime.pixels import to_uint8
 
 DATA = FIXTURES
 
 
 def random_weights() -> dict[str, Tensor]:
-    """Of the real names and shapes, which keep the size of what goes through them."""
+    """Random weights with the real names and shapes, scaled so that activations keep their magnitude."""
     generator = torch.Generator().manual_seed(0)
     weights: dict[str, Tensor] = {}
 
@@ -54,7 +54,7 @@ def network(weights: dict[str, Tensor]) -> Inception:
 
 
 def plain(weights: dict[str, Tensor], steps: Steps, x: Tensor) -> Tensor:
-    """Convolution, batch normalisation, ReLU, in float64; averages by counting."""
+    """A plain float64 implementation: convolution, batch normalisation, ReLU; average pooling divides by the count."""
     for step in steps:
         if isinstance(step, Conv):
             kernel, beta, mean, var = (
@@ -68,23 +68,23 @@ def plain(weights: dict[str, Tensor], steps: Steps, x: Tensor) -> Tensor:
         elif step is Pool.AVERAGE:
             x = F.avg_pool2d(x, 3, 1, 1) / F.avg_pool2d(torch.ones_like(x), 3, 1, 1)
         elif step is Pool.MAXIMUM:
-            x = F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 1)  # nothing is below zero
+            x = F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 1)  # padding with 0 is right: activations are >= 0
         else:
             x = F.max_pool2d(x, 3, 2)
     return x
 
 
-def test_it_is_its_table_with_the_batch_normalisations_folded(network: Inception, weights: dict[str, Tensor]) -> None:
+def test_features_equal_those_of_the_unfolded_network(network: Inception, weights: dict[str, Tensor]) -> None:
     x = to_uint8(images(1, size=32))
-    expected = plain(weights, NETWORK, (enlarged(x.double()) - 128) / 128).mean(dim=(2, 3))
+    expected = plain(weights, NETWORK, (resized(x.double()) - 128) / 128).mean(dim=(2, 3))
     found = network.features(x)
     assert found.shape == (1, 2048) and found.dtype == torch.float32
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 
 
-def test_averages_count_only_pixels_that_are_there_and_the_last_block_has_none(network: Inception) -> None:
+def test_average_pooling_ignores_padding_and_the_last_block_has_none(network: Inception) -> None:
     ones = torch.ones(1, 2, 5, 5)
-    assert torch.equal(network._through([Pool.AVERAGE], ones), ones)
+    assert torch.equal(network._run([Pool.AVERAGE], ones), ones)
     pools = [branch[0] for step in NETWORK if isinstance(step, Fork) for branch in step.branches]
     assert [step for step in pools if isinstance(step, Pool)] == [
         *(3 * [Pool.AVERAGE] + [Pool.HALVE]),
@@ -94,16 +94,16 @@ def test_averages_count_only_pixels_that_are_there_and_the_last_block_has_none(n
 
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (8, 50), (299, 299), (400, 350)])
-def test_enlarging_starts_at_the_first_pixel(height: int, width: int) -> None:
+def test_resizing_starts_at_the_first_pixel(height: int, width: int) -> None:
     ramp = torch.arange(height)[:, None] + 1000 * torch.arange(width)
     places = torch.arange(299, dtype=torch.float64) / 299
     rows, columns = (places * height).clamp(max=height - 1), (places * width).clamp(max=width - 1)
     expected = rows[:, None] + 1000 * columns
-    found = enlarged(ramp.double()[None, None].expand(2, 3, -1, -1))
+    found = resized(ramp.double()[None, None].expand(2, 3, -1, -1))
     torch.testing.assert_close(found, expected.expand(2, 3, -1, -1), rtol=1e-9, atol=1e-6)
 
 
-def test_chunks_kinds_of_pixels_and_grey_change_nothing(network: Inception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_dtypes_and_grey_do_not_change_features(network: Inception, monkeypatch: pytest.MonkeyPatch) -> None:
     x = images(3, size=16)[:, :1]
     levels = to_uint8(x)
     whole = network.features(levels)
@@ -113,16 +113,16 @@ def test_chunks_kinds_of_pixels_and_grey_change_nothing(network: Inception, monk
     assert network.features(levels[:0]).shape == (0, 2048)
 
 
-def test_what_it_cannot_see_is_refused(network: Inception, weights: dict[str, Tensor]) -> None:
+def test_invalid_images_and_weights_are_rejected(network: Inception, weights: dict[str, Tensor]) -> None:
     for bad, message in (
-        (torch.zeros(1, 3, 7, 32), "7 x 32 pixels, Inception needs 8"),
+        (torch.zeros(1, 3, 7, 32), "7 x 32 pixels, but Inception needs at least 8 x 8"),
         (torch.zeros(3, 32, 32), "expected \\[B, 3 or 1, H, W\\]"),
         (torch.zeros(1, 3, 32, 32, dtype=torch.int64), "uint8 or floats"),
         (torch.full((1, 3, 32, 32), 255.0), "expected \\[-1, 1\\]"),
     ):
         with pytest.raises(ValueError, match=message):
             network.features(bad)
-    with pytest.raises(ValueError, match=r"not the weights of Inception: conv\.gamma missing or unknown"):
+    with pytest.raises(ValueError, match=r"weights are not those of Inception: conv\.gamma missing or unknown"):
         Inception({**weights, "conv.gamma": weights["conv.beta"]})
     with pytest.raises(ValueError, match="precision is 'half'"):
         Inception(weights, precision="half")  # type: ignore[arg-type]
@@ -133,15 +133,15 @@ def real_images(count: int) -> Tensor:
         return torch.from_numpy(file["images"][:count]).permute(0, 3, 1, 2)
 
 
-def test_real_features_are_those_of_the_release() -> None:
+def test_real_features_equal_those_of_the_release() -> None:
     features = Inception.load(real_file(networks.INCEPTION)).features(real_images(2)).double()
     found = torch.stack([features.mean(1), features.std(1, correction=0), features.norm(dim=1)], dim=1)
     expected = json.loads((DATA / "inception_expected.json").read_text())["checksums"]
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-4, atol=0)
 
 
-def test_half_precision_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
-    # On a CPU it is not faster, but it is the same arithmetic.
+def test_half_precision_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a CPU half precision is not faster, but the arithmetic is the same.
     file = real_file(networks.INCEPTION)
     exact = Inception.load(file).features(real_images(2))
     torch.testing.assert_close(Inception.load(file, precision="fast").features(real_images(1)), exact[:1])

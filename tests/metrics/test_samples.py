@@ -15,7 +15,7 @@ def samples_of(count: int, k: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize(("k", "r"), [(1, 1), (2, 5), (5, 0), (8, 2)])
 @pytest.mark.parametrize("at_once", [2, 4, 1000])
-def test_every_distance_is_that_of_its_two_images(
+def test_every_distance_equals_that_of_its_two_images(
     k: int, r: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lpips = random_lpips()
@@ -43,7 +43,7 @@ def test_every_distance_is_that_of_its_two_images(
         torch.testing.assert_close(found.reference_samples[b, :, i], lpips(samples[b], point.expand(k, -1, -1, -1)))
 
 
-def test_grey_levels_are_the_images_that_they_stand_for() -> None:
+def test_uint8_and_float_images_give_the_same_distances() -> None:
     lpips = random_lpips()
     truth, samples = samples_of(2, 3)
     as_levels = [((part + 1) * 127.5).round().to(torch.uint8) for part in (truth, samples, samples)]
@@ -70,7 +70,7 @@ def test_features_of_every_image_are_computed_once(monkeypatch: pytest.MonkeyPat
     assert seen == 3 * (6 + 2 + 1 + 1)  # samples, references, the truth, the mean
 
 
-def test_the_closest_of_more_samples_is_no_farther_and_the_truth_itself_is_at_zero() -> None:
+def test_more_samples_are_never_farther_and_the_truth_has_distance_zero() -> None:
     truth, samples = samples_of(3, 6)
     found = sample_distances(random_lpips(), truth, samples)
     closest = [found.closest(k) for k in range(1, 7)]
@@ -93,7 +93,7 @@ def test_diversity_is_zero_for_equal_samples_and_undefined_for_one() -> None:
     torch.testing.assert_close(found.diversity(), found.between.mean(1))
 
 
-def test_samples_of_other_images_are_refused() -> None:
+def test_samples_of_other_images_are_rejected() -> None:
     truth, samples = samples_of(2, 3)
     for wrong in (samples[:1], samples[:, 0], samples[..., 1:], samples[:, :0]):
         with pytest.raises(ValueError, match=r"expected \[B, K, C, H, W\]"):
@@ -102,7 +102,7 @@ def test_samples_of_other_images_are_refused() -> None:
             sample_distances(random_lpips(), truth, samples, wrong)
 
 
-def test_faithfulness_weighted_variance_is_the_sum_of_the_paper() -> None:
+def test_faithfulness_weighted_variance_is_the_sum_in_the_paper() -> None:
     to_truth, to_mean = torch.rand(2, 4, 10, generator=generator()).double()
     for sigma in FWV_SIGMAS:
         found = faithfulness_weighted_variance(to_truth, to_mean, sigma)
@@ -112,7 +112,8 @@ def test_faithfulness_weighted_variance_is_the_sum_of_the_paper() -> None:
 
 
 def test_faithfulness_weighted_variance_of_a_known_posterior() -> None:
-    """Distances to the truth that are exponential with mean m, and independent of those to the mean, d on average:
+    """Draw exponential distances to the truth (mean m) and independent distances to the mean (mean d).
+
     E exp(-x / 2 s^2) = 1 / (1 + m / 2 s^2), so FWV is K d / (1 + m / 2 s^2).
     """
     k, m, sigma = 100, 0.2, 0.3
@@ -121,7 +122,7 @@ def test_faithfulness_weighted_variance_of_a_known_posterior() -> None:
     found = faithfulness_weighted_variance(to_truth, to_mean, sigma)
     expected = k * 1.0 / (1 + m / (2 * sigma**2))
     assert float(found.mean()) == pytest.approx(expected, abs=4 * float(found.std()) / 2000**0.5)
-    # The limits: only what is at the truth counts, or everything does.
+    # Limits: for small sigma only samples at the truth count, for large sigma all.
     at_truth = torch.tensor([[0.0, 1.0]])
     assert float(faithfulness_weighted_variance(at_truth, torch.tensor([[3.0, 5.0]]), 0.01)) == pytest.approx(3)
     assert float(faithfulness_weighted_variance(at_truth, torch.tensor([[3.0, 5.0]]), 1e4)) == pytest.approx(8)

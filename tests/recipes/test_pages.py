@@ -1,4 +1,4 @@
-"""A page of results shows what the numbers beside it say, and takes in new ones wholly or not at all."""
+"""The tables of a results page match its raw numbers, and new numbers are stored completely or not at all."""
 
 import json
 from collections.abc import Mapping
@@ -27,18 +27,18 @@ def page(tmp_path: Path) -> Page:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
-def test_the_tables_are_those_of_the_raw_numbers(page: Page) -> None:
+def test_the_tables_match_the_raw_numbers(page: Page) -> None:
     assert page.filled() == page.path.read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
-def test_raw_numbers_lie_there_as_a_recipe_writes_them(page: Page) -> None:
+def test_raw_numbers_are_formatted_as_a_recipe_writes_them(page: Page) -> None:
     assert page.raw()
     for name, numbers in page.raw().items():
         assert (page.folder / f"{name}.json").read_text() == compact(numbers) + "\n", name
 
 
-def test_new_numbers_are_written_and_shown_beside_the_old(page: Page) -> None:
+def test_new_numbers_are_stored_and_shown_with_the_old_ones(page: Page) -> None:
     page.update({"slow": {"ms": 20.25}})
     page.update({"fast": {"ms": 0.51}})
     table = "| machine | ms |\n| --- | --- |\n| fast | .5 |\n| slow | 20.2 |\n"
@@ -46,42 +46,42 @@ def test_new_numbers_are_written_and_shown_beside_the_old(page: Page) -> None:
     assert page.raw() == {"slow": {"ms": 20.25}, "fast": {"ms": 0.51}}
 
 
-def test_numbers_that_make_no_table_leave_everything_as_it_was(page: Page) -> None:
+def test_numbers_that_cannot_fill_a_table_change_nothing(page: Page) -> None:
     before = page.path.read_text()
     with pytest.raises(KeyError):
         page.update({"broken": {}})
     assert page.path.read_text() == before and not page.raw()
 
 
-def test_a_page_without_a_table_is_refused(page: Page) -> None:
+def test_a_page_without_a_mark_for_a_table_is_rejected(page: Page) -> None:
     page.path.write_text("Words.\n")
-    with pytest.raises(ValueError, match="disagree about the tables speed"):
+    with pytest.raises(ValueError, match="only in the recipe: speed"):
         page.filled()
 
 
-def test_only_what_was_given_is_read(tmp_path: Path) -> None:
+def test_only_given_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "new.json").write_text("[1]")
     assert read({"new": tmp_path / "new.json", "other": None}) == {"new": [1]}
 
 
-def test_compact_numbers_have_lines_for_the_outer_levels_and_are_json() -> None:
+def test_compact_json_has_lines_for_the_outer_levels() -> None:
     value = {"a": {}, "b": [{"c": 0.1}], "d": {"e": {"f": {"g": {"h": 1}}}}}
     assert json.loads(compact(value)) == value
     assert compact({}) == "{\n}" and '\n   "f":{\n    "g":{"h":1}\n' in compact(value)
 
 
-def test_digits_are_dropped_everywhere_and_nothing_else_is() -> None:
+def test_only_floats_are_rounded() -> None:
     value = {"mean": 0.123456789, "cells": [{"low": -1234567.8, "high": None}], "images": 1234567, "name": "x"}
     kept = {"mean": 0.1235, "cells": [{"low": -1235000.0, "high": None}], "images": 1234567, "name": "x"}
     assert rounded(value, 4) == kept
 
 
-def test_numbers_are_short() -> None:
+def test_short_numbers_have_no_leading_zero() -> None:
     assert [short(0.0123, 3), short(-0.5, 1), short(12.0, 1)] == [".012", "-.5", "12.0"]
     assert [short(0.0123, 3, "+"), short(-0.5, 1, "+"), short(0.0, 1, "+")] == ["+.012", "-.5", "+.0"]
 
 
-def test_figures_are_drawn_from_the_numbers_in_few_colours(tmp_path: Path) -> None:
+def test_figures_are_drawn_with_few_colours(tmp_path: Path) -> None:
     def redraw(folder: Path) -> list[Path]:
         level = json.loads((folder / "results.json").read_text())["level"]
         ramp = Image.new("RGB", (256, 4))

@@ -1,4 +1,4 @@
-"""Other ways to complete images, behind one interface, to measure a model against."""
+"""Completers: models and simple baselines that complete images behind one interface, for measurements."""
 
 from condvae.completers.by_name import BASELINES, baselines_of
 from condvae.completers.harmonic import HarmonicFill

@@ -1,4 +1,4 @@
-"""The baselines by their names, made of training images."""
+"""Create baselines by name from training images."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -13,11 +13,11 @@ BASELINES = ("mean", "random", "nearest", "harmonic")
 
 
 def baselines_of(names: Sequence[str], images: ImageSet) -> dict[str, Completer]:
-    """Fillers that know these training images, or nothing, by name; the mean is taken once, if anybody needs it."""
-    if strangers := [name for name in names if name not in BASELINES]:
-        raise ValueError(f"unknown method {strangers[0]!r}: expected some of {', '.join(BASELINES)}")
+    """Create the named baselines from training images; the mean image is computed at most once."""
+    if unknown := [name for name in names if name not in BASELINES]:
+        raise ValueError(f"unknown baseline {unknown[0]!r}: expected some of {', '.join(BASELINES)}")
     if names and not len(images):
-        raise ValueError("there are no training images, which fillers are made of: give data that has some")
+        raise ValueError("the data has no training images, which the baselines need: give data with training images")
     mean = cache(lambda: TrainingMean.fit(images))
     makers: dict[str, Callable[[], Completer]] = {
         "mean": mean,

@@ -1,4 +1,4 @@
-"""Asking a completer so that each result is independent of the rest of its batch."""
+"""Run a completer so that the result for each image is independent of the rest of its batch."""
 
 import dataclasses
 import inspect
@@ -20,10 +20,12 @@ from condvae.runtime.seeds import Seeds
 def complete_at(
     completer: Completer, observation: Observation, k: int, *, seed: int, places: Sequence[int], name: str | None = None
 ) -> Tensor:
-    """[B, k, C, H, W] uint8: k completions of observations that stand at these places among many.
+    """Return k completions of each observation, uint8 [B, k, C, H, W].
 
-    A completer that takes no places is asked for one image at a time, with a seed for its place, so that nothing
-    hangs on which images come together: slow for one that gains from large batches, which should take them.
+    places: the index of each observation in the full set of images; random numbers depend on it and on the seed.
+    A completer without a `places` argument is called for one image at a time with a seed for its place. This is slow
+    for a completer that is faster with large batches, so such a completer should accept `places`.
+    name: the completer's name in error messages.
     """
     name = completer.name if name is None else name
     if "places" in inspect.signature(completer.complete).parameters:
@@ -37,7 +39,10 @@ def complete_at(
 
 
 def identity_of(completer: Completer) -> str:
-    """A digest of all that decides its completions; one of other people's that has no `identity` goes by its name."""
+    """Return a digest of everything that determines the completions.
+
+    A completer that users supply is identified by its `identity` attribute, or by its name if it has none.
+    """
     if isinstance(completer, ModelCompleter):
         model = completer.sampler.model
         config = {"vae": model.artifact.config.to_dict(), "partial": dataclasses.asdict(model.partial_config)}
@@ -49,11 +54,11 @@ def identity_of(completer: Completer) -> str:
 
 
 def _checked(made: object, observation: Observation, k: int, name: str) -> Tensor:
-    """An answer as it must be, or a ValueError."""
+    """Return the completions, or raise a ValueError if their type, shape or dtype is wrong."""
     assert observation.pixels is not None
     expected = (len(observation), k, *observation.pixels.shape[1:])
     if not isinstance(made, Tensor):
-        raise ValueError(f"{name} gave a {type(made).__name__}, expected a tensor, uint8 of {expected}")
+        raise ValueError(f"{name} returned a {type(made).__name__}, expected a uint8 tensor of shape {expected}")
     if made.shape != expected or made.dtype != torch.uint8:
-        raise ValueError(f"{name} gave {made.dtype} of shape {tuple(made.shape)}, expected torch.uint8 of {expected}")
+        raise ValueError(f"{name} returned {made.dtype} {tuple(made.shape)}, expected torch.uint8 {expected}")
     return made

@@ -1,4 +1,4 @@
-"""Harmonic fill: the smoothest surface through the known pixels, what diffusion from the hole's border ends in."""
+"""Harmonic fill: solve Laplace's equation in the hole. The result is the limit of diffusion from the hole's border."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,25 +13,28 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.pixels import to_levels
 
 _RESIDUAL = 1e-6
-"""Grey levels by which the equation may be missed anywhere."""
+"""Largest residual of the equation that is accepted, in grey levels."""
 _PIXELS_AT_ONCE = {"cuda": 2**21, "cpu": 2**16}
-"""Of all images solved together; on a CPU, what stays in its cache."""
+"""Pixels of all images that are solved together; on a CPU, few enough to stay in its cache."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HarmonicFill:
-    """Laplace's equation in the hole, known pixels as boundary values, no flow through the image's edge."""
+    """Solves Laplace's equation in the hole.
+
+    Known pixels are boundary values, and the gradient across the edge of the image is zero.
+    """
 
     name: ClassVar[str] = "harmonic fill"
     varies: ClassVar[bool] = False
 
     fallback: Tensor | None = None
-    """[C, H, W] uint8: the answer where nothing is known, such as the training mean; None for mid grey."""
+    """The completion where nothing is known, such as the training mean, uint8 [C, H, W]; None for mid grey."""
     channels: int = 3
-    """Of images, for observations that hold no pixels at all."""
+    """Image channels, for observations without pixels."""
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
-        """k times the same: a view, no copies."""
+        """Return k identical completions, as a view without copies."""
         check_whole(k, "the number of samples", least=1)
         count, _, height, width = observation.y.shape
         known, pixels = observation.known, observation.pixels
@@ -51,22 +54,23 @@ class HarmonicFill:
 
 @torch.no_grad()
 def harmonic(values: Tensor, known: Tensor) -> Tensor:
-    """[B, C, H, W] float64: values where known; elsewhere each pixel is the mean of its neighbours in the image.
+    """Keep the known values and make every other pixel the mean of its neighbours; float64 [B, C, H, W].
 
-    values: [B, C, H, W], of which only the known are looked at; known: [B, 1, H, W] bool. Conjugate gradients, every
-    channel with steps of its own. Where nothing is known every constant is a solution, and the answer is 0.
+    values: [B, C, H, W], used only where known. known: bool [B, 1, H, W]. The solver is conjugate gradients with
+    separate step sizes for every channel. Where nothing is known, every constant is a solution and 0 is returned.
     """
     hole = ~known
     fixed = torch.where(known, values.double(), 0.0)
     count = known.flatten(2).sum(dim=2)[:, :, None, None]
-    # Start at the mean of the known pixels: what is left to find is small.
+    # Start at the mean of the known pixels, which is close to the solution.
     start = fixed.sum(dim=(2, 3), keepdim=True) / count.clamp_min(1)
     u = torch.where(known, fixed, start)
     residual = torch.where(hole & (count > 0), -_laplacian(u), 0.0)
     direction, power = residual.clone(), _dot(residual, residual)
-    most = 4 * hole[0].numel()  # exact arithmetic needs one step per unknown at most
+    most = 4 * hole[0].numel()  # exact arithmetic needs at most one step per hidden pixel
     for step in range(most):
-        if step % 8 == 0 and float(residual.abs().amax()) < _RESIDUAL:  # waits for the device
+        # Check every 8th step only, since the check waits for the device.
+        if step % 8 == 0 and float(residual.abs().amax()) < _RESIDUAL:
             return u
         image = torch.where(hole, _laplacian(direction), 0.0)
         scale = power / _dot(direction, image).clamp_min(torch.finfo(torch.float64).tiny)
@@ -74,11 +78,11 @@ def harmonic(values: Tensor, known: Tensor) -> Tensor:
         residual = residual - scale * image
         before, power = power, _dot(residual, residual)
         direction = residual + power / before.clamp_min(torch.finfo(torch.float64).tiny) * direction
-    raise RuntimeError(f"the harmonic fill did not converge in {most} steps")
+    raise RuntimeError(f"the harmonic fill did not converge within {most} steps")
 
 
 def _laplacian(u: Tensor) -> Tensor:
-    """Sum over a pixel's two to four neighbours in the image of its difference from them."""
+    """Sum the differences between each pixel and its two to four neighbours inside the image."""
     down, right = u[..., 1:, :] - u[..., :-1, :], u[..., 1:] - u[..., :-1]
     out = torch.zeros_like(u)
     out[..., 1:, :] += down

@@ -1,4 +1,4 @@
-"""What can be measured: anything that completes observations."""
+"""The interface of completers: anything that completes observations and can be measured."""
 
 from typing import Protocol
 
@@ -10,26 +10,27 @@ from condvae.runtime.pixels import to_uint8
 
 
 class Completer(Protocol):
-    """Completes observations, by a model or without."""
+    """Draws completions of observations, with a model or without one."""
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """The name in tables."""
 
     @property
     def varies(self) -> bool:
-        """Whether the completions of an observation differ; if not, one tells all."""
+        """Whether the completions of one observation differ; if False, measuring one of them is enough."""
 
     def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
-        """[B, k, C, H, W] uint8 on the observation's device, known pixels exactly as they were.
+        """Return k completions per observation, uint8 [B, k, C, H, W], on its device, with known pixels unchanged.
 
-        Completion i of observation b depends on (seed, b, i) alone. One that takes `places=` too is told what stands
-        for b, where the observations are some of many; others are asked for one image at a time, which may be slow.
+        Completion i of observation b must depend on (seed, b, i) only. A completer may accept a `places=` argument:
+        it gives the number to use for each b when the observations are part of a larger set. Completers without it
+        are called for one image at a time, which may be slow.
         """
 
 
 def paste_known(observation: Observation, images: Tensor) -> Tensor:
-    """The known pixels put back into grey levels [B, k, C, H, W]."""
+    """Put the known pixels back into completions, uint8 [B, k, C, H, W]."""
     if observation.known is None or observation.pixels is None:
         return images
     return torch.where(observation.known[:, None], to_uint8(observation.pixels)[:, None], images)

@@ -1,4 +1,4 @@
-"""A conditional model behind the interface of completers."""
+"""Wrap a conditional model as a completer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from condvae.vdvae.temperature import TemperatureLike, per_group
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelCompleter:
-    """A conditional model as a completer."""
+    """Completes observations with a conditional model."""
 
     name: str
     sampler: Sampler
@@ -33,7 +33,10 @@ class ModelCompleter:
         chunk: int | None = None,
         say: Say | None = None,
     ) -> "ModelCompleter":
-        """A model on its device, or a sampler as it is. chunk, say: of the sampler that a model is given."""
+        """Wrap a model or an existing sampler.
+
+        chunk, say: passed to the `Sampler` that is created for a model; ignored if a sampler is given.
+        """
         config = (model.model if isinstance(model, Sampler) else model).artifact.config
         temperatures = per_group(temperature, config)
         if not isinstance(model, Sampler):
@@ -46,5 +49,5 @@ class ModelCompleter:
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
         assert observation.pixels is not None and observation.known is not None
-        seen = self.sampler.model.observe(observation.pixels, observation.known)  # as this model normalises it
+        seen = self.sampler.model.observe(observation.pixels, observation.known)  # with the normalisation of this model
         return self.sampler(seen, k, seed=seed, temperature=self.temperature, pixels=self.pixels, places=places)

@@ -1,4 +1,4 @@
-"""The training images that are nearest to what is observed: the best that memory alone can do."""
+"""A baseline that completes with the nearest training images: the best that memorising the data can do."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.pixels import to_uint8
 
 _NUMBERS_AT_ONCE = {"cuda": 2**25, "cpu": 2**22}
-"""Of the training images that are compared together, in float64."""
+"""Values of the training images that are compared together, in float64."""
 _RESIDENT = 2**31
-"""Bytes of training images that may stay on a GPU."""
+"""Most bytes of training images that are kept on a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NearestTrainingImages:
     """Completion i is the i-th nearest training image, by the squared distance over the known pixels of all channels.
 
-    Equally near ones follow in their order in the set. Where nothing is known, training images at random.
+    Ties keep their order in the training set. Where nothing is known, training images are drawn at random.
     """
 
     name: ClassVar[str] = "nearest training images"
@@ -36,12 +36,14 @@ class NearestTrainingImages:
 
     def __post_init__(self) -> None:
         if not len(self.images):
-            raise ValueError("there are no training images to look for the nearest in")
+            raise ValueError("the data has no training images to search: give data with training images")
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
         check_whole(k, "the number of samples", least=1)
         if k > len(self.images):
-            raise ValueError(f"{k} completions were asked for, but there are {len(self.images)} training images")
+            raise ValueError(
+                f"{k} completions were requested, but there are {len(self.images)} training images: request fewer"
+            )
         positions = torch.zeros(len(observation), k, dtype=torch.int64)
         nothing = torch.ones(len(observation), dtype=torch.bool)
         if observation.known is not None and observation.pixels is not None:
@@ -56,10 +58,11 @@ class NearestTrainingImages:
 
     @torch.no_grad()
     def nearest(self, pixels: Tensor, known: Tensor, k: int) -> Tensor:
-        """[B, k] positions in the set for pixels [B, C, H, W] in [-1, 1] where known [B, 1, H, W]: exact.
+        """Return the positions of the k nearest training images, [B, k], without approximation.
 
-        sum over known of (y - x)^2 = y^2 . known - 2 y . (x known) + a constant: two matrix products. Grey levels are
-        whole numbers, so float64 makes no error, and distance * N + position, a whole number too, breaks ties.
+        pixels: [B, C, H, W] in [-1, 1]; known: [B, 1, H, W]. For a training image y,
+        sum over known pixels of (y - x)^2 = y^2 . known - 2 y . (x known) + a constant: two matrix products. Grey
+        levels are integers, so float64 is exact. Ties are broken by sorting the integers distance * N + position.
         """
         seen = known.flatten(1).double()  # [B, H W]
         x = torch.where(known, to_uint8(pixels), 0).flatten(1).double()  # [B, C H W]
@@ -77,7 +80,7 @@ class NearestTrainingImages:
         return best % count
 
     def _blocks(self, device: torch.device) -> Iterator[tuple[int, Tensor]]:
-        """(position of the first, uint8 [n, C, H, W] on the device) over all images of the set."""
+        """Yield all training images in blocks: (position of the first image, uint8 [n, C, H, W] on the device)."""
         dims = self.images.channels * self.images.size**2
         step = max(1, _NUMBERS_AT_ONCE.get(device.type, _NUMBERS_AT_ONCE["cpu"]) // dims)
         if device.type == "cuda" and self.images.nbytes <= _RESIDENT and device not in self._resident:

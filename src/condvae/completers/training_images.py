@@ -1,4 +1,4 @@
-"""Fillers made of training images: their mean, or one of them at random."""
+"""Baselines from training images: their mean, or a random one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingMean:
-    """The pixelwise mean of the training images in the hole."""
+    """Fills the hole with the pixelwise mean of the training images."""
 
     name: ClassVar[str] = "training mean"
     varies: ClassVar[bool] = False
 
     image: Tensor
-    """[C, H, W] uint8."""
+    """The mean training image, uint8 [C, H, W]."""
 
     @classmethod
     def fit(cls, images: ImageSet) -> "TrainingMean":
         if not len(images):
-            raise ValueError("there are no training images to take the mean of")
+            raise ValueError("the data has no training images to average: give data with training images")
         total = sum(_batches(images), torch.zeros(images.channels, images.size, images.size, dtype=torch.float64))
         return cls(image=(total / len(images)).round().to(torch.uint8))
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
-        """k times the same: a view, no copies."""
+        """Return k identical completions, as a view without copies."""
         check_whole(k, "the number of samples", least=1)
         image = self.image.to(observation.y.device).expand(len(observation), 1, -1, -1, -1)
         return paste_known(observation, image).expand(-1, k, -1, -1, -1)
@@ -43,7 +43,7 @@ class TrainingMean:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomTrainingImage:
-    """A training image at random, each as likely, seen through the hole."""
+    """Fills the hole with a training image, drawn uniformly at random."""
 
     name: ClassVar[str] = "random training image"
     varies: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class RandomTrainingImage:
 
     def __post_init__(self) -> None:
         if not len(self.images):
-            raise ValueError("there are no training images to draw from")
+            raise ValueError("the data has no training images to draw from: give data with training images")
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
         positions = random_positions(len(self.images), len(observation), k, seed, places).reshape(-1)
@@ -63,14 +63,14 @@ class RandomTrainingImage:
 def random_positions(
     among: int, observations: int, k: int, seed: int, places: Sequence[int] | None
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """[observations, k] positions of training images; number i for observation b depends on (seed, b's place, i)."""
+    """Draw positions of training images, [observations, k]; entry (b, i) depends on the seed, the place of b, and i."""
     check_whole(k, "the number of samples", least=1)
     seeds = seeds_from(seed, k, observations=range(observations) if places is None else map(int, places)).seeds
     return np.array([number % among for number in seeds], dtype=np.int64).reshape(observations, k)
 
 
 def _batches(images: ImageSet) -> Iterable[Tensor]:
-    """Sums of grey levels of a few images each, [C, H, W]."""
+    """Yield the sum of the grey levels of each batch of images, [C, H, W]."""
     for first in range(0, len(images), _AT_ONCE):
         positions = np.arange(first, min(first + _AT_ONCE, len(images)))
         yield images.take(positions).images.double().sum(dim=0)

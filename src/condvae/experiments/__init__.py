@@ -1,21 +1,21 @@
-"""Long measurements that resume and report.
+"""Long experiments that can be resumed and that write a report.
 
-    resumable_work.py   work cut into units whose results are files: processes share it, and a killed one goes on
-    reporting.py        the report: its folder, tables in JSON, CSV and Markdown, figures
-    evaluation/         completions by models, simple fillers and other programs, by every metric
-    design/             policies compared: who chooses the scans that tell most
-    ood/                scores compared: who tells strange images from ordinary ones
+    resumable_work.py   splits work into units whose results are files: several processes can share it and resume it
+    reporting.py        writes the report: its folder, tables in JSON, CSV and Markdown, and figures
+    evaluation/         measures completions of models, baselines and other programs with all metrics
+    design/             compares policies that choose scans
+    ood/                compares scores that detect strange images
 
 The three experiments have the same files, in this order:
 
-    plan.py             the settings, and what names mean; no torch, for the command line inherits it
-    measure.py          everything that is measured with, and what a unit of work computes
-    jobs.py             which units there are, and the files of their results
-    summary.py          from these files to numbers
+    plan.py             the settings and the meaning of names; imports no torch, since the command line inherits it
+    measure.py          the context of an experiment, and what a unit of work computes
+    jobs.py             the list of units, and the files of their results
+    summary.py          computes the reported numbers from these files
     tables.py, figures.py, report.py
-    run.py              `experiment`: all of it in one call
+    run.py              `experiment`: runs all of it in one call
 
-Beside them stands who or what is compared: problems.py, methods.py, external_completions.py (evaluation), tasks.py
+Other files define what is compared: problems.py, methods.py and external_completions.py (evaluation), tasks.py
 (design), readings.py (ood).
 """
 

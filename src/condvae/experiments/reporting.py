@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Result = Mapping[str, Any]
-"""What results.json holds."""
+"""The content of results.json."""
 
 TABLES = ("results.json", "results.csv", "results.md")
 INCHES, DPI = (3.4, 3.2), 150
-"""Of a panel, with its share of the legend."""
+"""Size of one panel including its part of the legend, and resolution."""
 _MOST_COLUMNS = 4
 
 
 class DrawingError(ValueError):
-    """Figures could not be made, for reasons that are not in the numbers."""
+    """Figures could not be drawn, for a reason other than wrong numbers, such as a full disk."""
 
 
 class Tables(Protocol):
-    """The module that makes an experiment's tables."""
+    """The interface of a module that formats the tables of an experiment."""
 
     def as_csv(self, result: Result) -> str: ...
 
@@ -40,46 +40,46 @@ class Tables(Protocol):
 
 
 class Figures(Protocol):
-    """The module that draws an experiment's figures."""
+    """The interface of a module that draws the figures of an experiment."""
 
     def draw(self, result: Result, folder: Path) -> list[Path]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What an experiment writes to its folder, beside the results of its units of work."""
+    """Describes and writes the report of an experiment; results of units of work are in the same folder."""
 
     format: str
-    """What results.json calls itself."""
+    """The value of "format" in results.json."""
     what: str
-    """The experiment, as in "this is not from ..."."""
+    """The experiment with its article, such as "an evaluation", for messages."""
     command: str
     pictures: Sequence[str]
-    """Names of all files that are neither tables nor results of units."""
+    """File names of the figures."""
     tables: Tables
     figures: Figures
     parts: str = "runs"
-    """The folder that holds a folder of results for each job."""
+    """The subfolder that contains a folder of results for each job."""
 
     def claim(self, folder: Path) -> None:
-        """Make the folder, or raise a ValueError if it holds what is not from such an experiment."""
+        """Create the folder, or raise a ValueError if it contains files that are not from this kind of experiment."""
         names = (*TABLES, *self.pictures)
         check_folder(
             folder, folders=(self.parts,), report=names, what=self.what, ours=lambda path: self._read(path) is not None
         )
-        # A kill may have left a report without its results.json, but not without the parts.
+        # A killed process can leave a report without results.json, but not without results of units.
         begun = any((folder / name).exists() for name in ("results.json", self.parts))
         if not begun and any((folder / name).exists() for name in names):
-            raise ValueError(f"{folder} holds results of something else: give another --out")
+            raise ValueError(f"{folder} holds results of something else: choose another --out folder")
         make_folder(folder)
 
     def write(self, result: dict[str, Any], out: Path, say: Say) -> None:
-        """Write tables and figures, and remove what killed processes have left."""
+        """Write tables and figures, and remove temporary files that killed processes have left."""
         for folder in (out, *out.glob(f"{self.parts}/*")):
             clear_away(folder)
         write_text(out / "results.csv", self.tables.as_csv(result))
         write_text(out / "results.md", self.tables.as_markdown(result))
-        write_text(out / "results.json", json_text(result))  # the last of the tables: others take it for the report
+        write_text(out / "results.json", json_text(result))  # last, since it marks a complete report
         try:
             written = self.figures.draw(result, out)
         except DrawingError as error:
@@ -90,10 +90,10 @@ class Report:
             say(f"wrote {', '.join(map(str, written))}")
 
     def redraw(self, folder: Path) -> list[Path]:
-        """Draw the figures again from the numbers in a folder; a ValueError if there are none or they were altered."""
+        """Draw the figures again from results.json; raise a ValueError if it is missing or was altered."""
         path = folder / "results.json"
         if (result := self._read(path)) is None:
-            raise ValueError(f"{folder} holds no results.json of {self.what}: give the --out of {self.command}")
+            raise ValueError(f"{folder} holds no results.json of {self.what}: give the --out folder of {self.command}")
         try:
             return self.figures.draw(result, folder)
         except DrawingError:
@@ -101,7 +101,7 @@ class Report:
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} has been altered ({type(error).__name__}: {error}): call {self.command} with the options of "
-                "before, which writes it again from what was measured"
+                "the first call to write it again from the stored measurements"
             ) from error
 
     def _read(self, path: Path) -> dict[str, Any] | None:
@@ -109,12 +109,12 @@ class Report:
 
 
 def section(title: str, head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table under its title, in Markdown."""
+    """Return the Markdown lines of a table under a heading."""
     return [f"## {title}", "", *markdown_table(head, body), ""]
 
 
 def cell_text(cell: Mapping[str, float | None], *, signed: bool = False) -> str:
-    """A number with its interval, for a table; signed: a difference."""
+    """Format a number with its interval for a table. signed: always show the sign, for differences."""
     form = "+.3f" if signed else ".3f"
     if cell["mean"] is None:
         return "-"
@@ -123,11 +123,14 @@ def cell_text(cell: Mapping[str, float | None], *, signed: bool = False) -> str:
 
 
 def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: Path) -> list[Path]:
-    """Draw figures into files of these names; one that is None is of an earlier report, which this one would belie."""
+    """Draw each figure and save it under its name; return the written paths.
+
+    If a figure is None, a file of this name from an earlier report is deleted, since it no longer fits the numbers.
+    """
     try:
         import matplotlib as _  # noqa: F401
     except ImportError as error:
-        raise DrawingError("figures need matplotlib: pip install 'condvae[plots]', then --redraw the folder") from error
+        raise DrawingError("figures need matplotlib: pip install 'condvae[plots]', then use --redraw") from error
     written = []
     for name, draw in figures.items():
         figure = draw()
@@ -136,18 +139,18 @@ def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: P
             continue
         try:
             with replacing(folder / name) as temporary, warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # letters that the font lacks show as boxes
+                warnings.simplefilter("ignore", UserWarning)  # letters missing in the font appear as boxes
                 figure.savefig(temporary, dpi=DPI, format="png")
         except OSError as error:
             raise DrawingError(
-                f"{folder / name} cannot be written ({error.strerror}): make room, then --redraw the folder"
+                f"{folder / name} cannot be written ({error.strerror}): free some space, then use --redraw"
             ) from error
         written.append(folder / name)
     return written
 
 
 def panels(rows: int, columns: int, *, inches: tuple[float, float] = INCHES) -> "tuple[Figure, list[Axes]]":
-    """A figure of rows x columns of axes, row by row."""
+    """Return a figure and its rows x columns axes, listed row by row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")
@@ -158,7 +161,7 @@ def panels(rows: int, columns: int, *, inches: tuple[float, float] = INCHES) -> 
 
 
 def panel_for_each(names: Sequence[str], draw: "Callable[[Axes, str], None]", *, ylabel: str = "") -> "Figure":
-    """A figure with a panel for each name, at most four in a row, and one legend."""
+    """Return a figure with one panel for each name, at most four in a row, and one common legend."""
     columns = min(len(names), _MOST_COLUMNS)
     figure, axes = panels(-(-len(names) // columns), columns)
     for axis, name in zip(axes, names, strict=False):
@@ -172,23 +175,23 @@ def panel_for_each(names: Sequence[str], draw: "Callable[[Axes, str], None]", *,
 
 
 def curve(cells: Sequence[Mapping[str, float | None]]) -> tuple[NDArray[np.float64], ...]:
-    """Means, lower and upper ends of intervals; NaN where there is no number."""
+    """Return the means, lower ends and upper ends of cells; NaN where there is no number."""
     mean, low, high = (np.array([cell[key] for cell in cells], dtype=float) for key in ("mean", "low", "high"))
     return mean, low, high
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour and marker of line 0, 1, ...: lines differ without colour too."""
+    """Return colour and marker of line 0, 1, ...; markers differ so that lines are distinct without colour."""
     return {"color": f"C{number % 10}", "marker": "osD^vPX*<>"[number % 10]}
 
 
 def label(name: str) -> str:
-    """A name as it is: dollars are no formulas, and an underscore in front hides nothing."""
+    """Escape a name for matplotlib, so that $ starts no formula and a leading _ does not hide the label."""
     return f" {name}".replace("$", r"\$") if name.startswith("_") else name.replace("$", r"\$")
 
 
 def legend(figure: "Figure", axes: "Sequence[Axes]") -> None:
-    """One for all axes, below them."""
+    """Add one legend for all axes, below them."""
     lines: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()

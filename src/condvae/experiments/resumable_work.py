@@ -1,8 +1,8 @@
-"""Long measurements as many small files: any number of processes share the work, and a killed one is taken up again.
+"""Work that several processes can share and that can be resumed after a kill.
 
-The work is cut into units whose results are files, in a folder named by a fingerprint of all that they depend on.
-Every file is whole or not there, and written by nobody who has read it first: processes that were told the same write
-the same, whoever is last.
+The work is split into units. The result of each unit is one file, in a folder named by a fingerprint of everything that
+the result depends on. Files are written atomically. Processes that compute the same unit write the same content, so it
+does not matter which of them writes last.
 """
 
 import contextlib
@@ -22,19 +22,19 @@ from condvae.runtime.ranks import World
 from condvae.weights import sealed_file
 
 ResultTensors: TypeAlias = Mapping[str, Tensor]
-"""Of a unit of work, the first axis running over its images."""
+"""The results of a unit of work by name; the first axis is over its images."""
 
 _LONGEST = 50
-"""Letters of a job's name in the name of its folder."""
+"""Most characters of a job's name in its folder name."""
 
 
 def joined(pieces: Sequence[ResultTensors]) -> dict[str, Tensor]:
-    """The same numbers of several lots of images, one after the other."""
+    """Concatenate the results of several sets of images."""
     return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
 class Shard(NamedTuple):
-    """Number i, from 1, of n processes that share the work; they need not know of each other."""
+    """Shard `number` (counted from 1) of `of` shards; each is computed by an independent process."""
 
     number: int
     of: int
@@ -43,21 +43,21 @@ class Shard(NamedTuple):
     def parse(cls, text: str) -> "Shard":
         number, slash, of = text.partition("/")
         if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise ValueError(f"the shard {text!r} cannot be read, expected I/N with I from 1 to N, such as 2/8")
+            raise ValueError(f"{text!r} is not a shard: expected I/N with I from 1 to N, such as 2/8")
         return cls(int(number), int(of))
 
     @classmethod
     def of_text(cls, text: str | None, *, ranks: int) -> "Shard | None":
-        """The shard of a command line, if one was given; ranks that torchrun has started have theirs already."""
+        """Parse --shard; return None if it was not given. Under torchrun it is an error, since ranks share the work."""
         if text is None:
             return None
         if ranks > 1:
-            raise ValueError("--shard is for processes that torchrun has not started: leave out one of the two")
+            raise ValueError("--shard cannot be combined with torchrun, which splits the work: use one of the two")
         return cls.parse(text)
 
 
 class ImageRange(NamedTuple):
-    """Some of the images, which are measured together; the result is one file."""
+    """Images first ... stop - 1, which are measured together; the result is one file."""
 
     first: int
     stop: int
@@ -67,22 +67,23 @@ class ImageRange(NamedTuple):
 
 
 def image_ranges(images: int, size: int) -> Iterator[ImageRange]:
-    """All images in blocks of that size."""
+    """Yield all images in blocks of this size."""
     for first in range(0, images, size):
         yield ImageRange(first, min(first + size, images))
 
 
 class ResultStore:
-    """A folder of results that depend on the same things, each under the name of its unit of work."""
+    """A folder of results of one job, one file for each unit of work."""
 
     def __init__(self, folder: Path, *, kind: str) -> None:
         self.folder, self.kind = folder, kind
 
     @classmethod
     def of_job(cls, out: Path, name: str, made_of: Mapping[str, Any], *, kind: str) -> "ResultStore":
-        """The store of a job. made_of: plain values of all that its results depend on, but for the machine's rounding.
+        """Return the store of a job.
 
-        Another value is another folder: what was measured otherwise is never taken for this job's.
+        made_of: plain values of everything that the results depend on, except rounding. A job with other values gets
+        another folder, so that results of different jobs are never mixed.
         """
         return cls(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{fingerprint(made_of)}", kind=kind)
 
@@ -92,16 +93,16 @@ class ResultStore:
     def put(
         self, unit: object, numbers: ResultTensors, *, seconds: float, notes: Mapping[str, Any] | None = None
     ) -> None:
-        """Write a part under a temporary name and rename it: a kill leaves no half of one. notes: JSON beside it."""
+        """Write the result of a unit atomically. notes: a JSON object that is stored in the same file."""
         plain = {name: tensor.cpu().contiguous() for name, tensor in numbers.items()}
         try:
             about = {"part": self._name(unit), "seconds": seconds, "notes": notes}
             sealed_file.write(self._file(unit), kind=self.kind, description=about, tensors=plain)
         except OSError as error:
-            raise ValueError(f"{error}: make room for the results, and run once more") from error
+            raise ValueError(f"{error}: free some space and run the same command again") from error
 
     def get(self, units: Iterable[object]) -> tuple[dict[str, Tensor], float]:
-        """The numbers of these units one after the other, and the seconds that they took together."""
+        """Return the concatenated results of these units, and their total time in seconds."""
         pieces, seconds = [], 0.0
         for unit in units:
             description, tensors = self._read(unit)
@@ -110,19 +111,19 @@ class ResultStore:
         return joined(pieces), seconds
 
     def check_whole(self, units: Sequence[object]) -> None:
-        """Raise a ValueError unless all of these are there."""
+        """Raise a ValueError unless the results of all these units exist."""
         if missing := [unit for unit in units if not self.has(unit)]:
             raise ValueError(
-                f"{self.folder} lacks {len(missing)} of {len(units)} parts, the first is {missing[0]}: all "
-                "processes must write to a folder that they share"
+                f"{self.folder} lacks {len(missing)} of {len(units)} parts, the first is {missing[0]}: let all "
+                "processes write to one shared folder"
             )
 
     def notes(self, unit: object) -> dict[str, Any]:
-        """What was written beside the numbers of a unit."""
+        """Return the notes that were stored with the result of a unit."""
         return dict(self._read(unit)[0]["notes"])
 
     def keep_only(self, unit: object) -> None:
-        """Remove the results of all other units."""
+        """Delete the results of all other units."""
         for path in self.folder.glob("*.safetensors"):
             if path != self._file(unit):
                 path.unlink(missing_ok=True)
@@ -131,13 +132,13 @@ class ResultStore:
         try:
             description, tensors = sealed_file.read(self._file(unit), kind=self.kind)
             if description.get("part") != self._name(unit):
-                raise ValueError(f"{self._file(unit)} holds what was measured as {description.get('part')}")
+                raise ValueError(f"{self._file(unit)} contains the result of another unit, {description.get('part')}")
         except ValueError as error:
-            raise ValueError(f"{error}: remove it and run once more, which makes it again") from error
+            raise ValueError(f"{error}: delete the file and run the same command again to recompute it") from error
         return description, tensors
 
     def _name(self, unit: object) -> str:
-        """Written into the part, by which a file that somebody has copied or renamed is found out."""
+        """Return the name that is stored in the file, by which copied or renamed files are detected."""
         return f"{self.folder.name}/{unit}"
 
     def _file(self, unit: object) -> Path:
@@ -146,34 +147,34 @@ class ResultStore:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorkUnit:
-    """One unit of work."""
+    """A part of an experiment whose result is one file."""
 
     what: str
-    """What it is part of, in words: one line is logged for all units in a row that are part of the same."""
+    """A description for the log. Consecutive units with the same description share one line."""
     store: ResultStore
     unit: object
     images: int
     measure: Callable[[], ResultTensors]
     prepare: Callable[[Say], object] | None = None
-    """Called before, its time not counted."""
+    """Called before `measure`; its time is not counted."""
 
     @property
     def done(self) -> bool:
         return self.store.has(self.unit)
 
 
-def work(units: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> None:
-    """Do every n-th unit, if its result is not there yet; logs when a group of units finishes."""
-    share = units[place.number - 1 :: place.of]
+def work(units: Sequence[WorkUnit], shard: Shard, say: Say, *, show_progress: bool) -> None:
+    """Compute the missing units of a shard, and log when a group of units with the same description finishes."""
+    share = units[shard.number - 1 :: shard.of]
     mine = [one for one in share if not one.done]
     if len(mine) < len(share):
         say(f"{len(share) - len(mine)} of {len(share)} units of work are done already")
     spent, images = 0.0, 0
-    # disable=None: no bar where there is no terminal.
-    with tqdm(total=len(mine), unit="unit", leave=False, disable=None if shows else True) as bar:
+    # disable=None shows the bar only on a terminal.
+    with tqdm(total=len(mine), unit="unit", leave=False, disable=None if show_progress else True) as bar:
         for i, one in enumerate(mine):
             bar.set_description(one.what)
-            if not one.done:  # another process may have been told the same
+            if not one.done:  # another process with the same shard may have computed it
                 if one.prepare is not None:
                     with _bar_hidden(bar):
                         one.prepare(say)
@@ -191,17 +192,17 @@ def work(units: Sequence[WorkUnit], place: Shard, say: Say, *, shows: bool) -> N
 
 
 def work_together(units: Sequence[WorkUnit], world: World, shard: Shard | None, say: Say) -> bool:
-    """Do this process's share and wait for the other ranks; whether the report is this process's to write."""
-    work(units, shard or Shard(world.rank + 1, world.size), say, shows=world.leads)
-    world.sum(torch.zeros(1, device=world.device))  # here all ranks have finished
+    """Compute this process's share and wait for the other ranks; return whether this process writes the report."""
+    work(units, shard or Shard(world.rank + 1, world.size), say, show_progress=world.leads)
+    world.sum(torch.zeros(1, device=world.device))  # returns when all ranks have finished
     if shard is not None:
-        say(f"shard {shard.number} of {shard.of} is through: a call without --shard, after all of them, reports")
+        say(f"shard {shard.number} of {shard.of} is done: when all are, repeat the call without --shard for the report")
     return shard is None and world.leads
 
 
 @contextlib.contextmanager
 def _bar_hidden(bar: "tqdm[Any]") -> Iterator[None]:
-    """Lines may be printed meanwhile."""
+    """Hide the progress bar while lines are printed."""
     if not bar.disable:
         bar.clear()
     yield

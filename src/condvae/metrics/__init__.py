@@ -1,4 +1,4 @@
-"""How good completions are: distances that see as people do, bounds on log-probabilities, and where they are taken."""
+"""Metrics of completions: perceptual distances, set distances, calibration, and bounds on log-probabilities."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""How well scores tell positives from negatives, and how sure one can be of that.
+"""AUROC with bootstrap confidence intervals.
 
-The AUROC is the chance that a positive scores higher than a negative, ties counting half: exact, as every pair counts.
-Its intervals come from resampling those on whom it was measured, all of a patient's images together.
+The AUROC is the probability that a random positive scores higher than a random negative; ties count half. It is exact,
+computed from all pairs. Intervals come from resampling whole groups, such as all images of one patient together.
 """
 
 import math
@@ -19,32 +19,32 @@ from condvae.runtime.checks import check_seed, check_whole
 Counts = NDArray[np.int32]
 RankedValues = NDArray[np.float64]
 Cell: TypeAlias = dict[str, float | None]
-"""A number of a report with its interval: mean, low, high; None for what is none."""
+"""A number of a report with its interval: mean, low, high; None where there is no number."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 _THREADS = 4
-"""At most: each needs memory for its resamples, and more gain little."""
+"""Most threads: each needs memory for its resamples, and more would gain little."""
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 class Interval(NamedTuple):
-    """Where resamples put a number."""
+    """A bootstrap confidence interval."""
 
     low: float
     high: float
 
 
 def auroc(scores: ArrayLike, labels: ArrayLike) -> float:
-    """The AUROC of scores [N] for labels [N], True where positive; NaN where there are no positives or no negatives."""
+    """Return the AUROC of scores [N] for labels [N], True where positive; NaN if one of the two classes is empty."""
     scores, labels = _checked(scores, labels)
     return float(_auroc(scores, labels, np.ones((len(scores), 1), dtype=np.int32))[0])
 
 
 def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> RankedValues:
-    """[n]: for each of n resamples, counts [n, N] of how often each of N is in it, the AUROC of the resampled data.
+    """Return the AUROC of each of n resamples, [n]; NaN for a resample without positives or without negatives.
 
-    NaN for a resample without positives or without negatives.
+    counts: [n, N], how often each of the N cases is in each resample.
     """
     scores, labels = _checked(scores, labels)
     _check_counts(counts, len(scores))
@@ -52,33 +52,33 @@ def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> Ran
 
 
 def resampled_mean(values: ArrayLike, counts: Counts) -> RankedValues:
-    """[n]: the mean of values [N] in each resample."""
+    """Return the mean of values [N] in each resample, [n]."""
     values = np.asarray(values, dtype=np.float64)
     _check_counts(counts, len(values))
     return np.asarray(counts @ values / counts.sum(axis=1), dtype=np.float64)
 
 
 def bootstrap(groups: ArrayLike, n: int, *, seed: int = 0) -> Counts:
-    """[n, N] how often each of N is in each of n resamples.
+    """Draw n bootstrap resamples; return how often each of N cases is in each of them, [n, N].
 
-    groups: [N] who each belongs to. As many whole groups as there are, drawn with replacement.
+    groups: [N], the group of each case. A resample draws whole groups with replacement, as many as there are groups.
     """
     check_whole(n, "the number of resamples", least=1)
     check_seed(seed, "the seed of resamples")
     _, member = np.unique(np.asarray(groups), return_inverse=True)
     if not len(member):
-        raise ValueError("there is nobody to resample: give at least one")
+        raise ValueError("there are no cases to resample: give at least one")
     among = int(member.max()) + 1
     drawn = np.random.Generator(np.random.Philox(seed)).integers(among, size=(n, among))
     per_group = np.bincount((drawn + among * np.arange(n)[:, None]).ravel(), minlength=n * among).reshape(n, among)
-    # Stored with the resamples beside each other: that is how all who use them run through them.
+    # Transposed in memory, so that the resamples of one case are contiguous: this is how they are read.
     return per_group.T.astype(np.int32)[member].T
 
 
 def interval(resamples: ArrayLike, *, level: float = 0.95) -> Interval:
-    """The central range with that share of the resamples; those without a number are left out, NaN if all are."""
+    """Return the central interval with this share of the resamples. NaN are ignored; all NaN gives NaN."""
     if not 0 < level < 1:
-        raise ValueError(f"the level of an interval is {level}, expected a share between 0 and 1, such as 0.95")
+        raise ValueError(f"the level of an interval is {level}, expected a number between 0 and 1, such as 0.95")
     values = np.asarray(resamples, dtype=np.float64)
     values = values[~np.isnan(values)]
     if not len(values):
@@ -89,12 +89,12 @@ def interval(resamples: ArrayLike, *, level: float = 0.95) -> Interval:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resampled:
-    """Numbers, one for each column of a table, and what they are in each resample."""
+    """One number for each column of a table, and its value in each bootstrap resample."""
 
     values: RankedValues
-    """[columns]."""
+    """The number of each column, [columns]."""
     resamples: RankedValues
-    """[n, columns]."""
+    """The numbers in each of n resamples, [n, columns]."""
 
     def __sub__(self, other: "Resampled") -> "Resampled":
         return Resampled(values=self.values - other.values, resamples=self.resamples - other.resamples)
@@ -106,25 +106,25 @@ class Resampled:
         return cls(values=np.mean(values, axis=0), resamples=np.mean(resamples, axis=0))
 
     def cells(self) -> list[Cell]:
-        """For JSON: each number with its interval, None for what is none."""
+        """Return each number with its interval for JSON; None where there is no number."""
         return [_cell(float(value), column) for value, column in zip(self.values, self.resamples.T, strict=True)]
 
     def over(self, columns: slice) -> Cell:
-        """The mean over some columns, with its interval."""
+        """Return the mean over some columns, with its interval."""
         return _cell(float(self.values[columns].mean()), self.resamples[:, columns].mean(axis=1))
 
 
 def resampled_each(resample: Callable[[T], R], each: Iterable[T]) -> list[R]:
-    """What `resample` makes of each, in order, in threads: NumPy sorts and sums without the interpreter's lock."""
+    """Apply `resample` to each item in threads and keep the order: NumPy releases the lock while it sorts and sums."""
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         return list(pool.map(resample, each))
 
 
 def _auroc(scores: RankedValues, labels: NDArray[np.bool_], counts: Counts) -> RankedValues:
-    """[n] for counts [N, n]: sum over positives of how many negatives are below, and half of those that are level."""
+    """Return AUROCs [n] for counts [N, n]: for each positive, count the negatives below it, and half of the ties."""
     positives, negatives = np.flatnonzero(labels), np.flatnonzero(~labels)
     negatives = negatives[np.argsort(scores[negatives])]
-    rising = np.zeros((len(negatives) + 1, counts.shape[1]), dtype=np.int32)  # whole numbers: no sum is rounded
+    rising = np.zeros((len(negatives) + 1, counts.shape[1]), dtype=np.int32)  # integers, so that sums are exact
     np.cumsum(counts[negatives], axis=0, out=rising[1:])
     of_positives = counts[positives]
     pairs = of_positives.sum(axis=0, dtype=np.int64) * rising[-1]
@@ -151,14 +151,14 @@ def _plain(value: float) -> float | None:
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[RankedValues, NDArray[np.bool_]]:
     scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels)
     if scores.ndim != 1 or labels.shape != scores.shape:
-        raise ValueError(f"scores are {list(scores.shape)} and labels {list(labels.shape)}, expected [N] of both")
+        raise ValueError(f"scores are {list(scores.shape)} and labels {list(labels.shape)}: give vectors of one length")
     if not np.isin(labels, (0, 1)).all():
-        raise ValueError("labels hold other values than 0 and 1, expected 1 where positive")
+        raise ValueError("labels contain values other than 0 and 1: give 1 for positives and 0 for negatives")
     if np.isnan(scores).any():
-        raise ValueError("scores hold NaN, which ranks nowhere: expected numbers")
+        raise ValueError("scores contain NaN, which cannot be ranked: give numbers")
     return scores, labels.astype(bool)
 
 
 def _check_counts(counts: Counts, number: int) -> None:
     if counts.ndim != 2 or counts.shape[1] != number:
-        raise ValueError(f"resamples are {list(counts.shape)}, expected [n, {number}], what bootstrap gives")
+        raise ValueError(f"counts have shape {list(counts.shape)}, expected [n, {number}], as bootstrap returns")

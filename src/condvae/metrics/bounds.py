@@ -1,8 +1,8 @@
-"""What a VAE and its partial encoder say of held-out images: bits per dimension, nats and forward KL.
+"""Bounds on log-probabilities of images: bits per dimension, nats and forward KL.
 
-Functions return a number for each image. Where images have holes of different sizes, bits per hidden dimension of a set
-are the sum of nats over the sum of dimensions (`Estimate.of_ratio`): in a mean of each image's own ratio the smallest
-holes would count as much as the largest.
+The functions return one number for each image. For a set of images with holes of different sizes, bits per hidden
+dimension are the sum of nats divided by the sum of dimensions (`Estimate.of_ratio`). A mean of the ratios of single
+images would instead give the smallest holes as much weight as the largest.
 """
 
 import math
@@ -19,32 +19,32 @@ from condvae.vdvae import VDVAE
 
 
 class ByLikelihood(NamedTuple):
-    """A bound on -log p of each image, under two likelihoods."""
+    """An upper bound on -log p of each image, under two likelihoods."""
 
     native: Tensor
-    """[B]: under the model's own likelihood; with `GaussianPixels`, above its noise floor."""
+    """[B]: under the model's own likelihood; with `GaussianPixels`, relative to its noise floor."""
     of_8_bits: Tensor | None
-    """[B]: a bound on the code length of 8-bit images, comparable between models. None for a 5-bit likelihood."""
+    """[B]: for 8-bit images, and so comparable between models. None for a 5-bit likelihood."""
 
 
 class ConditionalNats(NamedTuple):
-    """Bounds on -log p_cond(x~ | y) of each image in nats, for both targets out of the same walks."""
+    """Upper bounds on -log p_cond(x~ | y) of each image in nats, for two targets x~ from the same decoder passes."""
 
     hidden: ByLikelihood
-    """x~ is the hidden pixels."""
+    """Bounds where x~ is the hidden pixels."""
     whole: ByLikelihood
-    """x~ is the whole image."""
+    """Bounds where x~ is the whole image."""
     hidden_dims: Tensor
-    """[B]: hidden pixels times channels."""
+    """[B]: number of hidden pixels times channels."""
     whole_dims: Tensor
-    """[B]: C * H * W."""
+    """[B]: number of all pixels times channels, C * H * W."""
     kl: Tensor | None
-    """[B]: KL(q(z | x) || c(z | y)), which is part of the bound by one walk; None with several samples."""
+    """[B]: KL(q(z | x) || c(z | y)), a part of the bound with one sample; None with several samples."""
 
 
 @torch.no_grad()
 def elbo_bits_per_dim(vae: VDVAE, x: Tensor, *, noise: NoiseSource) -> ByLikelihood:
-    """One walk, z from q(z | x), for 8-bit images [B, C, H, W] in [-1, 1]."""
+    """Return -ELBO in bits per dimension, with one z from q(z | x), of 8-bit images [B, C, H, W] in [-1, 1]."""
     bound = objectives.elbo(vae, x, noise=noise, pixel_score=vae.pixel_log_probs)
     return _by_likelihood(vae, bound.bits_per_dim.double())
 
@@ -53,7 +53,7 @@ def elbo_bits_per_dim(vae: VDVAE, x: Tensor, *, noise: NoiseSource) -> ByLikelih
 def forward_kl_nats_per_dim(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource
 ) -> Tensor:
-    """[B]: KL(q(z | x) || c(z | y)) over C * H * W, what the partial encoder is trained to lower (eq:forward-elbo)."""
+    """Return KL(q(z | x) || c(z | y)) / (C * H * W), [B], which training minimises (eq:forward-elbo)."""
     bound = objectives.forward(model, x, observation, noise=noise, likelihood=model.trains_artifact)
     return bound.kl_nats.double().sum(dim=1) / bound.image_dims
 
@@ -62,10 +62,10 @@ def forward_kl_nats_per_dim(
 def conditional_nats(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource, samples: int = 1
 ) -> ConditionalNats:
-    """-log p_cond(x~ | y): bounded from above by the ELBO (eq:forward-elbo, one walk with z from q(z | x)), or with
-    several samples by the importance-weighted bound, which falls towards it.
+    """Return upper bounds on -log p_cond(x~ | y) for 8-bit images [B, C, H, W] in [-1, 1].
 
-    For 8-bit images [B, C, H, W] in [-1, 1].
+    With one sample the bound is -ELBO (eq:forward-elbo), with z from q(z | x). With several samples it is the
+    importance-weighted bound, which becomes tighter as their number grows.
     """
     vae = model.artifact
     score = objectives.for_both_targets(observation, vae.pixel_log_probs)
@@ -91,9 +91,9 @@ def conditional_nats(
 def hidden_bits_per_dim(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource, samples: int = 1
 ) -> ByLikelihood:
-    """`conditional_nats` of the hidden pixels in bits over their dimensions; NaN where nothing is hidden.
+    """Return the bound on the hidden pixels in bits per hidden dimension of each image; NaN where nothing is hidden.
 
-    To average over images, take `conditional_nats` and divide the sum of nats by the sum of dimensions.
+    To average over images, use `conditional_nats` and divide the sum of nats by the sum of dimensions.
     """
     nats = conditional_nats(model, x, observation, noise=noise, samples=samples)
     native, of_8_bits = nats.hidden
@@ -102,5 +102,5 @@ def hidden_bits_per_dim(
 
 
 def _by_likelihood(vae: VDVAE, values: Tensor) -> ByLikelihood:
-    """[1 or 2, B] as `pixel_log_probs` tells them apart."""
+    """Name the rows of values [1 or 2, B], which are in the order of `VDVAE.pixel_log_probs`."""
     return ByLikelihood(values[0], values[-1] if vae.likelihood.bits == 8 else None)

@@ -1,4 +1,4 @@
-"""Two folders or zips of images against each other: real ones, and completions or samples."""
+"""Compare two folders or zip files of images: real images, and completions or samples."""
 
 import itertools
 import sys
@@ -24,34 +24,34 @@ from condvae.runtime.checks import check_choice, first_few
 FolderMetric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
 METRICS: tuple[FolderMetric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")
 OF_SETS: tuple[FolderMetric, ...] = ("fid", "kid")
-"""Metrics that need no pairs."""
+"""Metrics of whole sets, which need no pairs."""
 OF_INCEPTION: tuple[FolderMetric, ...] = ("fid", "kid", "ids")
 _FEWEST = {"fid": 2, "kid": 4}
 _IMAGES_AT_ONCE = 64
 
 
 class Comparison(NamedTuple):
-    """What was compared, and what came out."""
+    """The result of a comparison: the number of images in each set, and the metrics."""
 
     real_images: int
     fake_images: int
     values: dict[str, Estimate]
-    """fid, kid, p_ids, u_ids, lpips, psnr, ssim, as far as they were asked for."""
+    """The requested ones of fid, kid, p_ids, u_ids, lpips, psnr and ssim."""
 
 
 def compare(
     real: Path, fake: Path, networks: FeatureNetworks, *, metrics: Sequence[FolderMetric] = METRICS, paired: bool = True
 ) -> Comparison:
-    """All metrics between two folders or zips.
+    """Compute metrics between two folders or zip files.
 
-    paired: both hold the same names, up to the kind of file, and those of one name belong together; anything else is an
-    error. Without pairs there are FID and KID.
+    paired: images of the same name, ignoring the file extension, are compared with each other. Both sets must then
+    contain the same names, otherwise a ValueError is raised. Without pairs only FID and KID are possible.
     """
     if (networks.inception is None and set(metrics) & set(OF_INCEPTION)) or (
         networks.lpips is None and "lpips" in metrics
     ):
-        raise ValueError("a metric was asked for without its network: give Inception for FID, KID and IDS, and LPIPS")
-    found = _Found(metrics, networks)
+        raise ValueError("a requested metric has no network: give Inception for fid, kid and ids, and LPIPS for lpips")
+    found = _Collected(metrics, networks)
     with _files(real) as reals, _files(fake) as fakes:
         names = _names(reals, fakes, metrics, paired=paired)
         if paired:
@@ -65,13 +65,13 @@ def compare(
 
 
 def check_folders(real: Path, fake: Path, *, metrics: Sequence[FolderMetric] = METRICS, paired: bool = True) -> None:
-    """Raise the ValueError that `compare` would, as far as names tell: before networks are read."""
+    """Raise the ValueError that `compare` would raise for file names, before any network is loaded."""
     with _files(real) as reals, _files(fake) as fakes:
         _names(reals, fakes, metrics, paired=paired)
 
 
-class _Found:
-    """Features and distances, batch by batch."""
+class _Collected:
+    """Collects features and distances, batch by batch."""
 
     def __init__(self, metrics: Sequence[FolderMetric], networks: FeatureNetworks) -> None:
         self.metrics, self.networks = metrics, networks
@@ -113,31 +113,31 @@ class _Found:
 
 def _files(path: Path) -> AbstractContextManager[Files]:
     if not path.exists():
-        raise ValueError(f"{path} does not exist: give a folder or a zip of images")
+        raise ValueError(f"{path} does not exist: give a folder or a zip file of images")
     if path.is_file() and path.suffix.lower() != ".zip":
-        raise ValueError(f"{path} is one file: give a folder or a zip of images")
+        raise ValueError(f"{path} is not a folder or a zip file: give one of these with images in it")
     return opened(path)
 
 
 def _names(
     real: Files, fake: Files, metrics: Sequence[FolderMetric], *, paired: bool
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """The names of both; of pairs, in the same order."""
+    """Return the file names of both sets; if paired, in the same order."""
     if not metrics:
-        raise ValueError(f"no metric was asked for: give some of {', '.join(METRICS)}")
+        raise ValueError(f"no metric was requested: give some of {', '.join(METRICS)}")
     for metric in metrics:
         check_choice(metric, "a metric" if paired else "a metric without pairs", METRICS if paired else OF_SETS)
     for files in (real, fake):
         if not files.images():
             kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
-            raise ValueError(f"{files.path} holds no images: expected files of the kinds {kinds}, in it or below")
+            raise ValueError(f"{files.path} contains no images: expected {kinds} files in it or in its subfolders")
     names = _paired(real, fake) if paired else (real.images(), fake.images())
     for metric in metrics:
         least = _FEWEST.get(metric, 1)
         if min(map(len, names)) < least:
             raise ValueError(
-                f"there are {len(names[0])} real and {len(names[1])} fake images, {metric.upper()} needs {least} of "
-                "each: give more, or other --metrics"
+                f"there are {len(names[0])} real and {len(names[1])} fake images, but {metric.upper()} needs at least "
+                f"{least} of each: give more images, or choose other --metrics"
             )
     return names
 
@@ -147,28 +147,31 @@ def _paired(real: Files, fake: Files) -> tuple[Sequence[str], Sequence[str]]:
     for path, lacking in ((fake.path, reals.keys() - fakes.keys()), (real.path, fakes.keys() - reals.keys())):
         if lacking:
             raise ValueError(
-                f"{path} has no image called {first_few(sorted(lacking))}: "
-                "give pairs of the same names, or --unpaired for FID and KID alone"
+                f"{path} has no image named {first_few(sorted(lacking))}: give both sets the same names, or use "
+                "--unpaired for FID and KID only"
             )
     order = sorted(reals)
     return [reals[name] for name in order], [fakes[name] for name in order]
 
 
 def _by_plain_name(files: Files) -> dict[str, str]:
-    """Names below a folder that all share, without the kind of file: a.jpg may be completed as a.png."""
+    """Map names without extension and common top folder to file names, so that a.jpg can be paired with a.png."""
     names = files.images()
     top = len(common_top(names))
     found: dict[str, str] = {}
     for name in names:
         plain = name[top:].rpartition(".")[0]
         if plain in found:
-            raise ValueError(f"{files.path} holds both {found[plain]} and {name}: leave one image of each name")
+            raise ValueError(f"{files.path} contains both {found[plain]} and {name}: keep one image of each name")
         found[plain] = name
     return found
 
 
 def _batches(sets: Sequence[Files], rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[Tensor, ...]]:
-    """Images of each set, [B, 3, H, W] uint8, row by row of their names; those of one size that follow each other."""
+    """Yield batches of images, uint8 [B, 3, H, W] for each set. Rows of different image sizes get separate batches.
+
+    rows: the file names that belong together, one for each set.
+    """
     with tqdm(total=len(rows), unit=" images", disable=not sys.stderr.isatty()) as bar:
         for start in range(0, len(rows), _IMAGES_AT_ONCE):
             some = [_row(sets, names) for names in rows[start : start + _IMAGES_AT_ONCE]]
@@ -183,7 +186,7 @@ def _row(sets: Sequence[Files], names: tuple[str, ...]) -> tuple[Tensor, ...]:
         sizes = [
             f"{image.shape[2]} x {image.shape[1]} in {files.path}" for files, image in zip(sets, images, strict=True)
         ]
-        raise ValueError(f"{names[0]} is {' and '.join(sizes)}: give images of one size")
+        raise ValueError(f"{names[0]} is {' but '.join(sizes)}: give pairs of the same size")
     return images
 
 
@@ -191,6 +194,6 @@ def _image(files: Files, name: str) -> Tensor:
     try:
         with files.open(name) as file:
             return torch.from_numpy(decode(file, channels=3, size=None).copy()).permute(2, 0, 1)
-    except Exception as error:  # decoders raise whatever they like on broken files
+    except Exception as error:  # decoders raise many kinds of exceptions for broken files
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{files.path / name} cannot be read ({reason}): copy or make it again") from error
+        raise ValueError(f"{files.path / name} cannot be read ({reason}): copy it or create it again") from error

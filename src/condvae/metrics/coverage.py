@@ -1,8 +1,9 @@
-"""Is a posterior calibrated? Where the truth stands among samples, in ways that a calibrated posterior makes uniform.
+"""Coverage: test whether a posterior is calibrated, by the rank of the original ("truth") among its samples.
 
-If truth and samples are exchangeable given the observation, the rank of any function of them is uniform. Two families
-of functions: random projections of the hidden pixels, and LPIPS distances to random reference images (TARP, Lemos et
-al. 2023). Ties are broken at random, so that the rank is uniform exactly, for any number of samples.
+If truth and samples are exchangeable given the observation, the rank of the truth is uniform for any function of the
+images. Two families of functions are used here: random projections of the hidden pixels, and LPIPS distances to random
+reference images (TARP, Lemos et al. 2023). Ties are broken at random, so that the rank of a calibrated posterior is
+exactly uniform for any number of samples.
 """
 
 import math
@@ -18,55 +19,55 @@ from condvae.runtime.checks import check_choice, check_whole
 from condvae.sampling.plain import seeds_from
 
 _STREAMS = 2**33
-"""From here on: no sample is drawn from these, even where it has the same seed."""
+"""First noise stream used here. Sampling uses lower streams, so equal seeds give independent numbers."""
 _SMOOTH_GRID = 4
 _NUMBERS_AT_ONCE = 2**26
-"""Of differences and directions, which bounds the memory."""
+"""Values of differences and directions held at once, to bound the memory."""
 _LEVELS = 99
 _HISTOGRAM_BINS = 20
 _RESAMPLED = 1000
 _BAND_PROBABILITY = 0.95
 _SURE = 3.0
-"""Standard errors from zero from which on a posterior is said to lean."""
+"""Standard errors from zero beyond which leaning or shift counts as real."""
 _UNLIKELY = 0.003
-"""The p-value of as many."""
+"""The p-value that corresponds to three standard errors."""
 
 
 class Calibration(NamedTuple):
-    """Expected coverage: how often the truth lies in a region that holds a given share of the samples."""
+    """Coverage: how often the truth lies in a region that contains a given share of the samples."""
 
     images: int
     one_sided: bool
-    """Whether regions grow from a reference, as TARP has them, and not from the samples' middle."""
+    """True if regions grow from a reference image (TARP), False if they grow from the middle of the samples."""
     levels: Tensor
-    """[99]: credibility levels 0.01 ... 0.99."""
+    """[99]: nominal levels 0.01 ... 0.99, the shares of the samples."""
     coverage: Tensor
-    """[99]: how often the truth is inside; the level itself where the posterior is calibrated."""
+    """[99]: how often the truth is inside; equal to the level for a calibrated posterior."""
     band: float
-    """With probability 0.95, a calibrated posterior stays this near the level at all levels at once."""
+    """With probability 0.95, |coverage - level| of a calibrated posterior is at most this at all levels at once."""
     error: float
-    """The mean over levels of |coverage - level|."""
+    """Calibration error: the mean of |coverage - level| over the levels."""
     error_by_chance: float
-    """What that mean is expected to be for a calibrated posterior and so many images: good is no less than this."""
+    """The calibration error that a calibrated posterior is expected to have by chance, with as many images."""
     p_value: float
-    """The probability of so great an error or a greater one if the posterior is calibrated."""
+    """The probability that a calibrated posterior has an error at least this large."""
     largest: float
     """The largest |coverage - level| (Kolmogorov-Smirnov)."""
     leaning: Estimate
-    """Twice the area between the diagonal and the curve: 0 if calibrated, up to 1 if the truth is always outside of the
-    samples (overconfident), down to -1 if it is always in their middle (underconfident)."""
+    """Twice the signed area between the diagonal and the coverage curve: 0 if calibrated, towards 1 if the truth is
+    always outside the samples (overconfident), towards -1 if it is always in their middle (underconfident)."""
     shift: Estimate
-    """E rank - 1/2: above 0 if samples are below the truth. 0 for random projections, whose sign is random."""
+    """The mean rank minus 1/2: above 0 if samples lie below the truth. 0 for random projections, which have no sign."""
     histogram: Tensor
-    """[20]: of the ranks, 1 where it is as high as the uniform's."""
+    """[20]: histogram of the ranks, scaled so that uniform ranks give 1."""
 
     @property
     def verdict(self) -> str:
-        """In a word, if the images are enough to tell: overconfident, underconfident, biased or calibrated.
+        """Return "overconfident", "underconfident", "biased", "miscalibrated" or "calibrated".
 
-        Biased is what leans to neither side and is not calibrated either: shifted, or on both sides of the diagonal.
-        One-sided, no more than miscalibrated can be said: to which side of the diagonal too narrow a posterior goes
-        depends on where the references lie.
+        A deviation counts only if it is statistically clear. "biased" is a posterior that is not calibrated but leans
+        to neither side: it is shifted, or its curve crosses the diagonal. With one_sided, every clear deviation is
+        "miscalibrated": on which side of the diagonal a narrow posterior lies depends on where the references are.
         """
         leans = abs(self.leaning.mean) > _SURE * self.leaning.standard_error
         shifted = abs(self.shift.mean) > _SURE * self.shift.standard_error
@@ -88,23 +89,24 @@ def projection_ranks(
     first: int = 0,
     kind: Literal["white", "smooth"] = "white",
 ) -> Tensor:
-    """[B, P] in (0, 1): ranks of images [B, C, H, W] among samples [B, K, C, H, W] in P random directions.
+    """Rank the images among their samples in P random directions; return ranks in (0, 1), [B, P].
 
-    Directions are over the pixels that are hidden [B, 1, H, W]; an image without any has NaN. They depend on (seed,
-    first + row) alone. kind: "white" weighs each pixel and channel by its own normal number, "smooth" draws these on
-    4 x 4 places and interpolates, which asks for the colours of large regions.
+    truth: [B, C, H, W]. samples: [B, K, C, H, W]. hidden: [B, 1, H, W]; only hidden pixels are projected, and an image
+    without hidden pixels gets NaN. The directions depend on (seed, first + row) only.
+    kind: "white" weights each pixel and channel by an independent normal number; "smooth" draws the weights on a
+    4 x 4 grid and interpolates them, which tests the colours of large regions.
     """
     if samples.ndim != 5 or (samples.shape[0], *samples.shape[2:]) != tuple(truth.shape) or not samples.shape[1]:
         raise ValueError(
-            f"samples of shape {tuple(samples.shape)} were given for images of {tuple(truth.shape)}, "
-            "expected [B, K, C, H, W] for [B, C, H, W]"
+            f"samples have shape {tuple(samples.shape)} and images {tuple(truth.shape)}, "
+            "expected [B, K, C, H, W] and [B, C, H, W]"
         )
     if hidden.shape != (len(truth), 1, *truth.shape[2:]) or hidden.dtype != torch.bool:
         raise ValueError(
-            f"hidden is {hidden.dtype} {list(hidden.shape)}, expected bool [B, 1, H, W] of images {list(truth.shape)}"
+            f"hidden is {hidden.dtype} {list(hidden.shape)}, expected bool [B, 1, H, W] for images {list(truth.shape)}"
         )
     if truth.dtype != samples.dtype:
-        raise ValueError(f"images are {truth.dtype} and samples {samples.dtype}, expected the same")
+        raise ValueError(f"images are {truth.dtype} but samples are {samples.dtype}: give the same dtype")
     check_whole(projections, "the number of projections", least=1)
     check_choice(kind, "the kind of projections", ("white", "smooth"))
     step = max(1, _NUMBERS_AT_ONCE // (truth[0].numel() * (samples.shape[1] + projections))) if len(truth) else 1
@@ -112,7 +114,7 @@ def projection_ranks(
     for start in range(0, len(truth), step):
         rows = slice(start, min(start + step, len(truth)))
         noise = seeds_from(seed, 1, observations=range(first + rows.start, first + rows.stop))
-        # Differences: equal images tie whatever the rounding.
+        # Project differences, so that equal images give exact ties in spite of rounding.
         apart = (samples[rows].float() - truth[rows, None].float()) * hidden[rows, None]
         directions = [_direction(noise, p, kind, apart[:, 0]).flatten(1) for p in range(projections)]
         projected = torch.einsum("bkd,bpd->bkp", apart.flatten(2), torch.stack(directions, dim=1))
@@ -122,9 +124,10 @@ def projection_ranks(
 
 
 def reference_ranks(reference_truth: Tensor, reference_samples: Tensor, *, seed: int, first: int = 0) -> Tensor:
-    """[B, R] in (0, 1): the share of samples that are nearer to a reference than the truth is (TARP).
+    """Return the share of samples that are nearer to each reference than the truth is (TARP), in (0, 1), [B, R].
 
-    Distances [B, R] of images and [B, K, R] of their samples, to references that do not depend on the truth.
+    reference_truth: [B, R], distances of the images to their references. reference_samples: [B, K, R], distances of
+    the samples. The references must not depend on the truth.
     """
     if (
         reference_samples.ndim != 3
@@ -132,7 +135,7 @@ def reference_ranks(reference_truth: Tensor, reference_samples: Tensor, *, seed:
         or not reference_samples.shape[1]
     ):
         raise ValueError(
-            f"distances of shapes {tuple(reference_truth.shape)} and {tuple(reference_samples.shape)} were given, "
+            f"distances have shapes {tuple(reference_truth.shape)} and {tuple(reference_samples.shape)}, "
             "expected [B, R] and [B, K, R]"
         )
     noise = seeds_from(seed, 1, observations=range(first, first + len(reference_truth)))
@@ -140,28 +143,29 @@ def reference_ranks(reference_truth: Tensor, reference_samples: Tensor, *, seed:
 
 
 def calibration(ranks: Tensor, *, one_sided: bool = False, seed: int = 0) -> Calibration:
-    """What ranks [B, P] of B images say; rows with NaN, of images without a hole, are left out.
+    """Compute coverage from ranks [B, P] of B images; rows with NaN (images without a hole) are ignored.
 
-    The truth's credibility is that of the smallest region of samples it is in: from the middle outwards, |2 rank - 1|;
-    one_sided, as TARP has it, from the reference outwards, the rank itself. The ranks of one image are not independent,
-    so chance is told from miscalibration over images, with a normal number for each of them (a multiplier bootstrap).
-    What is weighed by these are credibilities made uniform by their order, those of a posterior that is calibrated and
-    whose images hang together as these do: else one that is always sure would seem to leave nothing to chance.
+    The credibility of the truth is the level of the smallest region that contains it. Regions grow from the middle of
+    the samples outwards, which gives |2 rank - 1|; with one_sided (TARP) from the reference outwards, which gives the
+    rank itself. The ranks of one image are correlated, so the effect of chance is estimated over whole images, by a
+    multiplier bootstrap with one normal number per image. It resamples the credibilities after replacing them by
+    uniform values of the same order: these are calibrated and have the same correlations. Without this step, a
+    posterior that is always certain would seem to vary by chance not at all.
     """
     if ranks.ndim != 2 or not ranks.shape[1]:
         raise ValueError(f"ranks have shape {tuple(ranks.shape)}, expected [images, projections]")
     ranks = ranks.detach().cpu().double()
     ranks = ranks[~ranks.isnan().any(dim=1)]
     if len(ranks) < 2:
-        raise ValueError(f"{len(ranks)} images have ranks, calibration needs two at least: give more")
+        raise ValueError(f"calibration needs at least two images with holes, but got {len(ranks)}: give more")
     if not bool(((ranks >= 0) & (ranks <= 1)).all()):
-        raise ValueError("ranks are outside of [0, 1]: expected those of projection_ranks or reference_ranks")
+        raise ValueError("some ranks are outside [0, 1]: give ranks from projection_ranks or reference_ranks")
     credibility = ranks if one_sided else (2 * ranks - 1).abs()
     levels = torch.arange(1, _LEVELS + 1, dtype=torch.float64) / (_LEVELS + 1)
-    coverage = _inside(credibility, levels).mean(dim=0)
+    coverage = _share_at_most(credibility, levels).mean(dim=0)
     error, largest = _from_diagonal(coverage - levels)
     order = credibility.flatten().argsort(stable=True).argsort()
-    uniform = _inside((order + 0.5).div(order.numel()).view_as(credibility), levels)
+    uniform = _share_at_most((order + 0.5).div(order.numel()).view_as(credibility), levels)
     multipliers = torch.randn(
         _RESAMPLED, len(ranks), generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     )
@@ -182,13 +186,13 @@ def calibration(ranks: Tensor, *, one_sided: bool = False, seed: int = 0) -> Cal
     )
 
 
-def _inside(credibility: Tensor, levels: Tensor) -> Tensor:
-    """[images, levels]: the share of an image's credibilities [images, P] that are no higher."""
+def _share_at_most(credibility: Tensor, levels: Tensor) -> Tensor:
+    """Return the share of each image's credibilities [images, P] that are at most each level, [images, levels]."""
     return torch.stack([(credibility <= level).double().mean(dim=1) for level in levels], dim=1)
 
 
 def _direction(noise: SeededNoise, p: int, kind: str, like: Tensor) -> Tensor:
-    """[B, C, H, W]: what projection p weighs pixels by."""
+    """Return the pixel weights of projection p, [B, C, H, W]."""
     stream = _STREAMS + 4 * p
     if kind == "white":
         return noise.normal(stream, like.shape, like.device)
@@ -197,7 +201,7 @@ def _direction(noise: SeededNoise, p: int, kind: str, like: Tensor) -> Tensor:
 
 
 def _ranks(above_truth: Tensor, noise: SeededNoise) -> Tensor:
-    """[B, P]: ranks of the truth, given by how much each sample is above it [B, K, P]."""
+    """Return ranks of the truth, [B, P]. above_truth: how much each sample is above the truth, [B, K, P]."""
     below, ties = ((above_truth < 0).sum(dim=1), (above_truth == 0).sum(dim=1))
     batch, k, p = above_truth.shape
     uniform = noise.uniform(_STREAMS + 2, (batch, p), above_truth.device) + 2.0**-25
@@ -205,6 +209,6 @@ def _ranks(above_truth: Tensor, noise: SeededNoise) -> Tensor:
 
 
 def _from_diagonal(deviations: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean and the largest |coverage - level|, over the last dimension."""
+    """Return the mean and the maximum of |coverage - level| over the last dimension."""
     sizes = deviations.abs()
     return sizes.mean(dim=-1), sizes.max(dim=-1).values

@@ -1,4 +1,4 @@
-"""P-IDS and U-IDS: how well a linear classifier of features tells completions from images (Zhao et al. 2021)."""
+"""P-IDS and U-IDS: how often a linear classifier takes completions for real images (Zhao et al. 2021)."""
 
 from typing import NamedTuple
 
@@ -10,34 +10,37 @@ from condvae.metrics.frechet import check_features
 
 _MOST_STEPS = 200
 _TOLERANCE = 1e-10
-"""Of the gradient, against the sum of the norms that it is made of: digits enough for every sign that counts."""
+"""Stop when the gradient norm is this fraction of the sum of all row norms: precise enough for every sign."""
 _SHORTEST = 2.0**-30
 
 
 class InceptionDiscrimination(NamedTuple):
-    """Higher is better: the classifier is deceived more often. Errors are those of the images, the classifier given."""
+    """Higher is better: the classifier is mistaken more often.
+
+    Standard errors are over images, with the classifier held fixed.
+    """
 
     p_ids: Estimate
-    """The share of pairs whose completion looks more real than its image: f(fake_i) > f(real_i)."""
+    """The share of pairs whose completion scores as more real than the original: f(fake_i) > f(real_i)."""
     u_ids: Estimate
-    """The share of all that are taken for the other kind: 1 - accuracy."""
+    """The share of all images and completions that are classified wrongly: 1 - accuracy."""
 
 
 def ids(real: Tensor, fake: Tensor) -> InceptionDiscrimination:
-    """For features [N, D] of images and of their completions: row i of both is a pair.
+    """Compute P-IDS and U-IDS from features [N, D] of images and of their completions; row i of both is a pair.
 
-    A shuffled order cannot be seen here: it gives a wrong P-IDS. A pair of equal features counts 0, since neither looks
-    more real. If both hold the same rows, in whatever order, f is constant: U-IDS is a half, and a pair of different
-    features counts a half, as it would with the least noise on f.
+    A wrong order of rows cannot be detected and gives a wrong P-IDS. A pair of equal features counts 0, since neither
+    looks more real. If both sets contain the same rows in different orders, f is constant: U-IDS is one half, and each
+    pair of different features counts one half, as it would on average if f had a little noise.
     """
     check_features(real)
     check_features(fake, real.shape[1])
     if len(real) != len(fake):
-        raise ValueError(f"{len(real)} images and {len(fake)} completions were given, expected a completion for each")
+        raise ValueError(f"there are {len(real)} images but {len(fake)} completions: give one completion of each image")
     real, fake = real.double(), fake.to(real.device, torch.float64)
     weights = _classifier(real, fake)
     direction, bias = weights[:-1], weights[-1]
-    apart = fake - real  # so that equal features are no matter of rounding
+    apart = fake - real  # exactly zero for equal features, in spite of rounding
     gain = apart @ direction
     deceived = (gain > 0).double() + ((gain == 0) & (apart != 0).any(dim=1)).double() / 2
     mistaken = (real @ direction + bias <= 0).double() + (fake @ direction + bias > 0).double()
@@ -45,10 +48,10 @@ def ids(real: Tensor, fake: Tensor) -> InceptionDiscrimination:
 
 
 def _classifier(real: Tensor, fake: Tensor) -> Tensor:
-    """[D + 1], the bias last: the minimum of |w|^2 / 2 + sum_i max(0, 1 - y_i f(x_i))^2, that of scikit-learn's
-    LinearSVC(dual=False), by Newton's method.
+    """Fit the classifier by Newton's method; return its weights [D + 1], with the bias last.
 
-    The Hessian 1 + 2 X'X over the rows inside the margin changes by few rows a step, and only those are added.
+    It minimises |w|^2 / 2 + sum_i max(0, 1 - y_i f(x_i))^2, like scikit-learn's LinearSVC(dual=False). The Hessian is
+    1 + 2 X'X over the rows inside the margin. Few rows enter or leave the margin in a step, so only these update it.
     """
     signed = torch.cat((real, -fake))  # y_i x_i
     signs = torch.cat((real.new_ones(len(real), 1), real.new_full((len(fake), 1), -1)))
@@ -67,9 +70,9 @@ def _classifier(real: Tensor, fake: Tensor) -> Tensor:
         if float(gradient.norm()) <= _TOLERANCE * scale:
             return weights
         move = -torch.cholesky_solve(gradient[:, None], torch.linalg.cholesky(hessian))[:, 0]
-        weights, margins = _searched(weights, margins, move, signed @ move, float(gradient @ move))
+        weights, margins = _line_search(weights, margins, move, signed @ move, float(gradient @ move))
     raise ValueError(
-        f"the classifier of P-IDS was not found in {_MOST_STEPS} steps: check that the features are those of images"
+        f"the classifier of P-IDS did not converge within {_MOST_STEPS} steps: check that the features are from images"
     )
 
 
@@ -78,13 +81,13 @@ def _add_rows(hessian: Tensor, rows: Tensor, factor: float) -> None:
         hessian.addmm_(rows.T, rows, alpha=factor)
 
 
-def _searched(weights: Tensor, margins: Tensor, move: Tensor, change: Tensor, slope: float) -> tuple[Tensor, Tensor]:
-    """Weights and margins after a step along the move that lowers the loss enough (Armijo)."""
+def _line_search(weights: Tensor, margins: Tensor, move: Tensor, change: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+    """Line search along the move: return weights and margins after a step that lowers the loss enough (Armijo)."""
     before = _loss(weights, margins)
     length = 1.0
     while length > _SHORTEST:
         there = weights + length * move, margins + length * change
-        if _loss(*there) <= before + 1e-4 * length * slope + 1e-13 * before:  # up to rounding
+        if _loss(*there) <= before + 1e-4 * length * slope + 1e-13 * before:  # the last term allows for rounding
             break
         length /= 2
     return there

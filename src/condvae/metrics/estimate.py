@@ -1,4 +1,4 @@
-"""A number and how sure it is."""
+"""A mean with its standard error."""
 
 import math
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 class Estimate(NamedTuple):
-    """A mean over images, and how sure it is."""
+    """A mean over images with its standard error."""
 
     mean: float
     standard_error: float
-    """Of the mean: the spread of images over the root of their number; NaN for fewer than two."""
+    """Standard deviation over images divided by the square root of their number; NaN for fewer than two images."""
 
     @staticmethod
     def of(values: Tensor) -> "Estimate":
@@ -23,7 +23,7 @@ class Estimate(NamedTuple):
 
     @staticmethod
     def of_ratio(values: Tensor, weights: Tensor) -> "Estimate":
-        """The sum of values over the sum of weights, image by image; its error by the delta method."""
+        """Return the sum of values [N] over the sum of weights [N]; its standard error is by the delta method."""
         values, weights = values.double(), weights.double()
         ratio = values.sum() / weights.sum()
         # To first order the ratio's error is the mean of (value - ratio * weight) / mean weight.

@@ -1,4 +1,4 @@
-"""The networks that metrics look through, together."""
+"""The feature networks that metrics need, bundled together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from condvae.metrics.lpips import LPIPS
 
 
 class FeatureNetwork(Protocol):
-    """What FID needs of a network: `Inception`, or another one."""
+    """The interface that FID needs from a network; `Inception` has it, and others may."""
 
     @property
     def device(self) -> torch.device: ...
 
     def features(self, images: Tensor) -> Tensor:
-        """[B, D] float32 for images [B, C, H, W] uint8."""
+        """Return features, float32 [B, D], of images, uint8 [B, C, H, W]."""
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Its weights, by which it is known."""
+        """Return the weights, whose digest identifies the network."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureNetworks:
-    """Those that the chosen metrics need, on the device where all is computed; None where none asks for it."""
+    """The networks of the chosen metrics, on the device that computes them; None where no metric needs one."""
 
     lpips: LPIPS | None = None
     inception: FeatureNetwork | None = None

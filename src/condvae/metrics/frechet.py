@@ -2,8 +2,9 @@
 
     F = |m1 - m2|^2 + tr S1 + tr S2 - 2 tr (S1 S2)^(1/2)
 
-With S1 = B B' the last trace is that of (B' S2 B)^(1/2), a symmetric matrix: one `eigh` for B, one for the rest.
-Columns of B of zero eigenvalues are left out: with fewer images than features the matrix is as large as the rank.
+With S1 = B B', the last trace equals that of (B' S2 B)^(1/2), a symmetric matrix. This takes one `eigh` for B and one
+for the square root. Columns of B with zero eigenvalues are dropped, so that with fewer images than features the matrix
+is only as large as the rank of S1.
 """
 
 import math
@@ -17,30 +18,30 @@ from torch import Tensor
 from condvae.metrics.estimate import Estimate
 
 _ROWS_AT_ONCE = 8192
-"""That are widened to float64 together, which bounds the memory."""
+"""Rows converted to float64 at once, to bound the memory."""
 
 
 class Root(NamedTuple):
-    """The covariance is factor @ factor.T."""
+    """A square root of the covariance: the covariance is factor @ factor.T."""
 
     factor: Tensor
-    """[D, rank]"""
+    """The square root, [D, rank]."""
     inverse: Tensor
-    """[rank, D]: its pseudo-inverse, which whitens features."""
+    """[rank, D]: the pseudo-inverse of factor, which whitens features."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moments:
-    """Mean and covariance of a set of features in float64; sets can be added to and merged, in any order.
+    """Mean and covariance of a set of features in float64; features can be added and sets merged, in any order.
 
-    The root of the covariance is kept once it is computed: compare one real set with many fake ones by the same object.
+    The root of the covariance is cached: to compare one real set with many fake ones, reuse the same object.
     """
 
     count: int
     mean: Tensor
-    """[D]"""
+    """The mean of the features, [D]."""
     scatter: Tensor
-    """[D, D]: the sum of outer products of deviations from the mean."""
+    """The sum of outer products of deviations from the mean, [D, D]."""
 
     @staticmethod
     def empty(features: int, *, device: torch.device | str = "cpu") -> "Moments":
@@ -51,12 +52,12 @@ class Moments:
 
     @staticmethod
     def of(features: Tensor) -> "Moments":
-        """Of features [N, D], on their device."""
+        """Return the moments of features [N, D], on their device."""
         check_features(features)
         return Moments.empty(features.shape[1], device=features.device).add(features)
 
     def add(self, features: Tensor) -> "Moments":
-        """With features [N, D] more."""
+        """Return the moments after adding more features [N, D]."""
         check_features(features)
         together = self
         for rows in features.split(_ROWS_AT_ONCE):
@@ -67,10 +68,10 @@ class Moments:
         return together
 
     def merge(self, other: "Moments") -> "Moments":
-        """Of both sets together (Chan et al. 1979)."""
+        """Merge the moments of two sets into one (Chan et al. 1979)."""
         if self.mean.shape != other.mean.shape:
             raise ValueError(
-                f"moments of {len(self.mean)} and of {len(other.mean)} features were given, expected as many"
+                f"the sets have {len(self.mean)} and {len(other.mean)} features per image, expected the same number"
             )
         if not self.count:
             return other
@@ -86,49 +87,51 @@ class Moments:
 
     @property
     def covariance(self) -> Tensor:
-        """[D, D], unbiased."""
+        """The unbiased covariance, [D, D]."""
         if self.count < 2:
-            raise ValueError(f"{self.count} images have no covariance, FID needs two at least in each set: give more")
+            raise ValueError(f"FID needs at least two images in each set, but one set has {self.count}: give more")
         return self.scatter / (self.count - 1)
 
     @cached_property
     def root(self) -> Root:
         values, vectors = torch.linalg.eigh(self.covariance)
-        # Zero up to rounding, by the rule of NumPy's matrix_rank.
+        # Eigenvalues that are zero up to rounding are dropped, by the rule of NumPy's matrix_rank.
         there = values > values[-1].clamp_min(0) * len(values) * torch.finfo(values.dtype).eps
         stds, vectors = values[there].sqrt(), vectors[:, there]
         return Root(vectors * stds, (vectors / stds).T)
 
 
 def frechet_distance(real: Moments, fake: Moments) -> float:
-    """F; zero or greater."""
+    """Return the Frechet distance F of two sets, at least 0."""
     inner = _inner(real, fake)
     overlap = torch.linalg.eigvalsh(inner).clamp_min(0).sqrt().sum() if len(inner) else inner.sum()
     return _distance(real, fake, overlap)
 
 
 def fid(real: Tensor, fake: Tensor, *, paired: bool, real_moments: Moments | None = None) -> Estimate:
-    """FID of features [N, D] and [M, D], with its standard error by the delta method.
+    """Compute the FID of features [N, D] and [M, D], with its standard error by the delta method.
 
-    paired: row i of both shows one image and its completion, so that what one adds to F is not independent of what the
-    other does. The error is that of chance alone: FID of few images is too high, compare only what has as many.
-    real_moments: `Moments.of(real)`, where one real set is compared with several.
+    paired: row i of both sets is an image and its completion, so their contributions to F are correlated and the error
+    accounts for that. The standard error does not include the bias of FID, which is too high for few images: compare
+    only FIDs of equally many images.
+    real_moments: `Moments.of(real)`, to avoid computing it again when one real set is compared with several.
     """
     check_features(real)
     check_features(fake, real.shape[1])
     if paired and len(real) != len(fake):
-        raise ValueError(f"{len(real)} real and {len(fake)} fake images were given as pairs, expected as many")
+        raise ValueError(f"there are {len(real)} real but {len(fake)} fake images: give one fake image for each")
     one = Moments.of(real) if real_moments is None else real_moments
     if (one.count, len(one.mean)) != tuple(real.shape):
         raise ValueError(
-            f"moments of {one.count} x {len(one.mean)} features were given for {tuple(real.shape)}, expected the same"
+            f"real_moments are of {one.count} x {len(one.mean)} features, but real is {tuple(real.shape)}: "
+            "give the moments of the same set"
         )
     other = Moments.of(fake)
     inner = _inner(one, other)
     values, vectors = torch.linalg.eigh(inner)
     values = values.clamp_min(0)
     overlap = values.sqrt()
-    # The potentials of the transport between the two normal distributions are what an image adds to F:
+    # What one image adds to F is the potential of the optimal transport between the two normal distributions:
     # u'(1 - T) u - 2 u'(m2 - m1) for its deviation u, with the maps T12 = B^-T (B'S2B)^(1/2) B^-1 and T21 = T12^-1.
     largest = values[-1] if len(values) else values.sum()
     there = values > largest * len(values) * torch.finfo(values.dtype).eps
@@ -146,18 +149,18 @@ def fid(real: Tensor, fake: Tensor, *, paired: bool, real_moments: Moments | Non
 
 
 def check_features(features: Tensor, dims: int | None = None) -> None:
-    """Raise a ValueError unless features are finite floats [N, D] with at least one row."""
+    """Raise a ValueError unless features are finite floats [N, D] with at least one row, and D = dims if given."""
     if not isinstance(features, Tensor) or features.ndim != 2 or not features.is_floating_point() or not len(features):
         kind = f"{features.dtype} {list(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
-        raise ValueError(f"features are {kind}, expected floats [N, D] of at least one image")
+        raise ValueError(f"features are {kind}, expected floats [N, D] with at least one row")
     if dims is not None and features.shape[1] != dims:
-        raise ValueError(f"features have {dims} and {features.shape[1]} columns, expected as many in both sets")
+        raise ValueError(f"the sets have {dims} and {features.shape[1]} features per image, expected the same number")
     if not bool(features.isfinite().all()):
-        raise ValueError("features hold NaN or infinite numbers: check the images and the network that made them")
+        raise ValueError("features contain NaN or infinity: check the images and the network that computed them")
 
 
 def _inner(real: Moments, fake: Moments) -> Tensor:
-    """B' S2 B, [rank, rank]."""
+    """Return B' S2 B, [rank, rank]."""
     factor = real.root.factor
     inner = factor.T @ fake.covariance.to(factor) @ factor
     return (inner + inner.T) / 2
@@ -170,7 +173,7 @@ def _distance(real: Moments, fake: Moments, overlap: Tensor) -> float:
 
 
 def _influence(features: Tensor, mean: Tensor, half_map: Tensor, apart: Tensor) -> Tensor:
-    """[N]: how much F changes with the weight of each image, up to a constant."""
+    """Return the derivative of F with respect to the weight of each image, up to a constant, [N]."""
     found = []
     for rows in features.split(_ROWS_AT_ONCE):
         deviations = rows.to(mean) - mean

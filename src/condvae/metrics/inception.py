@@ -1,7 +1,7 @@
-"""The features behind FID, KID and P-IDS: Inception-v3 (Szegedy et al. 2015) as released on 2015-12-05.
+"""Inception-v3 (Szegedy et al. 2015) as released on 2015-12-05, whose features FID, KID and P-IDS use.
 
-It differs from the network of the paper, and from torchvision's, in its pools: averages inside blocks count only pixels
-that are there, and the last block takes a maximum in place of an average.
+Its pooling differs from that in Szegedy et al. and in torchvision: average pooling inside blocks ignores padding, and
+the last block uses maximum instead of average pooling.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ from condvae.weights.downloaded_networks import read
 FeaturePrecision: TypeAlias = Literal["exact", "fast"]
 
 WIDTH = 2048
-"""Numbers per image."""
+"""Features per image."""
 _SIDE = 299
-"""Pixels per side that the network sees."""
+"""Side of the network's input in pixels."""
 _SMALLEST = 8
 _EPSILON = 1e-3
-"""Of its batch normalisations, which have no gain."""
+"""Epsilon of the batch normalisations, which have no gain."""
 _IMAGES_AT_ONCE = {"cuda": 128, "cpu": 8}
-"""That go through the network together, which bounds the memory: 20 MB an image."""
+"""Images per forward pass, to bound the memory; one image takes 20 MB."""
 
 _HALF_ON = {"cuda"}
 """Devices on which half precision is faster."""
@@ -38,7 +38,7 @@ _HALF_ON = {"cuda"}
 class Pool(Enum):
     AVERAGE = "mean of 3 x 3"
     MAXIMUM = "largest of 3 x 3"
-    HALVE = "largest of 3 x 3, every other place"
+    HALVE = "largest of 3 x 3, with stride 2"
 
 
 class Conv(NamedTuple):
@@ -52,7 +52,7 @@ class Conv(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Branches that see the same input; their channels are put together."""
+    """Branches with the same input, whose output channels are concatenated."""
 
     branches: tuple["Steps", ...]
 
@@ -61,7 +61,7 @@ Steps: TypeAlias = Sequence["Conv | Pool | Fork"]
 
 
 def _chain(prefix: str, *layers: tuple[int, int, int]) -> list[Conv]:
-    """One convolution after another, each (channels, height, width of the kernel), by the names of the release."""
+    """Create a chain of convolutions with the names of the release; layers are (channels, kernel height, width)."""
     return [
         Conv(f"{prefix}conv_{i}" if i else f"{prefix}conv", channels, (height, width))
         for i, (channels, height, width) in enumerate(layers)
@@ -109,7 +109,7 @@ def _block_8(name: str, pool: Pool) -> Fork:
     )
 
 
-NETWORK: Steps = (  # beside each: pixels a side, and channels, that come out of it
+NETWORK: Steps = (  # the comments give the side in pixels and the channels of the output, where they change
     Conv("conv", 32, (3, 3), stride=2, padded=False),  # 149
     Conv("conv_1", 32, (3, 3), padded=False),  # 147
     Conv("conv_2", 64, (3, 3)),
@@ -144,12 +144,15 @@ NETWORK: Steps = (  # beside each: pixels a side, and channels, that come out of
 
 
 class Inception(nn.Module):
-    """Features of images. On a GPU, "fast" computes in float16, of which the mean over places is taken in float32."""
+    """Computes features of images.
+
+    With precision "fast", convolutions on a GPU are in float16, and the final mean over positions is in float32.
+    """
 
     def __init__(self, weights: Mapping[str, Tensor], *, precision: FeaturePrecision = "exact") -> None:
-        """weights: NAME.weight, .beta, .mean and .var of each convolution in `NETWORK`.
+        """Load weights: NAME.weight, .beta, .mean and .var of each convolution in `NETWORK`.
 
-        The batch normalisations are folded into the convolutions, in float64.
+        Batch normalisations are folded into the convolutions, in float64.
         """
         super().__init__()
         check_choice(precision, "precision", ("exact", "fast"))
@@ -157,21 +160,21 @@ class Inception(nn.Module):
         self.convolutions = nn.ModuleDict()
         expected = _add(self.convolutions, NETWORK, 3)
         assert expected == WIDTH
-        self._take(weights)
+        self._load_weights(weights)
         self.requires_grad_(False).eval()
         if precision == "fast":
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @classmethod
     def load(cls, path: Path | None = None, *, precision: FeaturePrecision = "exact") -> "Inception":
-        """The real network, from a file or from the user's cache folder."""
+        """Load the released network from a file, by default the one in the user's cache folder."""
         return cls(read(INCEPTION, INCEPTION.cached if path is None else path), precision=precision)
 
-    def _take(self, weights: Mapping[str, Tensor]) -> None:
+    def _load_weights(self, weights: Mapping[str, Tensor]) -> None:
         layers = {key.replace("/", "."): layer for key, layer in self.convolutions.items()}
         wanted = {f"{name}.{kind}" for name in layers for kind in ("weight", "beta", "mean", "var")}
         if wrong := sorted(wanted ^ weights.keys()):
-            raise ValueError(f"these are not the weights of Inception: {first_few(wrong)} missing or unknown")
+            raise ValueError(f"the weights are not those of Inception: {first_few(wrong)} missing or unknown")
         for name, layer in layers.items():
             kernel, beta, mean, var = (weights[f"{name}.{kind}"].double() for kind in ("weight", "beta", "mean", "var"))
             gain = (var + _EPSILON).rsqrt()
@@ -184,31 +187,31 @@ class Inception(nn.Module):
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        """[B, 2048], float32, for images [B, 3 or 1, H, W], uint8 or floats in [-1, 1], in bounded memory."""
+        """Return features, float32 [B, 2048], of images [B, 3 or 1, H, W], uint8 or floats in [-1, 1]; in chunks."""
         step = _IMAGES_AT_ONCE.get(self.device.type, _IMAGES_AT_ONCE["cpu"])
-        # No fewer than one chunk, even an empty one, so that shapes and values are looked at.
+        # Process at least one chunk, even an empty one, so that shapes and values are checked.
         return torch.cat([self._chunk(images[first : first + step]) for first in range(0, max(1, len(images)), step)])
 
     def _chunk(self, images: Tensor) -> Tensor:
         x = as_colour(images, device=self.device, smallest=_SMALLEST, network="Inception")
         if not len(x):
             return torch.zeros(0, WIDTH, device=self.device)
-        x = (enlarged(to_levels(x)) - 128) / 128
+        x = (resized(to_levels(x)) - 128) / 128
         half = self.precision == "fast" and x.device.type in _HALF_ON
         if half:
             x = x.to(torch.float16, memory_format=torch.channels_last)
         with (
             torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False),
-            torch.autocast(x.device.type, dtype=torch.float16, enabled=half),  # whatever the caller is in
+            torch.autocast(x.device.type, dtype=torch.float16, enabled=half),  # overrides the caller's autocast
         ):
-            return self._through(NETWORK, x).float().mean(dim=(2, 3))
+            return self._run(NETWORK, x).float().mean(dim=(2, 3))
 
-    def _through(self, steps: Steps, x: Tensor) -> Tensor:
+    def _run(self, steps: Steps, x: Tensor) -> Tensor:
         for step in steps:
             if isinstance(step, Conv):
                 x = F.relu(self.convolutions[_key(step)](x), inplace=True)
             elif isinstance(step, Fork):
-                x = torch.cat([self._through(branch, x) for branch in step.branches], dim=1)
+                x = torch.cat([self._run(branch, x) for branch in step.branches], dim=1)
             elif step is Pool.AVERAGE:
                 x = F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
             elif step is Pool.MAXIMUM:
@@ -218,12 +221,14 @@ class Inception(nn.Module):
         return x
 
 
-def enlarged(x: Tensor, side: int = _SIDE) -> Tensor:
-    """Bilinear, without smoothing where x is larger, as everybody's FID has it: place i comes from i * size / side,
-    the first pixel to the first, which shifts the image by half a pixel of the difference.
+def resized(x: Tensor, side: int = _SIDE) -> Tensor:
+    """Resize images to side x side as FID does: bilinear, without antialiasing.
+
+    Output pixel i is read at input position i * size / side. This aligns the first pixels instead of the image
+    centres, as the original implementation does.
     """
     height, width = x.shape[2:]
-    # grid_sample's own convention is centre to centre.
+    # grid_sample aligns the image centres, so shift the grid.
     shift = [[1, 0, 1 / width - 1 / side], [0, 1, 1 / height - 1 / side]]
     to_source = torch.tensor(shift, dtype=x.dtype, device=x.device)
     grid = F.affine_grid(to_source[None], [1, 3, side, side], align_corners=False).expand(len(x), -1, -1, -1)
@@ -231,7 +236,7 @@ def enlarged(x: Tensor, side: int = _SIDE) -> Tensor:
 
 
 def _add(layers: nn.ModuleDict, steps: Steps, channels: int) -> int:
-    """Empty convolutions for these steps, by their keys; the channels that come out."""
+    """Add uninitialised convolutions for the steps, and return the number of output channels."""
     for step in steps:
         if isinstance(step, Conv):
             padding = tuple(side // 2 if step.padded else 0 for side in step.kernel)
@@ -245,4 +250,4 @@ def _add(layers: nn.ModuleDict, steps: Steps, channels: int) -> int:
 
 
 def _key(step: Conv) -> str:
-    return step.name.replace(".", "/")  # a module's name may have no dot
+    return step.name.replace(".", "/")  # module names must not contain dots

@@ -9,10 +9,10 @@ from condvae.runtime.checks import check_seed, check_whole
 
 
 def kid(real: Tensor, fake: Tensor, *, subsets: int = 100, size: int = 1000, seed: int = 0) -> Estimate:
-    """Mean over random subsets of features [N, D] and [M, D]: unbiased, so that it may be below zero.
+    """Compute the KID of features [N, D] and [M, D] as a mean over random subsets; it is unbiased and may be negative.
 
-    size: rows of a subset, but no more than half of a set. The error is the spread over subsets, as is customary: with
-    that bound it is no smaller than the standard error of the mean.
+    size: rows per subset, at most half of each set. The reported error is the standard deviation over subsets, as is
+    customary; with subsets of at most half a set it is at least the standard error of the mean.
     """
     check_features(real)
     check_features(fake, real.shape[1])
@@ -21,7 +21,8 @@ def kid(real: Tensor, fake: Tensor, *, subsets: int = 100, size: int = 1000, see
     check_seed(seed)
     if min(len(real), len(fake)) < 4:
         raise ValueError(
-            f"{len(real)} real and {len(fake)} fake images were given, KID needs four at least of each: give more"
+            f"KID needs at least four images in each set, but there are {len(real)} real and {len(fake)} fake ones: "
+            "give more"
         )
     size = min(size, len(real) // 2, len(fake) // 2)
     generator = torch.Generator().manual_seed(seed)
@@ -31,7 +32,7 @@ def kid(real: Tensor, fake: Tensor, *, subsets: int = 100, size: int = 1000, see
             rows[torch.randperm(len(rows), generator=generator)[:size].to(rows.device)].to(real.device, torch.float64)
             for rows in (real, fake)
         )
-        within = _between_others(_kernel(x, x)) + _between_others(_kernel(y, y))
+        within = _off_diagonal_mean(_kernel(x, x)) + _off_diagonal_mean(_kernel(y, y))
         found.append(within - 2 * _kernel(x, y).mean())
     values = torch.stack(found)
     return Estimate(float(values.mean()), float(values.std(correction=0)))
@@ -41,7 +42,7 @@ def _kernel(x: Tensor, y: Tensor) -> Tensor:
     return (x @ y.T / x.shape[1] + 1) ** 3
 
 
-def _between_others(kernel: Tensor) -> Tensor:
-    """Its mean over pairs of different rows."""
+def _off_diagonal_mean(kernel: Tensor) -> Tensor:
+    """Return the mean of a kernel matrix without its diagonal."""
     n = len(kernel)
     return (kernel.sum() - kernel.trace()) / (n * (n - 1))

@@ -1,4 +1,4 @@
-"""LPIPS: how different two images look, by the features of a trained network (Zhang et al. 2018, version 0.1)."""
+"""LPIPS: a perceptual distance of two images on features of a trained network (Zhang et al. 2018, version 0.1)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,18 +20,18 @@ class Layer(NamedTuple):
     """A convolution with its ReLU."""
 
     number: int
-    """In torchvision's list of the trunk's layers."""
+    """Position in torchvision's list of the trunk's layers."""
     channels: int
     kernel: int = 3
     stride: int = 1
     pool: int = 0
-    """Side of the squares, two pixels apart, whose largest values it sees; 0: it sees everything."""
+    """Kernel size of a max-pooling with stride 2 before the convolution; 0 for no pooling."""
     head: bool = False
-    """Whether distances look at what comes out of it."""
+    """Whether the distance uses the output of this layer."""
 
     @property
     def padding(self) -> int:
-        return 2 if self.kernel == 11 else self.kernel // 2  # AlexNet's first leaves out what is before the edges
+        return 2 if self.kernel == 11 else self.kernel // 2  # AlexNet's first convolution is not fully padded
 
 
 _TRUNKS: Mapping[str, tuple[Layer, ...]] = {
@@ -52,27 +52,28 @@ _TRUNKS: Mapping[str, tuple[Layer, ...]] = {
 }
 _NETWORKS = {"alex": LPIPS_ALEX, "vgg": LPIPS_VGG}
 _SMALLEST = {"alex": 31, "vgg": 16}
-"""Pixels per side: from fewer, the pooling leaves nothing."""
+"""Smallest side in pixels; pooling would leave nothing of a smaller image."""
 _SHIFT, _SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
-"""LPIPS's own normalisation of red, green and blue in [-1, 1]."""
+"""The normalisation of red, green and blue in [-1, 1] that LPIPS defines."""
 _EPSILON = 1e-10
 _PIXELS_AT_ONCE = {"cuda": 2**22, "cpu": 2**18}
-"""Of all images that go through AlexNet together, which bounds the memory."""
+"""Pixels of all images in one forward pass of AlexNet, to bound the memory."""
 _MEMORY = {"alex": 1, "vgg": 8}
-"""That a pixel takes, in comparison."""
+"""Memory per pixel relative to AlexNet."""
 
 
 class LPIPS(nn.Module):
-    """The distance on AlexNet or VGG16. `features` are scaled such that a distance is a plain squared Euclidean one.
+    """LPIPS on AlexNet or VGG16.
 
-    So the features of an image are computed once, whatever it is compared with.
+    `features` are scaled so that LPIPS is the squared Euclidean distance between them. The features of an image are
+    therefore computed only once, however many images it is compared with.
     """
 
     shift: Tensor
     scale: Tensor
 
     def __init__(self, weights: Mapping[str, Tensor], *, trunk: Trunk = "alex") -> None:
-        """weights: features.N.weight and .bias of the trunk's convolutions, and lin0 ... lin4, none negative."""
+        """Load weights: features.N.weight and .bias of the trunk's convolutions, and nonnegative lin0 ... lin4."""
         super().__init__()
         check_choice(trunk, "trunk", tuple(_TRUNKS))
         self.trunk, self.layers = trunk, _TRUNKS[trunk]
@@ -84,26 +85,26 @@ class LPIPS(nn.Module):
             )
             channels = layer.channels
         self.lin = nn.ParameterList([nn.Parameter(torch.empty(layer.channels)) for layer in self.layers if layer.head])
-        self._take(weights)
+        self._load_weights(weights)
         self.register_buffer("shift", torch.tensor(_SHIFT).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("scale", torch.tensor(_SCALE).view(1, 3, 1, 1), persistent=False)
         self.requires_grad_(False).eval()
 
     @classmethod
     def load(cls, path: Path | None = None, *, trunk: Trunk = "alex") -> "LPIPS":
-        """The real network, from a file or from the user's cache folder."""
+        """Load the released network from a file, by default the one in the user's cache folder."""
         check_choice(trunk, "trunk", tuple(_TRUNKS))
         network = _NETWORKS[trunk]
         return cls(read(network, network.cached if path is None else path), trunk=trunk)
 
-    def _take(self, weights: Mapping[str, Tensor]) -> None:
+    def _load_weights(self, weights: Mapping[str, Tensor]) -> None:
         mine = {name.replace("convolutions.", "features.").replace("lin.", "lin"): name for name in self.state_dict()}
         if wrong := sorted(mine.keys() ^ weights.keys()):
             raise ValueError(
-                f"these are not the weights of LPIPS on {self.trunk}: {first_few(wrong)} missing or unknown"
+                f"the weights are not those of LPIPS on {self.trunk}: {first_few(wrong)} missing or unknown"
             )
         if any((weights[f"lin{i}"] < 0).any() for i in range(len(self.lin))):
-            raise ValueError("a head of LPIPS has negative weights, with which it would be no distance")
+            raise ValueError("a head of LPIPS has negative weights, so the result would not be a distance")
         self.load_state_dict({name: weights[other] for other, name in mine.items()})
 
     @property
@@ -111,18 +112,21 @@ class LPIPS(nn.Module):
         return self.shift.device
 
     def images_at_once(self, height: int, width: int) -> int:
-        """How many images of a size go through the network together: an even number."""
+        """Return how many images of this size fit into one forward pass, an even number."""
         pixels = _PIXELS_AT_ONCE.get(self.device.type, _PIXELS_AT_ONCE["cpu"]) // _MEMORY[self.trunk]
         return max(2, pixels // (height * width) // 2 * 2)
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        """[B, D] for images [B, 3 or 1, H, W], uint8 or floats in [-1, 1], at once: callers bound B."""
+        """Return features [B, D] of images [B, 3 or 1, H, W], uint8 or floats in [-1, 1].
+
+        All B images go through the network in one pass, so callers must limit B.
+        """
         x = as_colour(images, device=self.device, smallest=_SMALLEST[self.trunk], network="LPIPS")
         x = (x - self.shift) / self.scale
         found = []
         heads = iter(self.lin)
-        # TF32 would keep three digits of a distance, and so would a caller's half precision.
+        # TF32, or half precision from the caller's autocast, would leave only three correct digits.
         with (
             torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False),
             torch.autocast(x.device.type, enabled=False),
@@ -132,7 +136,7 @@ class LPIPS(nn.Module):
                     x = F.max_pool2d(x, kernel_size=layer.pool, stride=2)
                 x = F.relu(_convolved(layer, self.convolutions[str(layer.number)], x), inplace=True)
                 if layer.head:
-                    # The distance is the mean over places of the head's weighted sum over channels.
+                    # The distance is the head's weighted sum over channels, averaged over positions.
                     weight = (next(heads) / (x.shape[2] * x.shape[3])).sqrt()
                     length = torch.linalg.vector_norm(x, dim=1, keepdim=True) + _EPSILON
                     found.append((x / length * weight[:, None, None]).flatten(1))
@@ -140,14 +144,14 @@ class LPIPS(nn.Module):
 
     @staticmethod
     def distance(a: Tensor, b: Tensor) -> Tensor:
-        """LPIPS of features [..., D] with features [..., D]: [...]."""
+        """Return LPIPS [...] between features [..., D] and [..., D]."""
         return (a - b).square().sum(dim=-1)
 
     @torch.no_grad()
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """[B]: LPIPS between images a and b of the same shape [B, 3 or 1, H, W], in bounded memory."""
+        """Return LPIPS [B] between images a and b of the same shape [B, 3 or 1, H, W], computed in chunks."""
         if a.shape != b.shape:
-            raise ValueError(f"images of shapes {tuple(a.shape)} and {tuple(b.shape)} were given, expected the same")
+            raise ValueError(f"images have shapes {tuple(a.shape)} and {tuple(b.shape)}: give pairs of one shape")
         step = self.images_at_once(*a.shape[-2:]) if a.ndim == 4 else 1
         distances = [
             self.distance(self.features(a[first : first + step]), self.features(b[first : first + step]))
@@ -157,7 +161,7 @@ class LPIPS(nn.Module):
 
 
 def _convolved(layer: Layer, convolution: nn.Module, x: Tensor) -> Tensor:
-    """The convolution, without the taps that see nothing but padding: on small images that is most of the work."""
+    """Convolve without kernel rows and columns that only meet padding: on small images these are most of the work."""
     assert isinstance(convolution, nn.Conv2d)
     rows, columns = (max(0, layer.padding - side + 1) if layer.stride == 1 else 0 for side in x.shape[2:])
     kernel = convolution.weight[:, :, rows : layer.kernel - rows, columns : layer.kernel - columns]

@@ -1,6 +1,7 @@
-"""The networks that metrics look through.
+"""Where to download the feature networks of metrics, and how to convert them.
 
-Their files are pickles and TorchScript, which may run code when they are read: only files of the right SHA-256 are.
+The downloaded files are pickles and TorchScript, which can run code when loaded. Only files with the expected SHA-256
+are loaded.
 """
 
 import io
@@ -15,7 +16,7 @@ from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
 
 
 def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]], StateDict]:
-    """Builds a trunk's convolutions under torchvision's names, and the heads lin0 ... lin4."""
+    """Return a function that builds LPIPS weights: convolutions with torchvision's names, and heads lin0 ... lin4."""
 
     def build(parts: Mapping[str, bytes]) -> StateDict:
         convolutions = pickle.loads(parts["trunk"])[trunk]
@@ -23,7 +24,7 @@ def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]],
         weights = {f"lin{i}": heads[f"lin{i}.model.1.weight"].flatten().contiguous() for i in range(5)}
         for i, layer in enumerate(layers):
             kernel, bias = (convolutions[f"Conv_{i}"][key] for key in ("kernel", "bias"))
-            # Stored as [height, width, in, out].
+            # The file stores kernels as [height, width, in, out].
             weights[f"features.{layer}.weight"] = torch.from_numpy(kernel.transpose(3, 2, 0, 1).copy())
             weights[f"features.{layer}.bias"] = torch.from_numpy(bias.copy())
         return weights
@@ -32,9 +33,9 @@ def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]],
 
 
 def _inception(parts: Mapping[str, bytes]) -> StateDict:
-    """The layers of a TorchScript archive, without the classifier that some copies have."""
+    """Read the weights of a TorchScript archive, without the classifier that some copies contain."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # nothing else reads this format
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch.jit: nothing else reads this format
         whole = torch.jit.load(io.BytesIO(parts["network"]), map_location="cpu").state_dict()
     return {name.partition("layers.")[2]: tensor for name, tensor in whole.items() if "layers." in name}
 

@@ -1,4 +1,4 @@
-"""What the networks of metrics take for images, and what they refuse."""
+"""Check and convert the images that the feature networks of metrics receive."""
 
 import torch
 from torch import Tensor
@@ -7,15 +7,16 @@ from condvae.runtime.pixels import check_values, from_uint8
 
 
 def as_colour(images: Tensor, *, device: torch.device, smallest: int, network: str) -> Tensor:
-    """Images [B, 3 or 1, H, W], uint8 or floats in [-1, 1], as floats [B, 3, H, W] in [-1, 1] on the device.
+    """Convert images [B, 3 or 1, H, W], uint8 or floats in [-1, 1], to floats [B, 3, H, W] in [-1, 1] on the device.
 
-    smallest: pixels per side that the network needs.
+    smallest: the smallest side in pixels that the network accepts. network: its name in error messages.
     """
     if images.ndim != 4 or images.shape[1] not in (1, 3):
         raise ValueError(f"images have shape {tuple(images.shape)}, expected [B, 3 or 1, H, W]")
     if min(images.shape[2:]) < smallest:
         raise ValueError(
-            f"images are {images.shape[2]} x {images.shape[3]} pixels, {network} needs {smallest} a side: enlarge them"
+            f"images are {images.shape[2]} x {images.shape[3]} pixels, but {network} needs at least "
+            f"{smallest} x {smallest}: enlarge them"
         )
     x = images.to(device)
     if x.dtype == torch.uint8:

@@ -1,36 +1,36 @@
-"""Errors in pixel space: MSE of samples, PSNR and SSIM of a pair. Images are 8-bit grey levels, or means of them."""
+"""Pixel errors: MSE of samples, PSNR and SSIM of pairs. Images are 8-bit grey levels, or means of grey levels."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 _CLEAREST = 100.0
-"""dB: what an image that is met exactly has, since infinity has no mean."""
+"""PSNR of equal images in dB: finite, so that means can be taken."""
 _WHITE = 255.0
 _WINDOW, _SIGMA = 11, 1.5
 _LUMINANCE, _CONTRAST = (0.01 * _WHITE) ** 2, (0.03 * _WHITE) ** 2
-"""What keeps SSIM from dividing by zero where both images are black or flat (Wang et al. 2004)."""
+"""Constants that prevent a division by zero in SSIM where both images are black or flat (Wang et al. 2004)."""
 _PIXELS_AT_ONCE = 2**24
-"""Of images that are widened to floats together, which bounds the memory."""
+"""Pixels converted to floats at once, to bound the memory."""
 
 
 def pixel_mean(samples: Tensor) -> Tensor:
-    """[B, C, H, W] grey levels, not rounded: the mean of samples [B, K, C, H, W] uint8."""
+    """Return the mean of samples, uint8 [B, K, C, H, W], as grey levels that are not rounded, [B, C, H, W]."""
     _check_levels(samples, 5)
     return samples.mean(dim=1, dtype=torch.float32)
 
 
 def sample_mse(truth: Tensor, samples: Tensor) -> Tensor:
-    """[B, K]: the mean squared error of each sample [B, K, C, H, W] against its image [B, C, H, W], white being 1.
+    """Return the mean squared error of each sample [B, K, C, H, W] against its image [B, C, H, W], as [B, K].
 
-    Over all pixels, known ones too. The smallest of a row is that of the best of K.
+    Pixels are scaled so that white is 1, and known pixels are included. The minimum of a row is the best of K.
     """
     _check_levels(truth, 4)
     _check_levels(samples, 5)
     if (samples.shape[0], *samples.shape[2:]) != tuple(truth.shape) or 0 in samples.shape:
         raise ValueError(
-            f"samples of shape {tuple(samples.shape)} were given for images of {tuple(truth.shape)}, "
-            "expected [B, K, C, H, W] for [B, C, H, W]"
+            f"samples have shape {tuple(samples.shape)} and images {tuple(truth.shape)}, "
+            "expected [B, K, C, H, W] and [B, C, H, W]"
         )
     step = max(1, _PIXELS_AT_ONCE // samples[0].numel())
     found = []
@@ -41,20 +41,22 @@ def sample_mse(truth: Tensor, samples: Tensor) -> Tensor:
 
 
 def psnr(a: Tensor, b: Tensor) -> Tensor:
-    """[B]: peak signal-to-noise ratio in dB of images [B, C, H, W]; at most 100, which equal ones have."""
+    """Return the peak signal-to-noise ratio in dB of image pairs [B, C, H, W], as [B]; equal images have 100."""
     _check_pair(a, b)
     error = ((a.double() - b.double()) / _WHITE).square().mean(dim=(1, 2, 3))
     return (-10 * error.log10()).clamp_max(_CLEAREST)
 
 
 def ssim(a: Tensor, b: Tensor) -> Tensor:
-    """[B]: structural similarity of images [B, C, H, W], 1 for equal ones (Wang et al. 2004).
+    """Return the structural similarity of image pairs [B, C, H, W], as [B]; equal images have 1 (Wang et al. 2004).
 
-    The window is 11 x 11, Gaussian with sigma 1.5, around every pixel; images are mirrored at their edges.
+    The window is an 11 x 11 Gaussian with sigma 1.5 around every pixel; images are mirrored at their edges.
     """
     _check_pair(a, b)
     if min(a.shape[2:]) < _WINDOW:
-        raise ValueError(f"images are {a.shape[2]} x {a.shape[3]} pixels, SSIM needs {_WINDOW} a side: enlarge them")
+        raise ValueError(
+            f"images are {a.shape[2]} x {a.shape[3]}, but SSIM needs {_WINDOW} x {_WINDOW} pixels: enlarge them"
+        )
     x, y = a.double(), b.double()
     mean_x, mean_y = _windowed(x), _windowed(y)
     variance_x = (_windowed(x * x) - mean_x**2).clamp_min(0)
@@ -66,7 +68,7 @@ def ssim(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _windowed(images: Tensor) -> Tensor:
-    """Means over the window around every pixel: first along columns, then along rows."""
+    """Average over the window around every pixel: first along columns, then along rows."""
     places = torch.arange(_WINDOW, dtype=images.dtype, device=images.device) - _WINDOW // 2
     window = (-places.square() / (2 * _SIGMA**2)).exp()
     window = window / window.sum()
@@ -76,17 +78,20 @@ def _windowed(images: Tensor) -> Tensor:
 
 
 def _check_pair(a: Tensor, b: Tensor) -> None:
-    """Grey levels, or means of them, which are floats: those in [-1, 1] would give a wrong number, not an error."""
+    """Raise a ValueError unless both are grey levels (uint8) or means of grey levels (floats in 0..255) of one shape.
+
+    Images in [-1, 1] would otherwise give a wrong number.
+    """
     if a.shape != b.shape:
-        raise ValueError(f"images of shapes {tuple(a.shape)} and {tuple(b.shape)} were given, expected the same")
+        raise ValueError(f"the images have shapes {tuple(a.shape)} and {tuple(b.shape)}: give pairs of the same shape")
     for images in (a, b):
         if not images.is_floating_point():
             _check_levels(images, 4)
         elif images.ndim != 4 or (images.numel() and not (float(images.min()) >= 0 and float(images.max()) <= _WHITE)):
-            raise ValueError(f"means of images are {list(images.shape)}, expected [B, C, H, W] with levels 0..255")
+            raise ValueError(f"float images are {list(images.shape)}, expected [B, C, H, W] with grey levels 0..255")
 
 
 def _check_levels(images: Tensor, dims: int) -> None:
     if images.dtype != torch.uint8 or images.ndim != dims:
         shape = "[B, C, H, W]" if dims == 4 else "[B, K, C, H, W]"
-        raise ValueError(f"images are {images.dtype} {list(images.shape)}, expected uint8 {shape} with levels 0..255")
+        raise ValueError(f"images are {images.dtype} {list(images.shape)}, expected grey levels, uint8 {shape}")

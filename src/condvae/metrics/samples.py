@@ -1,4 +1,4 @@
-"""LPIPS of K completions of an image: to the truth, to each other, to their mean, and to references."""
+"""LPIPS distances of K samples of an image: to the truth, to each other, to their mean, and to references."""
 
 from typing import NamedTuple
 
@@ -9,39 +9,43 @@ from condvae.metrics.lpips import LPIPS
 from condvae.sampling.plain import chunks
 
 FWV_SIGMAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
-"""How near the truth a sample must be to count: from those that reconstruct it to all of them."""
+"""Values of sigma in FWV: a small one counts only samples close to the truth, a large one counts all."""
 
 
 class SampleDistances(NamedTuple):
-    """For B images and K samples of each."""
+    """LPIPS distances for B images with K samples each."""
 
     to_truth: Tensor
-    """[B, K]: each sample to the image that was observed."""
+    """[B, K]: distance of each sample to the original image (the truth)."""
     between: Tensor
-    """[B, K // 2]: samples 1 and 2, samples 3 and 4, and so on. Pairs without a common sample: their mean is that over
-    all pairs up to chance, for K / 2 distances instead of K (K - 1) / 2."""
+    """[B, K // 2]: distance of sample 1 to sample 2, of 3 to 4, and so on. Its mean is an unbiased estimate of the mean
+    over all pairs, from K / 2 distances instead of K (K - 1) / 2."""
     to_mean: Tensor
-    """[B, K]: each sample to the pixelwise mean of the K."""
+    """[B, K]: distance of each sample to the pixelwise mean of the K samples."""
     reference_truth: Tensor | None = None
-    """[B, R]: the image to each of its references."""
+    """[B, R]: distance of the original to each reference."""
     reference_samples: Tensor | None = None
-    """[B, K, R]: each sample to them."""
+    """[B, K, R]: distance of each sample to each reference."""
 
     def closest(self, k: int | None = None) -> Tensor:
-        """[B]: min over the first k samples (None: all). Its mean over images is LPIPS-GT, section 4 of the paper."""
+        """Return the distance from the truth to the nearest of the first k samples (None: of all), [B].
+
+        Its mean over images is LPIPS-GT (section 4 of the paper).
+        """
         return self.to_truth[:, :k].min(dim=1).values
 
     def diversity(self) -> Tensor:
-        """[B]: mean over pairs (Zhu et al. 2017); NaN where there is but one sample."""
+        """Return the mean distance between two samples, [B] (Zhu et al. 2017); NaN if there is only one sample."""
         return self.between.mean(dim=1)
 
 
 @torch.inference_mode()
 def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: Tensor | None = None) -> SampleDistances:
-    """Distances of samples [B, K, C, H, W] to images [B, C, H, W], uint8 or in [-1, 1]; on the network's device.
+    """Compute the LPIPS distances of samples [B, K, C, H, W] of images [B, C, H, W], on the network's device.
 
-    references: [B, R, C, H, W], images that have nothing to do with the truth, for `reference_ranks`.
-    In chunks, whatever B and K are: only a chunk's features are ever there, and those of a sample are computed once.
+    Images are uint8 or floats in [-1, 1]. references: [B, R, C, H, W], images that are independent of the truth, for
+    `reference_ranks`. Memory is bounded for any B and K: samples are processed in chunks, and only the features of one
+    chunk are held. The features of each sample are computed once.
     """
     _check(truth, samples, "samples", "K")
     if references is not None:
@@ -53,7 +57,7 @@ def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: T
     between = torch.empty(count, k // 2, device=device)
     reference_truth, reference_samples = torch.empty(count, r, device=device), torch.empty(count, k, r, device=device)
     for rows, columns in chunks(count, k, _samples_at_once(lpips, truth, k, r)):
-        if columns.start == 0:  # features that all samples of these rows are compared with
+        if columns.start == 0:  # compute the features that all samples of these rows are compared with
             wanted = lpips.features(truth[rows])
             mean = lpips.features(_mean_image(samples[rows]))
             points = _features(lpips, references[rows]).unbind(dim=1) if references is not None else ()
@@ -64,7 +68,7 @@ def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: T
         to_mean[rows, columns] = lpips.distance(found, mean[:, None])
         for i, point in enumerate(points):
             reference_samples[rows, columns, i] = lpips.distance(found, point[:, None])
-        # A chunk begins at an even sample, so that no pair is cut.
+        # Chunks start at even samples, so that no pair is split.
         pairs = slice(columns.start // 2, columns.stop // 2)
         last = 2 * (found.shape[1] // 2)
         between[rows, pairs] = lpips.distance(found[:, 0:last:2], found[:, 1:last:2])
@@ -74,13 +78,14 @@ def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: T
 
 
 def faithfulness_weighted_variance(to_truth: Tensor, to_mean: Tensor, sigma: float) -> Tensor:
-    """[B]: sum over K of exp(-to_truth / (2 sigma^2)) to_mean, so that the mean over N images is the paper's FWV / N.
+    """Return sum_k exp(-to_truth / (2 sigma^2)) to_mean of each image, [B], from distances [B, K].
 
-    A sum, not a mean: it grows with K. Li et al. 2020; the paper's appendix on metrics.
+    Its mean over N images is the paper's FWV / N (Li et al. 2020; the paper's appendix on metrics). It is a sum over
+    the K samples, so it grows with K.
     """
     if to_truth.shape != to_mean.shape or to_truth.ndim != 2:
         raise ValueError(
-            f"distances of shapes {tuple(to_truth.shape)} and {tuple(to_mean.shape)} were given, expected [B, K] both"
+            f"distances have shapes {tuple(to_truth.shape)} and {tuple(to_mean.shape)}, expected [B, K] for both"
         )
     if not sigma > 0:
         raise ValueError(f"sigma is {sigma}, expected a positive number")
@@ -90,23 +95,26 @@ def faithfulness_weighted_variance(to_truth: Tensor, to_mean: Tensor, sigma: flo
 def _check(truth: Tensor, others: Tensor, name: str, k: str) -> None:
     if others.ndim != 5 or (others.shape[0], *others.shape[2:]) != tuple(truth.shape) or 0 in others.shape[:2]:
         raise ValueError(
-            f"{name} of shape {tuple(others.shape)} were given for images of {tuple(truth.shape)}, "
-            f"expected [B, {k}, C, H, W] for [B, C, H, W]"
+            f"{name} have shape {tuple(others.shape)} and images {tuple(truth.shape)}, "
+            f"expected [B, {k}, C, H, W] and [B, C, H, W]"
         )
 
 
 def _samples_at_once(lpips: LPIPS, truth: Tensor, k: int, r: int) -> int:
-    """An even number; less where an image has more references than samples, since theirs are held as well."""
+    """Return how many samples to process at once, an even number.
+
+    It is smaller if an image has more references than samples, since the features of references are held as well.
+    """
     most = lpips.images_at_once(*truth.shape[-2:])
     return max(2, most * k // max(k, r) // 2 * 2)
 
 
 def _features(lpips: LPIPS, images: Tensor) -> Tensor:
-    """[B, K, D] for [B, K, C, H, W]."""
+    """Return features [B, K, D] of images [B, K, C, H, W]."""
     return lpips.features(images.flatten(0, 1)).reshape(*images.shape[:2], -1)
 
 
 def _mean_image(samples: Tensor) -> Tensor:
-    """[B, C, H, W] in [-1, 1] for [B, K, C, H, W]; not rounded to grey levels."""
+    """Return the mean of samples [B, K, C, H, W] in [-1, 1], [B, C, H, W], not rounded to grey levels."""
     mean = samples.mean(dim=1, dtype=torch.float32)
     return mean / 127.5 - 1 if samples.dtype == torch.uint8 else mean

@@ -1,4 +1,4 @@
-"""One small evaluation in one call, which others are compared with."""
+"""A small evaluation in one call, with which other runs are compared."""
 
 import functools
 from pathlib import Path

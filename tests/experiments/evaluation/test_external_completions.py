@@ -1,4 +1,4 @@
-"""Completions from files are measured as those of a method, and files that are not what they should be are refused."""
+"""Completions from files are measured like those of any method, and invalid files are rejected."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ def data() -> Dataset:
 def fill(
     folder: Path, method: Method, problems: Problems, settings: EvaluationSettings, *, arrays: bool = False
 ) -> None:
-    """Write what the method answers, as its authors would."""
+    """Write the completions of a method to files, as another program would."""
     cpu, deep = torch.device("cpu"), set(problems.deep.tolist())
     for number, hole in enumerate(HOLE_BINS):
         for place, name in enumerate(problems.names):
@@ -56,11 +56,11 @@ def fill(
                 to_pil(made[0]).save(folder / str(hole) / f"{name}.webp", lossless=True, exact=True)
 
 
-def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: Dataset) -> None:
+def test_completions_from_files_have_the_numbers_of_their_method(tmp_path: Path, data: Dataset) -> None:
     problems = Problems.choose(data, SETTINGS)
     ours = small_methods(small_subject(), data, k=SETTINGS.n)
     copies, originals = [], {}
-    for i, arrays in itertools.product((0, 2), (False, True)):  # one that varies, and one that does not
+    for i, arrays in itertools.product((0, 2), (False, True)):  # one method that varies, and one that does not
         name = f"copy {i}, {'arrays' if arrays else 'pictures'}"
         fill(tmp_path / name, ours[i], problems, SETTINGS, arrays=arrays)
         copies.append(ExternalCompletions.open(name, tmp_path / name, problems, k=SETTINGS.n))
@@ -81,7 +81,7 @@ def test_a_models_own_completions_have_the_models_numbers(tmp_path: Path, data: 
         assert mine["coverage"] == theirs["coverage"]
         for metric, columns in theirs["metrics"].items():
             for column, cell in columns.items():
-                # Completed one by one, a pixel may be rounded to the other side.
+                # Single images may differ from batches by rounding.
                 expected = pytest.approx(cell["mean"], rel=1e-3, abs=1e-6)
                 assert mine["metrics"][metric][column]["mean"] == expected, metric
 
@@ -94,70 +94,70 @@ def ready(tmp_path: Path, data: Dataset) -> tuple[Path, Problems]:
     return tmp_path / "ready", problems
 
 
-def test_files_that_are_not_what_they_should_be_are_refused(ready: tuple[Path, Problems], data: Dataset) -> None:
+def test_invalid_names_and_counts_are_rejected(ready: tuple[Path, Problems], data: Dataset) -> None:
     folder, problems = ready
     bin_folder = folder / "0.2-0.4"
     deep, wide = problems.names[problems.deep[0]], problems.names[1]
     assert (bin_folder / deep).is_dir() and (bin_folder / f"{wide}.webp").is_file()
 
-    def refused(message: str) -> None:
+    def rejected(message: str) -> None:
         with pytest.raises(ValueError, match=message):
             ExternalCompletions.open("ready", folder, problems, k=2)
 
     (bin_folder / f"{wide}.webp").rename(bin_folder / "99999.webp")
-    refused(f"0.2-0.4 lacks completions of {wide}")
+    rejected(f"0.2-0.4 has no completions of {wide}")
     (bin_folder / "99999.webp").rename(bin_folder / f"{wide}.webp")
     Image.new("RGB", (32, 32)).save(bin_folder / "99999.png")
-    refused("not asked for: 99999")
+    rejected("completions of other images, 99999")
     (bin_folder / "99999.png").rename(bin_folder / f"{wide}.png")
-    refused(f"two things under one name: {wide}")
+    rejected(f"two entries of the same name, {wide}")
     (bin_folder / f"{wide}.png").unlink()
     (bin_folder / "notes.txt").write_text("")
-    refused("notes.txt is not one of")
+    rejected("notes.txt is not a completion")
     (bin_folder / "notes.txt").unlink()
     (bin_folder / deep / "002.png").rename(bin_folder / deep / "003.png")
-    refused("has gaps")
+    rejected("numbers have gaps")
     (bin_folder / deep / "003.png").rename(bin_folder / deep / "1.webp")
-    refused("completion 1 twice")
+    rejected("completion 1 twice")
     (bin_folder / deep / "1.webp").unlink()
-    refused("one completion of some images and several of others")
+    rejected("one completion of some images and several of others")
     Image.new("RGB", (32, 32)).save(bin_folder / deep / "002.png")
     with pytest.raises(ValueError, match=f"0-0.2 has fewer than 3 completions of {deep}"):
         ExternalCompletions.open("ready", folder, problems, k=3)
-    ExternalCompletions.open("ready", folder, problems, k=3, deep=False)  # for FID one of each is enough
+    ExternalCompletions.open("ready", folder, problems, k=3, deep=False)  # one of each is enough for FID
     Image.new("RGB", (31, 32)).save(bin_folder / f"{wide}.webp")
-    refused("31 x 32 pixels, expected 32 x 32")
+    rejected("31 x 32 pixels, expected 32 x 32")
     (bin_folder / f"{wide}.webp").write_bytes(b"no picture")
-    refused("cannot be read as an image")
+    rejected("cannot be read as an image")
     (folder / "0.2-0.4").rename(folder / "0.3-0.4")
-    refused("holds 0.3-0.4, expected 0-0.2, 0.2-0.4")
+    rejected("contains 0.3-0.4: expected the subfolders 0-0.2, 0.2-0.4")
 
 
-def test_every_file_is_looked_at_before_anything_is_computed(ready: tuple[Path, Problems]) -> None:
+def test_every_file_is_checked_before_anything_is_computed(ready: tuple[Path, Problems]) -> None:
     folder, problems = ready
     deep = folder / "0.2-0.4" / problems.names[problems.deep[0]]
     second = deep / "002.png"
     whole = second.read_bytes()
 
-    def refused(message: str) -> None:
+    def rejected(message: str) -> None:
         with pytest.raises(ValueError, match=message):
             ExternalCompletions.open("ready", folder, problems, k=2)
 
     Image.new("RGB", (16, 16)).save(second)
-    refused("002.png is 16 x 16 pixels, expected 32 x 32")
+    rejected("002.png is 16 x 16 pixels, expected 32 x 32")
     Image.fromarray(np.zeros((32, 32), np.uint16)).save(second)
-    refused("002.png has pixels of the kind I;16, expected grey or RGB of 8 bits")
+    rejected("002.png has pixels of mode I;16, expected 8-bit grey or RGB")
     Image.new("1", (20_000, 20_000)).save(second)
-    refused("002.png cannot be read as an image .*: make it again")
+    rejected("002.png cannot be read as an image .*: create it again")
     second.unlink()
     second.symlink_to(folder / "nowhere")
-    refused("002.png is not a completion")
+    rejected("002.png is not a completion")
     second.unlink()
     second.mkdir()
-    refused("002.png is not a completion")
+    rejected("002.png is not a completion")
     second.rmdir()
     second.write_bytes(whole)
-    deep.rename(folder.parent / "aside")
+    deep.rename(folder.parent / "moved")
     array = deep.with_name(f"{deep.name}.npy")
     for content, message in (
         (np.zeros((2, 32, 32, 3), np.float32), r"is float32 \[2, 32, 32, 3\], expected uint8 \[K, 32, 32, 3\]"),
@@ -165,19 +165,19 @@ def test_every_file_is_looked_at_before_anything_is_computed(ready: tuple[Path, 
         (np.zeros((0, 32, 32, 3), np.uint8), "cannot be read|expected uint8"),
     ):
         np.save(array, content)
-        refused(message)
+        rejected(message)
     with array.open("wb") as file:
         np.savez(file, content)
-    refused("holds several arrays")
+    rejected("contains several arrays")
 
 
-def test_inputs_that_come_back_with_their_holes_are_no_completions(
+def test_inputs_returned_with_their_holes_are_rejected(
     ready: tuple[Path, Problems], data: Dataset, tmp_path: Path
 ) -> None:
     _, problems = ready
     write_inputs(problems, tmp_path / "inputs", k=2)
     method = ExternalCompletions.open("untouched", tmp_path / "inputs" / "images", problems, k=2)
-    with pytest.raises(ValueError, match="is transparent in places: a completion has no holes"):
+    with pytest.raises(ValueError, match="has transparent pixels, but a completion has no holes"):
         experiment([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
 
 
@@ -187,7 +187,7 @@ def shifted(path: Path, by: int) -> None:
     Image.fromarray(np.where(levels > 127, levels - by, levels + by).astype(np.uint8)).save(path)
 
 
-def test_known_pixels_a_little_off_are_put_back_and_counted(
+def test_small_errors_of_known_pixels_are_corrected_and_counted(
     ready: tuple[Path, Problems], data: Dataset, tmp_path: Path
 ) -> None:
     folder, problems = ready
@@ -203,7 +203,7 @@ def test_known_pixels_a_little_off_are_put_back_and_counted(
     assert measured("before")["known_pixels_put_back"] == 0
     shifted(path, 8)
     assert measured("after")["known_pixels_put_back"] == 1
-    assert "known pixels were a little off in 1 completions" in said[-1]
+    assert "known pixels were corrected in 1 completions" in said[-1]
     shifted(path, 9)
     with pytest.raises(ValueError, match=f"image {problems.names[place]} in the bin 0.4-0.6 by .* another hole"):
         measured("at last")
@@ -214,15 +214,15 @@ def test_the_completion_of_another_image_is_an_error(
 ) -> None:
     folder, problems = ready
     one, other = (folder / "0-0.2" / problems.names[i] for i in problems.deep)
-    one.rename(folder / "aside")
+    one.rename(folder / "moved")
     other.rename(one)
-    (folder / "aside").rename(other)
+    (folder / "moved").rename(other)
     method = ExternalCompletions.open("ready", folder, problems, k=2)
-    with pytest.raises(ValueError, match="of another image or another hole"):
+    with pytest.raises(ValueError, match="not of another image or another hole"):
         experiment([method], data, tmp_path / "out", settings=QUICK, networks=small_networks(), say=lambda text: None)
 
 
-def test_inputs_tell_all_that_a_program_needs_and_nothing_of_the_answer(tmp_path: Path, data: Dataset) -> None:
+def test_inputs_are_complete_and_contain_no_hidden_pixels(tmp_path: Path, data: Dataset) -> None:
     problems = Problems.choose(data, QUICK)
     write_inputs(problems, tmp_path / "new" / "inputs", k=2)
     folder = tmp_path / "new" / "inputs"

@@ -1,4 +1,4 @@
-"""What completers do to their question, and answers that are none."""
+"""Completers that change their input or return invalid completions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +14,15 @@ from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, 
 from condvae.observe import Observation
 
 
-class Answers:
+class Odd:
     name, varies = "odd", True
 
-    def __init__(self, answer: Callable[[Observation, int], Any]) -> None:
-        self.answer = answer
+    def __init__(self, make: Callable[[Observation, int], Any]) -> None:
+        self.make = make
 
     def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
-        answer: Tensor = self.answer(observation, k)
-        return answer
+        made: Tensor = self.make(observation, k)
+        return made
 
 
 def blank(observation: Observation, k: int) -> Tensor:
@@ -30,7 +30,7 @@ def blank(observation: Observation, k: int) -> Tensor:
 
 
 def forgets(observation: Observation, k: int) -> Tensor:
-    """Says that nothing was known."""
+    """Overwrites its input as if nothing was known."""
     assert observation.known is not None and observation.pixels is not None
     observation.known[:] = False
     observation.pixels[:] = -1
@@ -38,23 +38,23 @@ def forgets(observation: Observation, k: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("make", "message"),
     [
         (forgets, "odd has changed known pixels"),
-        (lambda o, k: None, "odd gave a NoneType, expected a tensor"),
-        (lambda o, k: blank(o, k).tolist(), "odd gave a list"),
-        (lambda o, k: blank(o, k).numpy(), "odd gave a ndarray"),
-        (lambda o, k: blank(o, k).float() * float("nan"), "odd gave torch.float32"),
-        (lambda o, k: blank(o, k)[:, :1], r"of shape \(1, 1, 3, 32, 32\), expected"),
+        (lambda o, k: None, "odd returned a NoneType, expected a uint8 tensor"),
+        (lambda o, k: blank(o, k).tolist(), "odd returned a list"),
+        (lambda o, k: blank(o, k).numpy(), "odd returned a ndarray"),
+        (lambda o, k: blank(o, k).float() * float("nan"), "odd returned torch.float32"),
+        (lambda o, k: blank(o, k)[:, :1], r"torch.uint8 \(1, 1, 3, 32, 32\), expected"),
     ],
 )
-def test_an_answer_that_is_none_is_refused(
-    tmp_path: Path, answer: Callable[[Observation, int], Any], message: str
+def test_invalid_completions_are_rejected(
+    tmp_path: Path, make: Callable[[Observation, int], Any], message: str
 ) -> None:
     settings = EvaluationSettings(images=4, deep_images=2, n=2, metrics=("pixels",))
     with pytest.raises(ValueError, match=message):
         experiment(
-            [Method.of(Answers(answer))],
+            [Method.of(Odd(make))],
             open_data(FACES),
             tmp_path,
             settings=settings,

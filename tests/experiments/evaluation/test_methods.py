@@ -24,7 +24,7 @@ def test_chunks_are_full(k: int) -> None:
     assert chunk % k == 0 if k <= chunk else -(-k // chunk) * chunk - k < -(-k // chunk)
 
 
-def test_a_completion_depends_on_the_place_of_its_image_and_not_on_its_company() -> None:
+def test_a_completion_depends_on_its_place_and_not_on_the_batch() -> None:
     data, subject = open_data(FACES), small_subject()
     truth = data.test.take(np.arange(6)).images
     known = torch.rand(6, 1, 32, 32, generator=torch.Generator().manual_seed(0)) < 0.5
@@ -41,23 +41,23 @@ def test_a_completion_depends_on_the_place_of_its_image_and_not_on_its_company()
             assert (some != other).float().mean() > 0.1
 
 
-def test_identities_tell_settings_and_data_apart() -> None:
+def test_identities_depend_on_settings_and_data() -> None:
     data, subject = open_data(FACES), small_subject()
     ours = methods_of(subject, ["1", "0.5", "1"], ["mean", "sample"], k=3)
     assert [method.name for method in ours] == [
         *("small, t 1", "small, t 1, sample pixels", "small, t 0.5", "small, t 0.5, sample pixels")
     ]
-    fillers = baselines(["mean", "random", "nearest", "harmonic", "mean"], data)
-    assert len(fillers) == 4
-    assert len({method.identity for method in (*ours, *fillers)}) == 8
+    simple = baselines(["mean", "random", "nearest", "harmonic", "mean"], data)
+    assert len(simple) == 4
+    assert len({method.identity for method in (*ours, *simple)}) == 8
     with torch.no_grad():
         next(subject.model.partial.parameters())[0] += 1e-6
     assert subject_of(subject.model, "small").identity != subject.identity
     fewer = open_data(FACES, validation=30)
-    assert baselines(["mean"], fewer)[0].identity != fillers[0].identity
+    assert baselines(["mean"], fewer)[0].identity != simple[0].identity
 
 
-def test_models_of_equal_weights_that_do_not_compute_the_same_have_other_identities() -> None:
+def test_identities_depend_on_the_configuration_of_equal_weights() -> None:
     model = small_model()
     config, partial = model.artifact.config, model.partial_config
     assert isinstance(config.likelihood, GaussianPixels)
@@ -75,13 +75,13 @@ def test_models_of_equal_weights_that_do_not_compute_the_same_have_other_identit
     assert len(set(found)) == 4 and subject_of(again, "small").identity == found[0]
 
 
-def test_a_model_for_something_else_is_refused() -> None:
+def test_unsuitable_models_and_unknown_baselines_are_rejected() -> None:
     model = small_conditional()
     assert subject_of(model, "tiny").notes["training_minutes"] == {}
     edges = ConditionalVAE(model.artifact, PartialConfig(channels=1))
     with pytest.raises(ValueError, match="tiny was not trained to complete images"):
         subject_of(edges, "tiny")
-    with pytest.raises(ValueError, match="unknown method 'median'"):
+    with pytest.raises(ValueError, match="unknown baseline 'median'"):
         baselines(["median"], open_data(FACES))
 
 
@@ -92,18 +92,18 @@ class Named:
         self.name = name
 
     def complete(self, observation: Observation, k: int, seed: int) -> torch.Tensor:
-        raise AssertionError("is not asked")
+        raise AssertionError("complete must not be called")
 
 
-def test_names_become_files_and_must_differ_as_such() -> None:
+def test_names_must_be_distinct_as_file_names() -> None:
     assert slug_of("faces64, t 8:0.9,16:0.7") == "faces64-t-8-0.9-16-0.7"
     assert slug_of("../x") == "x"
     check_names([Method.of(Named("a")), Method.of(Named("b"))])
     for name in ("", " ", "two\nlines", "x" * 300):
-        with pytest.raises(ValueError, match="give it a name of one line, at most 150 bytes"):
+        with pytest.raises(ValueError, match="give one printable line of at most 150 bytes"):
             check_names([Method.of(Named(name))])
     one, other = (Method(completer=Named(n), identity=n, notes={"made_of": {"small": n}}) for n in ("a", "b"))
-    with pytest.raises(ValueError, match="two different models or sets of images are called 'small'"):
+    with pytest.raises(ValueError, match="two different models or image sets are both named 'small'"):
         check_names([one, other])
-    with pytest.raises(ValueError, match="two methods are called 'a b' and 'A, b'"):
+    with pytest.raises(ValueError, match="the method names 'a b' and 'A, b' are too similar"):
         check_names([Method.of(Named("a b")), Method.of(Named("A, b"))])

@@ -1,4 +1,4 @@
-"""What an evaluation has on disk survives kills, edits and company, and never mixes two subjects."""
+"""Files of an evaluation survive kills, edits and concurrent processes, and results of two subjects are never mixed."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ ALL: tuple[Family, ...] = ("inception", "pixels")
 
 
 class Flat:
-    """Paints holes in one grey level."""
+    """Fills holes with one grey level."""
 
     varies = False
 
@@ -52,12 +52,12 @@ def measured(data: Dataset, out: Path, methods: list[Method], metrics: tuple[Fam
     return dict(numbers(found)["methods"])
 
 
-def test_numbers_of_two_subjects_of_one_name_are_never_mixed(tmp_path: Path, data: Dataset) -> None:
+def test_results_of_two_subjects_of_one_name_are_never_mixed(tmp_path: Path, data: Dataset) -> None:
     black, white = Method.of(Flat("flat", 0)), Method.of(Flat("flat", 255))
     measured(data, tmp_path / "out", [black])
     measured(data, tmp_path / "out", [white], ("inception",))
-    fillers = baselines(["mean"], data)
-    assert set(measured(data, tmp_path / "out", fillers)["flat"]["metrics"]) == {"fid", "kid", "p_ids", "u_ids"}
+    simple = baselines(["mean"], data)
+    assert set(measured(data, tmp_path / "out", simple)["flat"]["metrics"]) == {"fid", "kid", "p_ids", "u_ids"}
     again = measured(data, tmp_path / "out", [white])
     assert again["flat"] == measured(data, tmp_path / "fresh", [white])["flat"]
 
@@ -74,31 +74,33 @@ def test_methods_of_an_older_model_of_the_same_name_are_left_out(tmp_path: Path,
     def ours(temperature: str) -> list[Method]:
         return methods_of(subject_of(model, "small"), [temperature], ["mean"], k=2)
 
-    fillers = baselines(["mean"], data)
+    simple = baselines(["mean"], data)
     old = ours("1")
     listed(old)
-    assert listed(fillers) == ["small, t 1", "training mean"] and not any("left out" in line for line in said)
+    assert listed(simple) == ["small, t 1", "training mean"] and not any("left out" in line for line in said)
     with torch.no_grad():
         next(model.partial.parameters())[0] += 1e-3
-    told = "left out: small, t 1, measured of another model or other images that went by the same name"
+    told = "left out of the report: small, t 1, measured with another model or other images of the same name"
     assert listed(ours("0.5")) == ["small, t 0.5", "training mean"]
     assert said.count(told) == 1
     assert (
-        listed(fillers) == ["small, t 0.5", "training mean"] and said.count(told) == 1
-    )  # nor both when asked of others
-    assert listed(old) == ["small, t 1", "training mean"]  # they are not lost
+        listed(simple) == ["small, t 0.5", "training mean"] and said.count(told) == 1
+    )  # also if only a baseline is requested
+    assert listed(old) == ["small, t 1", "training mean"]  # the old results are still stored
     fewer = open_data(FACES, validation=30)
     assert listed(baselines(["harmonic"], fewer)) == ["harmonic fill", "small, t 0.5"]
 
 
-def test_names_that_differ_in_signs_alone_do_not_meet(tmp_path: Path, data: Dataset) -> None:
+def test_names_that_differ_only_in_punctuation_are_kept_apart(tmp_path: Path, data: Dataset) -> None:
     one = measured(data, tmp_path, [Method.of(Flat("a b", 0))])
     other = measured(data, tmp_path, [Method.of(Flat("a-b", 255))])
     assert list(other) == ["a-b", "a b"] and other["a b"] == one["a b"] != other["a-b"]
-    assert list(measured(data, tmp_path, [Method.of(Flat("a-b", 0))])) == ["a-b"]  # the same thing, called otherwise
+    assert list(measured(data, tmp_path, [Method.of(Flat("a-b", 0))])) == [
+        "a-b"
+    ]  # the same completer under another name
 
 
-def test_final_numbers_that_are_damaged_are_measured_again(tmp_path: Path, data: Dataset) -> None:
+def test_damaged_final_numbers_are_measured_again(tmp_path: Path, data: Dataset) -> None:
     both = baselines(["mean", "harmonic"], data)
     whole = measured(data, tmp_path, both)
     (path,) = (tmp_path / "parts").glob("training-mean-wide-*/final.safetensors")
@@ -112,39 +114,41 @@ def test_final_numbers_that_are_damaged_are_measured_again(tmp_path: Path, data:
         assert [file.name for file in path.parent.iterdir()] == ["final.safetensors"]
 
 
-def test_a_folder_of_an_older_version_is_refused(tmp_path: Path, data: Dataset) -> None:
+def test_a_folder_of_an_older_version_is_rejected(tmp_path: Path, data: Dataset) -> None:
     (tmp_path / "methods").mkdir()
-    with pytest.raises(ValueError, match="is from an older condvae, which averaged bits otherwise: give another --out"):
+    with pytest.raises(
+        ValueError, match="was written by an older condvae that averaged bits differently: choose another --out"
+    ):
         measured(data, tmp_path, baselines(["mean"], data))
 
 
 @pytest.mark.parametrize("at", [(ResultStore, "put"), (summary, "of_features")], ids=["work", "final numbers"])
-def test_two_processes_that_were_told_the_same(
+def test_two_processes_with_the_same_work(
     tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch, at: tuple[Any, str]
 ) -> None:
-    """The other does everything while this one is at its first unit, or at its first final numbers; parts then go."""
-    fillers, out, other = baselines(["mean", "random"], data), tmp_path / "out", list[Any]()
+    """The other process does everything, and deletes parts, while this one is at its first unit or final numbers."""
+    simple, out, other = baselines(["mean", "random"], data), tmp_path / "out", list[Any]()
     own = getattr(*at)
 
     def meanwhile(*given: Any, **options: Any) -> Any:
         if not other:
             other.append(None)
-            other[0] = measured(data, out, fillers)
+            other[0] = measured(data, out, simple)
         return own(*given, **options)
 
     monkeypatch.setattr(*at, meanwhile)
-    assert measured(data, out, fillers) == other[0] == measured(data, tmp_path / "fresh", fillers)
+    assert measured(data, out, simple) == other[0] == measured(data, tmp_path / "fresh", simple)
     assert {path.parent.name.split("-truth-")[0] for path in units_in(out)} == {"test-images"}
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_gives_a_short_error(tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, *rest: Any, **options: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    fillers = baselines(["mean"], data)
+    simple = baselines(["mean"], data)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_text", full)
         with pytest.raises(ValueError, match=r"csv cannot be written \(No space left on device\): check the folder"):
-            measured(data, tmp_path, fillers)
+            measured(data, tmp_path, simple)
     assert not (tmp_path / "results.json").exists()
-    assert measured(data, tmp_path, fillers) == measured(data, tmp_path / "fresh", fillers)
+    assert measured(data, tmp_path, simple) == measured(data, tmp_path / "fresh", simple)

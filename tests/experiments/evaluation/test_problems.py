@@ -12,40 +12,40 @@ from condvae.experiments.evaluation.plan import MeasurementKind
 from condvae.metrics import HOLE_BINS, HoleBin, known_in_bin
 
 
-def test_images_are_spread_and_references_are_others() -> None:
+def test_images_are_spread_evenly_and_references_are_other_images() -> None:
     data = open_data(FACES)
-    asked = Problems.choose(data, EvaluationSettings(images=20, deep_images=10, n=2))
-    assert len(asked) == 20
-    assert np.array_equal(asked.rows, np.arange(20) * len(data.test) // 20)
-    assert set(asked.deep) < set(range(20))
-    assert (asked.references != asked.rows[asked.deep][:, None]).all()
-    assert asked.references.min() >= 0 and asked.references.max() < len(data.test)
-    assert len(np.unique(asked.references)) > 10
+    chosen = Problems.choose(data, EvaluationSettings(images=20, deep_images=10, n=2))
+    assert len(chosen) == 20
+    assert np.array_equal(chosen.rows, np.arange(20) * len(data.test) // 20)
+    assert set(chosen.deep) < set(range(20))
+    assert (chosen.references != chosen.rows[chosen.deep][:, None]).all()
+    assert chosen.references.min() >= 0 and chosen.references.max() < len(data.test)
+    assert len(np.unique(chosen.references)) > 10
     cpu = torch.device("cpu")
-    some = asked.known(3, np.array([7, 2]), cpu)
+    some = chosen.known(3, np.array([7, 2]), cpu)
     assert torch.equal(some, known_in_bin(HOLE_BINS[3], 20, 32, seed=0)[[7, 2]])
-    assert torch.equal(asked.truth(np.array([4]), cpu), data.test.take(asked.rows[[4]]).images)
-    others = asked.others(np.array([3, 5]), cpu)
-    assert torch.equal(others[1, 0], data.test.take(asked.references[5, :1]).images[0])
+    assert torch.equal(chosen.truth(np.array([4]), cpu), data.test.take(chosen.rows[[4]]).images)
+    others = chosen.others(np.array([3, 5]), cpu)
+    assert torch.equal(others[1, 0], data.test.take(chosen.references[5, :1]).images[0])
 
 
-def test_identities_follow_what_they_are_of() -> None:
+def test_identities_follow_their_content() -> None:
     data = open_data(FACES)
 
     def identities(**change: int) -> tuple[str, str, str]:
         options: dict[str, int] = {"images": 8, "deep_images": 4, "n": 2, **change}
-        asked = Problems.choose(data, EvaluationSettings(**options))  # type: ignore[arg-type]
-        return asked.identity, asked.deep_identity, asked.bits_identity
+        chosen = Problems.choose(data, EvaluationSettings(**options))  # type: ignore[arg-type]
+        return chosen.identity, chosen.deep_identity, chosen.bits_identity
 
     assert identities() == identities(n=5)
     for change, value, changed in (("images", 9, 0), ("deep_images", 3, 1), ("seed", 9, 0), ("bits_images", 9, 2)):
         before, after = identities(), identities(**{change: value})
         assert before[changed] != after[changed]
-        if change.endswith("_images"):  # the others are none of its business
+        if change.endswith("_images"):  # the other identities must not change
             assert [i for i in range(3) if before[i] != after[i]] == [changed]
 
 
-def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_holes_are_drawn_on_first_use_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     said: list[str] = []
 
@@ -56,24 +56,24 @@ def test_holes_are_drawn_when_asked_for_and_once(monkeypatch: pytest.MonkeyPatch
         return known_in_bin(hole, n, size, seed=seed)
 
     monkeypatch.setattr(problems, "known_in_bin", slow)
-    asked = Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2))
-    first = asked.identity
+    chosen = Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2))
+    first = chosen.identity
     assert not drawn
-    asked.holes(1, said.append)
-    assert not said  # it was quick
+    chosen.holes(1, said.append)
+    assert not said  # no message if drawing is fast
     monkeypatch.setattr(problems, "_PATIENCE", 0.01)
     for _ in range(2):
-        assert torch.equal(asked.holes(3, said.append), known_in_bin(HOLE_BINS[3], 8, 32, seed=0))
-        asked.known(3, np.array([2]), torch.device("cpu"))
+        assert torch.equal(chosen.holes(3, said.append), known_in_bin(HOLE_BINS[3], 8, 32, seed=0))
+        chosen.known(3, np.array([2]), torch.device("cpu"))
     assert drawn == ["0.2-0.4", "0.6-0.8"]
-    assert said == ["drawing 8 holes of 0.6-0.8 ..."]
+    assert said == ["drawing 8 holes with a hidden share of 0.6-0.8 ..."]
     monkeypatch.setattr(problems, "HOLES_REVISION", 2)
     assert Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2)).identity != first
 
 
-def test_too_few_test_images_are_refused() -> None:
+def test_too_few_test_images_are_rejected() -> None:
     data = open_data(FACES)
-    for count, message in ((0, "there are no test images"), (1, "there is one test image")):
+    for count, message in ((0, "has no test images"), (1, "has only one test image")):
         few = ImageSet(images=data.test.images, rows=data.test.rows[:count])
         fields = {name: getattr(data, name) for name in ("kind", "train", "validation", "label_names", "flips")}
         with pytest.raises(ValueError, match=message):
@@ -89,12 +89,12 @@ def test_too_few_test_images_are_refused() -> None:
         ({"deep_images": 0}, "completed n times is 0"),
         ({"seed": -1}, "the seed is -1"),
         ({"metrics": ("fid",)}, "unknown metrics 'fid'"),
-        ({"metrics": ()}, "no metrics were asked for"),
-        ({"images": 3}, "at least 4 for FID"),
-        ({"deep_images": 1}, "2 for coverage"),
+        ({"metrics": ()}, "no metrics were requested"),
+        ({"images": 3}, "need at least 4 images"),
+        ({"deep_images": 1}, "at least 2 deep images"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(options: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EvaluationSettings(**options)  # type: ignore[arg-type]
     assert EvaluationSettings(images=100).deep == 100

@@ -1,4 +1,4 @@
-"""JSON, CSV, Markdown and figures say the same."""
+"""JSON, CSV, Markdown and figures contain the same numbers."""
 
 import copy
 import csv
@@ -22,7 +22,7 @@ def result(folder: Path, whole: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_table_in_long_form_has_every_number(folder: Path, result: dict[str, Any]) -> None:
+def test_the_csv_has_every_number(folder: Path, result: dict[str, Any]) -> None:
     with (folder / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     keys = [(row["method"], row["metric"], row["bin"]) for row in rows]
@@ -40,12 +40,12 @@ def test_the_table_in_long_form_has_every_number(folder: Path, result: dict[str,
             assert (float(row[name]) if row[name] else None) == cell[name]
 
 
-def test_the_table_for_people_shows_the_same(folder: Path, result: dict[str, Any]) -> None:
+def test_the_markdown_tables_show_the_same_numbers(folder: Path, result: dict[str, Any]) -> None:
     text = (folder / "results.md").read_text()
     sections = {part.splitlines()[0]: part.splitlines()[2:] for part in text.split("## ")[1:]}
     for name, metric in tables.TABLES.items():
         group = "models" if name in result["models"]["small"]["metrics"] else "methods"
-        (title,) = (title for title in sections if title.partition(" (near 0")[0] == metric.title)
+        (title,) = (title for title in sections if title.partition(" (close to 0")[0] == metric.title)
         assert (title != metric.title) == (name in ("p_ids", "u_ids"))
         head, _, *lines = (line for line in sections[title] if line)
         columns = head.strip("| ").split(" | ")[1:]
@@ -59,13 +59,15 @@ def test_the_table_for_people_shows_the_same(folder: Path, result: dict[str, Any
                 assert float(shown.split()[0]) == pytest.approx(mean, abs=0.51 * 10**-metric.digits)
     assert "| small | " in text and "partial encoder 3.5; VAE 10" in text
     assert "8 test images of pack completed once, 4 of them 4 times" in text
-    assert "## P-IDS, more is better (near 0 for everybody: 8 images, 16 features)" in text
-    assert 'unless "sample pixels" stands in the name' in text
-    fillers = {name: found for name, found in result["methods"].items() if "model" not in found}
-    assert "sample pixels" not in tables.as_markdown({**result, "methods": fillers})  # they have no distribution
+    assert "## P-IDS, higher is better (close to 0 for every method: 8 images are too few for 16 features)" in text
+    assert 'unless its name contains "sample pixels"' in text
+    simple = {name: found for name, found in result["methods"].items() if "model" not in found}
+    assert "sample pixels" not in tables.as_markdown(
+        {**result, "methods": simple}
+    )  # baselines have no pixel distribution
 
 
-def test_what_is_to_be_known_of_the_numbers_is_said(
+def test_warnings_about_numbers_are_printed(
     tmp_path: Path, result: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "draw", lambda result, folder: [])
@@ -77,8 +79,8 @@ def test_what_is_to_be_known_of_the_numbers_is_said(
         (
             few,
             [
-                "P-IDS and U-IDS are near 0 for everybody: 47 images, 16 features",
-                "training mean: fid came out infinite or as no number, for some image at least: shown as -",
+                "P-IDS and U-IDS are close to 0 for every method: 47 images are too few for 16 features",
+                "training mean: fid is infinite or NaN for at least one image, and is shown as -",
             ],
         ),
     ):
@@ -87,7 +89,7 @@ def test_what_is_to_be_known_of_the_numbers_is_said(
         assert said[1:] == lines
 
 
-def test_figures_have_their_size_and_can_be_drawn_again(folder: Path, whole: dict[str, Any]) -> None:
+def test_figures_have_their_size_and_can_be_redrawn(folder: Path, whole: dict[str, Any]) -> None:
     for name, panels in (("metrics.png", 4), ("coverage.png", 3)):
         with Image.open(folder / name) as picture:
             picture.load()
@@ -110,7 +112,7 @@ def test_figures_show_what_was_measured(result: dict[str, Any]) -> None:
     assert figures.metrics_figure(none) is None and figures.coverage_figure(none) is None
 
 
-def test_only_a_report_is_drawn_again(tmp_path: Path) -> None:
+def test_only_an_unaltered_report_is_redrawn(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds no results\.json of an evaluation"):
         redraw(tmp_path)
     for altered in ("{}", '{"a": {}}', '{"a": {"metrics": {"fid": {}}}}', "[]"):
@@ -129,5 +131,5 @@ def test_names_of_methods_are_shown_as_they_are(tmp_path: Path, result: dict[str
     assert figure is not None
     shown = [text.get_text().strip().replace(r"\$", "$") for text in figure.legends[0].get_texts()]
     assert shown == names
-    figures.draw({**result, "methods": methods}, tmp_path)  # no warning either
+    figures.draw({**result, "methods": methods}, tmp_path)  # without warnings
     assert (tmp_path / "metrics.png").is_file()

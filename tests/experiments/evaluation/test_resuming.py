@@ -1,4 +1,4 @@
-"""Killed and taken up again, shared out, cut otherwise, added to: the same numbers, and never a mixture of two."""
+"""Resumed, shared, differently split and extended runs give the same numbers, and settings are never mixed."""
 
 import json
 from dataclasses import replace
@@ -27,18 +27,18 @@ from condvae.runtime.messages import silent
 SCRIPT = HELPERS / "evaluation_runs.py"
 
 
-def test_killed_and_taken_up_again_by_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_a_killed_run_is_resumed_by_two_ranks(tmp_path: Path, whole: dict[str, Any]) -> None:
     out = tmp_path / "killed"
     kill_and_repeat(SCRIPT, out, parts=20, ranks=2)
     found = numbers(json.loads((out / "results.json").read_text()))
     assert found["models"] == numbers(whole)["models"]
     assert found["methods"] == {name: numbers(whole)["methods"][name] for name in found["methods"]}
     assert all("-truth-" in path.parent.name for path in units_in(out))
-    assert not list(out.rglob(".*.part"))  # what the kill has left half-written is gone too
+    assert not list(out.rglob(".*.part"))  # incomplete files of the killed process are deleted
 
 
-def test_two_processes_that_were_told_the_same(tmp_path: Path, whole: dict[str, Any]) -> None:
-    """At the same time, into one folder: neither loses what the other has written."""
+def test_two_processes_with_the_same_work(tmp_path: Path, whole: dict[str, Any]) -> None:
+    """Both write to one folder at the same time without losing results."""
     out = tmp_path / "both"
     said = [tmp_path / f"{number}.log" for number in range(2)]
     with started(SCRIPT, out, said=said[0]) as one, started(SCRIPT, out, said=said[1]) as other:
@@ -50,18 +50,20 @@ def test_two_processes_that_were_told_the_same(tmp_path: Path, whole: dict[str, 
     assert len(found["methods"]) == 3
 
 
-def test_shards_that_know_nothing_of_each_other(tmp_path: Path, data: Dataset) -> None:
+def test_shards_are_independent(tmp_path: Path, data: Dataset) -> None:
     for number in (3, 1, 2):
         assert deep_only(data, tmp_path / "shards", shard=Shard(number, 3)) is None
     assert not (tmp_path / "shards" / "results.json").exists()
     before = {path: path.stat().st_mtime_ns for path in units_in(tmp_path / "shards")}
     joined = deep_only(data, tmp_path / "shards", keep_parts=True)
     after = {path: path.stat().st_mtime_ns for path in units_in(tmp_path / "shards")}
-    assert before == after  # nothing was measured twice, and --keep-parts keeps
+    assert before == after  # nothing was measured twice, and keep_parts kept the files
     assert numbers(joined) == numbers(deep_only(data, tmp_path / "whole"))
 
 
-def test_other_blocks(tmp_path: Path, data: Dataset, subject: Subject, whole: dict[str, Any]) -> None:
+def test_results_do_not_depend_on_unit_sizes(
+    tmp_path: Path, data: Dataset, subject: Subject, whole: dict[str, Any]
+) -> None:
     ours = methods_of(subject, ["1"], ["mean"], k=SMALL.n)
     methods = [*ours, *baselines(["random"], data)]
     again = experiment(
@@ -81,7 +83,7 @@ def test_other_blocks(tmp_path: Path, data: Dataset, subject: Subject, whole: di
                 assert cell["mean"] == pytest.approx(expected["mean"], rel=1e-3, abs=1e-6), (method.name, metric)
 
 
-def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Dataset) -> None:
+def test_only_an_added_method_is_measured(tmp_path: Path, data: Dataset) -> None:
     first = deep_only(data, tmp_path, methods=baselines(["random"], data))
     (final,) = (tmp_path / "parts").rglob("*.safetensors")
     stored = final.stat().st_mtime_ns
@@ -93,17 +95,17 @@ def test_a_method_added_later_is_all_that_is_measured(tmp_path: Path, data: Data
 
 
 @pytest.mark.parametrize("change", [{"n": 3}, {"seed": 1}, {"deep_images": 3}, {"images": 5}])
-def test_a_changed_option_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset, change: dict[str, Any]) -> None:
+def test_results_of_other_options_are_never_mixed(tmp_path: Path, data: Dataset, change: dict[str, Any]) -> None:
     before = deep_only(data, tmp_path, methods=baselines(["random", "mean"], data), keep_parts=True)
     settings = replace(DEEP_ONLY, **change)
     after = deep_only(data, tmp_path, methods=baselines(["random"], data), settings=settings)
-    assert list(numbers(after)["methods"]) == ["random training image"]  # the mean was measured otherwise
+    assert list(numbers(after)["methods"]) == ["random training image"]  # the mean was measured with other settings
     fresh = deep_only(data, tmp_path / "fresh", methods=baselines(["random"], data), settings=settings)
     assert numbers(after) == numbers(fresh)
     assert numbers(after)["methods"] != numbers(before)["methods"]
 
 
-def test_another_network_never_mixes_with_old_numbers(tmp_path: Path, data: Dataset) -> None:
+def test_results_of_another_network_are_never_mixed(tmp_path: Path, data: Dataset) -> None:
     from helpers.lpips_networks import random_lpips
 
     before = deep_only(data, tmp_path)
@@ -112,17 +114,19 @@ def test_another_network_never_mixes_with_old_numbers(tmp_path: Path, data: Data
     assert numbers(after) != numbers(before)
 
 
-def test_parts_that_are_missing_at_the_end_are_an_error(tmp_path: Path, data: Dataset) -> None:
+def test_damaged_parts_are_an_error(tmp_path: Path, data: Dataset) -> None:
     deep_only(data, tmp_path, shard=Shard(1, 2))
     damaged = next((tmp_path / "parts").rglob("*.safetensors"))
     damaged.write_bytes(damaged.read_bytes()[:-1])
-    with pytest.raises(ValueError, match="remove it and run once more"):
+    with pytest.raises(ValueError, match="delete the file and run the same command again"):
         deep_only(data, tmp_path)
     damaged.unlink()
     assert numbers(deep_only(data, tmp_path)) == numbers(deep_only(data, tmp_path / "fresh"))
 
 
-def test_where_all_is_final_no_hole_is_drawn(tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_hole_is_drawn_if_all_results_are_final(
+    tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("a hole was drawn")
 

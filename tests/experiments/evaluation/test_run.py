@@ -1,4 +1,4 @@
-"""What is measured of whom, and that methods can be compared."""
+"""Every method is measured in every bin, on the same problems."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ from condvae.runtime.messages import silent
 
 
 class Truth:
-    """Cheats: is told the answers."""
+    """Cheats: returns the original images."""
 
     name = "truth"
     varies = True
@@ -66,25 +66,25 @@ def test_every_method_is_measured_in_every_bin(whole: dict[str, Any]) -> None:
     assert whole["models"]["small"]["training_minutes"] == {"partial encoder": 3.5, "VAE": 10.0}
 
 
-def test_a_method_that_gives_one_answer_is_overconfident(whole: dict[str, Any]) -> None:
+def test_a_method_with_one_fixed_completion_is_overconfident(whole: dict[str, Any]) -> None:
     for name in ("training mean", "harmonic fill"):
         coverage = whole["methods"][name]["coverage"]["white"]["mixture"]
         assert coverage["verdict"] == "overconfident"
         assert coverage["levels"] == [round(0.05 * i, 2) for i in range(1, 20)]
-        assert coverage["coverage"][9] == 0.0  # four copies of one answer have no middle that holds half of them
+        assert coverage["coverage"][9] == 0.0  # four equal completions have no interval that contains half of them
 
 
-def test_a_folder_holds_the_report_and_no_bulk(folder: Path, whole: dict[str, Any]) -> None:
+def test_a_folder_contains_the_report_and_no_large_files(folder: Path, whole: dict[str, Any]) -> None:
     assert {path.name for path in folder.iterdir()} == {
         *("results.json", "results.csv", "results.md", "metrics.png", "coverage.png", "parts")
     }
-    kept = {path.parent.name for path in units_in(folder)}  # features of the test images: who comes later needs them
+    kept = {path.parent.name for path in units_in(folder)}  # features of the test images, for later calls
     assert len(kept) == 1 and kept.pop().startswith("test-images-truth-")
     assert all(path.stat().st_size < 50_000 for path in folder.rglob("final.safetensors"))
     assert json.loads((folder / "results.json").read_text()) == whole
 
 
-def test_the_truth_is_the_best_there_is(tmp_path: Path, data: Dataset) -> None:
+def test_the_truth_has_perfect_numbers(tmp_path: Path, data: Dataset) -> None:
     settings = EvaluationSettings(images=8, deep_images=4, n=2, metrics=("inception", "lpips", "pixels"))
     cheat = Method.of(Truth(Problems.choose(data, settings)))
     result = experiment([cheat], data, tmp_path, settings=settings, networks=small_networks(), say=silent)
@@ -94,13 +94,11 @@ def test_the_truth_is_the_best_there_is(tmp_path: Path, data: Dataset) -> None:
         assert metrics["best_mse"][column]["mean"] == 0
         assert metrics["psnr_of_mean"][column]["mean"] == 100
         assert metrics["fid"][column]["mean"] < 1e-6
-        assert metrics["p_ids"][column]["mean"] == 0  # nothing looks more real than itself
+        assert metrics["p_ids"][column]["mean"] == 0  # no image looks more real than itself
         assert metrics["u_ids"][column]["mean"] == 0.5
 
 
-def test_every_method_is_given_the_same_holes_and_the_set_of_the_mixture_has_each_image_once(
-    tmp_path: Path, data: Dataset
-) -> None:
+def test_every_method_is_given_the_same_holes(tmp_path: Path, data: Dataset) -> None:
     seen: dict[str, list[tuple[tuple[int, ...], int, Tensor]]] = {}
 
     class Grey:
@@ -124,15 +122,15 @@ def test_every_method_is_given_the_same_holes_and_the_set_of_the_mixture_has_eac
         assert (places, k) == (other_places, other_k)
         assert torch.equal(known, other_known)
     hidden = [1 - known.float().mean(dim=(1, 2, 3)) for _, _, known in seen["one"]]
-    for i in range(5):  # deep first, then wide: bin after bin
+    for i in range(5):  # deep first, then wide, each bin by bin
         for shares in (hidden[i], hidden[5 + i]):
             assert ((shares > 0.2 * i) & (shares < 0.2 * (i + 1))).all()
-    # Images of the deep measurement have the holes that they have in the wide one.
+    # Deep images have the same holes as in the wide measurement.
     deep, wide = seen["one"][2], seen["one"][7]
     assert torch.equal(deep[2], wide[2][list(deep[0])])
 
 
-def test_a_completer_that_knows_nothing_of_places_is_measured(tmp_path: Path, data: Dataset) -> None:
+def test_a_completer_without_places_is_measured(tmp_path: Path, data: Dataset) -> None:
     class Simple:
         name = "simple"
         varies = True
@@ -161,4 +159,4 @@ def test_a_completer_that_knows_nothing_of_places_is_measured(tmp_path: Path, da
     one = measured("one", UnitSizes(deep=4))
     mse = one["methods"]["simple"]["metrics"]["best_mse"]
     assert mse["0-0.2"]["mean"] < mse["0.8-1"]["mean"]
-    assert one == measured("other", UnitSizes(deep=3))  # what is drawn for an image does not hang on its company
+    assert one == measured("other", UnitSizes(deep=3))  # completions do not depend on the batch

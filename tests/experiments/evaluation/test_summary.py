@@ -19,7 +19,7 @@ from condvae.runtime.seeds import Seeds
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_an_image_without_a_number_is_not_left_out_silently(value: float) -> None:
+def test_an_image_without_a_number_makes_the_mean_none(value: float) -> None:
     values = torch.rand(5, 6)
     values[2, 3] = value
     found = by_column(values)
@@ -28,7 +28,7 @@ def test_an_image_without_a_number_is_not_left_out_silently(value: float) -> Non
     assert found["0.2-0.4"]["mean"] == pytest.approx(float(values[1].mean()))
 
 
-def test_the_mixture_has_each_image_once_in_the_bin_of_its_turn() -> None:
+def test_image_i_has_a_hole_of_bin_i_mod_5_in_the_mixture() -> None:
     generator = torch.Generator().manual_seed(0)
     real = torch.randn(23, 4, generator=generator)
     bins = [real + i + torch.randn(23, 4, generator=generator) for i in range(5)]
@@ -40,7 +40,7 @@ def test_the_mixture_has_each_image_once_in_the_bin_of_its_turn() -> None:
 
 
 def test_bits_of_a_set_are_a_ratio_of_sums(tmp_path: Path, data: Dataset, subject: Subject) -> None:
-    """One-pixel holes count as one pixel: what a bin reports is the code length of all its pixels over their number."""
+    """Every hidden pixel counts equally: a bin reports the total code length divided by the number of dimensions."""
     settings = EvaluationSettings(images=4, metrics=("bounds",))
     found = experiment([], data, tmp_path, settings=settings, networks=FeatureNetworks(), models=[subject], say=silent)
     metrics = numbers(found)["models"]["small"]["metrics"]
@@ -59,7 +59,7 @@ def test_bits_of_a_set_are_a_ratio_of_sums(tmp_path: Path, data: Dataset, subjec
 
 
 def test_bounds_of_holes_of_very_different_sizes() -> None:
-    """Two bits for each hidden dimension and 100 nats of KL for each image, whatever the size of its hole."""
+    """Each hidden dimension costs two bits, and each image 100 nats of KL, for any size of its hole."""
     dims = torch.tensor([1, 10, 1000]).repeat(len(HOLE_BINS), 1) * torch.arange(1, 6)[:, None]
     nats = 2 * math.log(2) * dims + 100.0
     bins = [
@@ -70,9 +70,9 @@ def test_bounds_of_holes_of_very_different_sizes() -> None:
     for column, scale in (*((str(hole), i + 1) for i, hole in enumerate(HOLE_BINS)), ("mixture", 15)):
         images = 5 if column == "mixture" else 1
         bits = found["hidden_bits_per_dim"][column]
-        excess = 300 * images / (1011 * scale) / math.log(2)  # the mean of the three ratios would be 34 bits above
+        excess = 300 * images / (1011 * scale) / math.log(2)  # a mean of the three ratios would be 34 bits higher
         assert bits["mean"] == pytest.approx(2 + excess)
-        # Delta method: KL - excess * dims, over the mean of dims.
+        # Delta method: (KL - excess * dims) / mean of dims.
         rest = 100 * images / math.log(2) - excess * scale * torch.tensor([1.0, 10, 1000], dtype=torch.float64)
         error = float(rest.std()) / math.sqrt(3) / (337 * scale)
         assert bits["standard_error"] == pytest.approx(error)

@@ -1,4 +1,4 @@
-"""Every number of the paper's section 4 and more, for models, baselines and completions made elsewhere."""
+"""Evaluation: the metrics of the paper's section 4 and more, for models, baselines and other programs."""
 
 from typing import TYPE_CHECKING
 

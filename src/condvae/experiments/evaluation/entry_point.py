@@ -1,4 +1,4 @@
-"""`condvae.evaluate`: a model, or none, measured on data beside simple fillers and other programs' completions."""
+"""`condvae.evaluate`: measure a model, baselines and the completions of other programs on the same test images."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation.external_completions import ExternalCompletions
 from condvae.experiments.evaluation.methods import Subject, check_fit, methods_of, subject_of
-from condvae.experiments.evaluation.methods import baselines as fillers
+from condvae.experiments.evaluation.methods import baselines as baseline_methods
 from condvae.experiments.evaluation.plan import DEEP, EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
 from condvae.experiments.evaluation.run import experiment
@@ -44,14 +44,15 @@ def evaluate(
     say: Say = print,
     **given: Any,
 ) -> dict[str, Any] | None:
-    """Measure a model on test images as `condvae evaluate` does; the report, which is also written to `out`.
+    """Measure a model on test images like `condvae evaluate`; return the report and write it to `out`.
 
-    model: a name, a path, a model in memory, or None for the other methods alone. data: a path, "cifar10" once fetched,
-    or an open Dataset. completions: {NAME: FOLDER} of other programs. Settings are an object, or given by name: images,
-    n (completions of each image), deep_images, bits_images, metrics, seed.
+    model: a name, a path, a model in memory, or None to measure only the other methods. data: a path, "cifar10" after
+    `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with completions of other programs.
+    Settings are given as an `EvaluationSettings` object or by name: images, n (completions of each image),
+    deep_images, bits_images, metrics, seed.
 
-    What is in `out` already is not measured again. Returns None in a shard, and in ranks other than the first: another
-    process writes the report.
+    Results that are already in `out` are not measured again. With a shard, and in ranks other than the first, the
+    return value is None, since another process writes the report.
     """
     settings = _settings(settings, given)
     if not isinstance(data, Dataset):
@@ -75,7 +76,7 @@ def evaluate(
         choices = [pixels] if isinstance(pixels, str) else pixels
         ours = [method for one in subjects for method in methods_of(one, texts, choices, k=settings.n, say=say)]
         return experiment(
-            [*ours, *external, *fillers(baselines, opened)],
+            [*ours, *external, *baseline_methods(baselines, opened)],
             opened,
             Path(out),
             settings=settings,
@@ -93,7 +94,7 @@ def _settings(settings: EvaluationSettings | None, given: dict[str, Any]) -> Eva
     if settings is None:
         return strict(EvaluationSettings, given, where="settings")
     if given:
-        raise ValueError(f"settings were given as an object and by name, {', '.join(given)}: give one of the two")
+        raise ValueError(f"settings were given both as an object and by name ({', '.join(given)}): use one of the two")
     return settings
 
 

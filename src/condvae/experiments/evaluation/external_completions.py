@@ -1,10 +1,10 @@
-"""Completions that somebody else's program has made, as a method: files whose names say of what they are.
+"""Completions of other programs as a method: files whose names identify the bin and the image.
 
-    FOLDER/BIN/NAME/K.png      K = 0, 1, ...; or from 1 on
-    FOLDER/BIN/NAME.png        where there is one
-    FOLDER/BIN/NAME.npy        [H, W, C] or [K, H, W, C] uint8
+    FOLDER/BIN/NAME/K.png      several completions: K = 0, 1, ... or 1, 2, ...
+    FOLDER/BIN/NAME.png        one completion
+    FOLDER/BIN/NAME.npy        one or several: uint8 [H, W, C] or [K, H, W, C]
 
-.png, .webp and .npy are read. Bins and names are those of `condvae evaluate --inputs-to`.
+The files are .png, .webp or .npy. Bins and names are those that `condvae evaluate --inputs-to` writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,16 @@ from condvae.runtime.fingerprints import fingerprint
 
 ENDINGS = (".png", ".webp", ".npy")
 _EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
-FORGIVEN = 8
-"""Grey levels by which a known pixel may be off, by a program's rounding or a lossy file. It is put back and counted;
-beyond that the completion is of another image or another hole, and an error."""
+KNOWN_TOLERANCE = 8
+"""Largest error of a known pixel in grey levels that is accepted, since programs round and files can be lossy.
+
+Such pixels are restored and counted. A larger error is rejected: the completion is probably of another image or hole.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExternalCompletions:
-    """Ready completions; names, numbers and sizes are checked before anything is computed."""
+    """Completions read from files. Names, counts and sizes are checked before anything is computed."""
 
     name: str
     varies: bool
@@ -43,38 +45,47 @@ class ExternalCompletions:
 
     @classmethod
     def open(cls, name: str, folder: Path, problems: Problems, *, k: int, deep: bool = True) -> Method:
-        """deep: k completions of the deep images are wanted, or one of each from a method that gives but one."""
+        """Check the files and return them as a method.
+
+        deep: require k completions of each deep image, or one of each for a method that always gives the same result.
+        """
         if not folder.is_dir():
-            raise ValueError(f"{folder} is not a folder of completions")
+            raise ValueError(f"{folder} is not a folder of completions: give an existing folder")
         expected = [str(hole) for hole in HOLE_BINS]
-        if strangers := sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in expected):
-            raise ValueError(f"{folder} holds {first_few(strangers)}, expected {', '.join(expected)}")
-        bins = [_ready(folder / hole) for hole in expected]
+        if unexpected := sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in expected):
+            raise ValueError(
+                f"{folder} contains {first_few(unexpected)}: expected the subfolders {', '.join(expected)}"
+            )
+        bins = [_completions_by_name(folder / hole) for hole in expected]
         wanted = {problems.names[i] for i in problems.deep}
         counts: set[int] = set()
         for hole, ready in zip(expected, bins, strict=True):
             if missing := sorted(set(problems.names) - set(ready)):
-                raise ValueError(f"{folder / hole} lacks completions of {first_few(missing)}")
+                raise ValueError(f"{folder / hole} has no completions of {first_few(missing)}: add them")
             if surplus := sorted(set(ready) - set(problems.names)):
-                raise ValueError(f"{folder / hole} holds completions of images not asked for: {first_few(surplus)}")
+                raise ValueError(f"{folder / hole} has completions of other images, {first_few(surplus)}: remove them")
             found = {image: _count(ready[image], problems, k if deep and image in wanted else 1) for image in ready}
             counts |= {found[image] for image in wanted}
             few = sorted(image for image in wanted if 1 < found[image] < k)
             if deep and few:
-                raise ValueError(f"{folder / hole} has fewer than {k} completions of {first_few(few)}")
+                raise ValueError(
+                    f"{folder / hole} has fewer than {k} completions of {first_few(few)}: add more, or use a smaller -n"
+                )
         if deep and 1 in counts and len(counts) > 1:
-            raise ValueError(f"{folder} has one completion of some images and several of others, expected {k} of each")
+            raise ValueError(
+                f"{folder} has one completion of some images and several of others: give {k} of each, or one of each"
+            )
         files = [_state(path) for ready in bins for image in sorted(ready) for path in ready[image]]
         completer = cls(name=name, varies=counts != {1}, problems=problems, bins=bins)
         return Method(
             completer=completer,
             identity=fingerprint({"files": files}),
             in_bin=lambda hole: _Bin(completer, hole),
-            forgives=FORGIVEN,
+            known_tolerance=KNOWN_TOLERANCE,
         )
 
     def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
-        raise ValueError(f"{self.name} holds completions by bin and name, and makes none: ask for those of a bin")
+        raise ValueError(f"{self.name} only has completions read from files: use Method.in_bin to get those of a bin")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,53 +104,53 @@ class _Bin:
         return self.folder.varies
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] = ()) -> Tensor:
-        """The first k of each as they are: who measures them looks at their known pixels."""
+        """Return the first k completions of each image unchanged; the caller checks their known pixels."""
         assert len(places) == len(observation)
         problems, ready = self.folder.problems, self.folder.bins[self.hole]
         made = [torch.from_numpy(_images(ready[problems.names[place]], k, problems)) for place in places]
         return torch.stack(made).permute(0, 1, 4, 2, 3).to(observation.y.device)
 
 
-def _ready(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """The files of one bin: for each name its completions in order."""
+def _completions_by_name(folder: Path) -> dict[str, tuple[Path, ...]]:
+    """Map each image name in the folder of one bin to the files of its completions, in order."""
     if not folder.is_dir():
-        raise ValueError(f"{folder} is not there: expected a folder of completions for every bin of hole sizes")
+        raise ValueError(f"{folder} does not exist: give one subfolder of completions for every bin")
     found: dict[str, tuple[Path, ...]] = {}
     twice = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
         if not path.is_dir() and not (path.is_file() and path.suffix.lower() in ENDINGS):
-            raise ValueError(f"{path} is not one of {', '.join(ENDINGS)}, which completions are read from")
+            raise ValueError(f"{path} is not a completion: expected {', '.join(ENDINGS)} files or folders of them")
         name = path.name if path.is_dir() else path.stem
         if name in found:
             twice.append(name)
         found[name] = _numbered(path) if path.is_dir() else (path,)
     if twice:
-        raise ValueError(f"{folder} holds two things under one name: {first_few(twice)}")
+        raise ValueError(f"{folder} has two entries of the same name, {first_few(twice)}: keep one of them")
     return found
 
 
 def _numbered(folder: Path) -> tuple[Path, ...]:
-    """The files of a folder in the order of their numbers, which count from 0 or 1 on without a gap."""
+    """Return the numbered files of a folder in order; numbers must start at 0 or 1 and have no gaps."""
     by_number: dict[int, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
         numbered = path.stem.isascii() and path.stem.isdecimal()
         if not (numbered and path.suffix.lower() in ENDINGS and path.is_file()):
-            raise ValueError(f"{path} is not a completion: expected files that are called by numbers, such as 0.png")
+            raise ValueError(f"{path} is not a completion: expected files named by numbers, such as 0.png")
         if int(path.stem) in by_number:
-            raise ValueError(f"{folder} holds completion {int(path.stem)} twice")
+            raise ValueError(f"{folder} has completion {int(path.stem)} twice: remove one")
         by_number[int(path.stem)] = path
     numbers = sorted(by_number)
     if not numbers or numbers[0] > 1 or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        raise ValueError(f"{folder} is empty or has gaps: completions are numbered 0, 1, 2, ... or 1, 2, 3, ...")
+        raise ValueError(f"{folder} is empty or its numbers have gaps: number completions 0, 1, 2, ... or 1, 2, 3, ...")
     return tuple(by_number[number] for number in numbers)
 
 
 def _count(files: Sequence[Path], problems: Problems, k: int) -> int:
-    """How many completions there are; looks at the sizes of the first k, which are those that will be read."""
+    """Return the number of completions; check the size and type of the first k, which are the ones that are used."""
     size = problems.test.size
     for path in files[:k]:
         if path.suffix.lower() == ".npy":
@@ -157,12 +168,12 @@ def _count(files: Sequence[Path], problems: Problems, k: int) -> int:
             if picture.size != (size, size):
                 raise ValueError(f"{path} is {picture.size[0]} x {picture.size[1]} pixels, expected {size} x {size}")
             if picture.mode not in _EIGHT_BITS:
-                raise ValueError(f"{path} has pixels of the kind {picture.mode}, expected grey or RGB of 8 bits")
+                raise ValueError(f"{path} has pixels of mode {picture.mode}, expected 8-bit grey or RGB")
     return len(files)
 
 
 def _images(files: Sequence[Path], k: int, problems: Problems) -> NDArray[np.uint8]:
-    """[k, H, W, C]: the first k completions."""
+    """Read the first k completions, [k, H, W, C]."""
     if len(files) == 1 and files[0].suffix.lower() == ".npy" and _array(files[0], mapped=True).ndim == 4:
         many = _array(files[0])[:k]
         _check(files[0], many[0], problems)
@@ -177,10 +188,10 @@ def _images(files: Sequence[Path], k: int, problems: Problems) -> NDArray[np.uin
                 try:
                     image = np.asarray(picture.convert("L" if grey else "RGB"))
                     opacity = np.asarray(picture.convert("RGBA"))[:, :, 3]
-                except Exception as error:  # decoders raise whatever they like on broken files
-                    raise ValueError(f"{path} cannot be read as an image ({error}): make it again") from error
+                except Exception as error:  # decoders raise many kinds of exceptions for broken files
+                    raise ValueError(f"{path} cannot be read as an image ({error}): create it again") from error
             if opacity.min() < 255:
-                raise ValueError(f"{path} is transparent in places: a completion has no holes, write it without alpha")
+                raise ValueError(f"{path} has transparent pixels, but a completion has no holes: save it without alpha")
             image = image[:, :, None] if grey else image
         _check(path, image, problems)
         images.append(image)
@@ -197,9 +208,9 @@ def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as an array ({error}): make it again") from error
-    if not isinstance(array, np.ndarray):  # of an .npz under this name
-        raise ValueError(f"{path} holds several arrays, expected one as np.save writes it")
+        raise ValueError(f"{path} cannot be read as an array ({error}): create it again") from error
+    if not isinstance(array, np.ndarray):  # an .npz file with this extension
+        raise ValueError(f"{path} contains several arrays: write one array with np.save")
     return array
 
 
@@ -207,10 +218,10 @@ def _opened(path: Path) -> Image.Image:
     try:
         return Image.open(path)
     except (OSError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path} cannot be read as an image ({error}): make it again") from error
+        raise ValueError(f"{path} cannot be read as an image ({error}): create it again") from error
 
 
 def _state(path: Path) -> tuple[str, int, int]:
-    """Which file this is, and when it was last written: not its bytes, of which there may be many."""
+    """Identify a file by path, size and modification time; reading all bytes could take long."""
     stat = path.stat()
     return "/".join(path.parts[-3:]), stat.st_size, stat.st_mtime_ns

@@ -1,4 +1,4 @@
-"""The figures of a report: metrics against the hidden share, as in the paper, and curves of expected coverage."""
+"""The figures of a report: metrics against the hidden share, as in the paper, and coverage curves."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Panel(NamedTuple):
-    """A metric in the figure of metrics."""
+    """A panel of metrics.png: its title, and a factor on the values."""
 
     title: str
     scale: float = 1.0
@@ -32,13 +32,13 @@ COVERAGES = {"white": "white projections", "smooth": "smooth projections", "refe
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
-    """metrics.png and coverage.png, as far as there are numbers for them."""
+    """Draw metrics.png and coverage.png if there are numbers for them; return the written paths."""
     drawn = {"metrics.png": partial(metrics_figure, result), "coverage.png": partial(coverage_figure, result)}
     return save_figures(drawn, folder)
 
 
 def metrics_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """A panel for each metric, a line for each method, standard errors as bars."""
+    """Return a figure with a panel for each metric and a line for each method; bars are standard errors."""
     methods = result["methods"]
     shown = [name for name in PANELS if any(name in found["metrics"] for found in methods.values())]
     return panel_for_each(shown, partial(_metric, methods)) if shown else None
@@ -64,16 +64,16 @@ def _metric(methods: Mapping[str, Any], axis: "Axes", metric: str) -> None:
         )
     bins = [f"{100 * hole.low:.0f}-{100 * hole.high:.0f}" for hole in HOLE_BINS]
     axis.set_xticks(range(len(HOLE_BINS)), bins, fontsize=7)
-    axis.set_xlabel("hidden share of the pixels, %", fontsize=8)
+    axis.set_xlabel("hidden pixels, %", fontsize=8)
     axis.set_title(panel.title, fontsize=10)
     axis.set_ylim(bottom=0)
 
 
 def coverage_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Expected coverage against the credibility level, in the mixture of bins; the diagonal is calibrated."""
+    """Return a figure of coverage against the nominal level in the mixture of bins; calibrated is the diagonal."""
     methods = result["methods"]
     having = any(found.get("coverage") for found in methods.values())
-    return panel_for_each(list(COVERAGES), partial(_coverage, methods)) if having else None
+    return panel_for_each(list(COVERAGES), partial(_coverage, methods), ylabel="coverage") if having else None
 
 
 def _coverage(methods: Mapping[str, Any], axis: "Axes", kind: str) -> None:
@@ -83,12 +83,12 @@ def _coverage(methods: Mapping[str, Any], axis: "Axes", kind: str) -> None:
             curve, colour = found["coverage"][kind][MIXTURE], line_style(number)["color"]
             style = {"color": colour, "linestyle": _line(found), "linewidth": 1.2}
             axis.plot(curve["levels"], curve["coverage"], label=label(name), **style)
-    axis.set_xlabel("credibility level", fontsize=8)
+    axis.set_xlabel("nominal level", fontsize=8)
     axis.set_title(f"coverage, {COVERAGES[kind]}", fontsize=10)
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1)
 
 
 def _line(found: Mapping[str, Any]) -> str:
-    """Models solid, what they are measured against dashed."""
+    """Return the line style: solid for models, dashed for other methods."""
     return "-" if "model" in found else "--"

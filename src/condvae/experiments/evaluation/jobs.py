@@ -1,8 +1,8 @@
-"""The measurements of an evaluation: every subject in every way that applies to it, as files.
+"""The jobs of an evaluation: one for each method or model and kind of measurement. Their results are files.
 
-DIR/parts/NAME-KIND-FINGERPRINT/UNIT.safetensors     what was measured of some images, until the numbers are final
-DIR/parts/NAME-KIND-FINGERPRINT/final.safetensors    the final numbers, small enough to stay
-The fingerprint is of all that the numbers depend on.
+DIR/parts/NAME-KIND-FINGERPRINT/UNIT.safetensors     results of some images; deleted when the job is final
+DIR/parts/NAME-KIND-FINGERPRINT/final.safetensors    the final numbers, which are small and are kept
+The fingerprint covers everything that the numbers depend on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from condvae.runtime.fingerprints import fingerprint, slug_of
 
 PART = "condvae evaluation part"
 FINAL = "final"
-"""The unit that holds a job's final numbers in its notes."""
+"""The unit whose notes contain the final numbers of a job."""
 _TRUTH = "test images"
 
 Measure = Callable[[EvaluationUnit], ResultTensors]
@@ -29,14 +29,14 @@ Measure = Callable[[EvaluationUnit], ResultTensors]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EvaluationJob:
-    """One subject, measured in one way."""
+    """One kind of measurement of one method, one model or the test images."""
 
     name: str
     kind: MeasurementKind
     identity: str
-    """Of the subject; empty for the test images themselves."""
+    """Identity of the method or model; empty for the test images."""
     common: str
-    """Fingerprint of all that its numbers depend on but for the subject: methods that share it can be compared."""
+    """Fingerprint of everything else that the numbers depend on: jobs with the same value are comparable."""
     about: dict[str, Any]
     units: tuple[EvaluationUnit, ...]
     store: ResultStore
@@ -59,7 +59,7 @@ class EvaluationJob:
 def jobs_of(
     context: EvaluationContext, methods: Sequence[Method], models: Sequence[Subject], out: Path, sizes: UnitSizes
 ) -> Iterator[EvaluationJob]:
-    """The bounds of models first, then every method."""
+    """Yield the jobs: first the bounds of models, then the measurements of every method."""
     problems, chosen = context.problems, context.settings.metrics
 
     def job(subject: Method | Subject, kind: MeasurementKind, images: int, measure: Measure) -> EvaluationJob:
@@ -80,7 +80,7 @@ def jobs_of(
 
 
 def truth_job(context: EvaluationContext, out: Path, sizes: UnitSizes) -> EvaluationJob:
-    """Features of the test images themselves."""
+    """Return the job that computes features of the test images."""
     units = units_of("truth", len(context.problems), sizes)
     return _job(context, out, _TRUTH, "truth", "", about={}, units=units, measure=context.truth)
 
@@ -95,13 +95,13 @@ def _job(
 
 
 def units_of(kind: MeasurementKind, images: int, sizes: UnitSizes) -> tuple[EvaluationUnit, ...]:
-    """All units of a kind over so many images, bin after bin."""
+    """Return all units of a kind of measurement over this many images, bin by bin."""
     holes = range(len(HOLE_BINS)) if kind in ("wide", "deep", "bounds") else (None,)
     return tuple(EvaluationUnit(hole, *block) for hole in holes for block in image_ranges(images, sizes.of(kind)))
 
 
 def work_units(jobs: Sequence[EvaluationJob], problems: Problems) -> list[WorkUnit]:
-    """All units of these jobs, each told of with its method and bin."""
+    """Return all units of these jobs, each described by its method and bin."""
     return [_work_unit(job, unit, problems) for job in jobs for unit in job.units]
 
 
@@ -114,13 +114,13 @@ def _work_unit(job: EvaluationJob, unit: EvaluationUnit, problems: Problems) -> 
         unit=unit,
         images=unit.stop - unit.first,
         measure=partial(job.measure, unit),
-        # Here, so that it is not counted as the method's time.
+        # Holes are drawn in `prepare`, so that the time does not count as the method's.
         prepare=None if hole is None else partial(problems.holes, hole),
     )
 
 
 def all_final_numbers(out: Path) -> dict[str, dict[str, Any]]:
-    """Of every job in a folder, by the names of their own folders, the newest first."""
+    """Return the final numbers of every job in `out`, by the name of the job's folder, newest first."""
     written = {path.parent: path.stat().st_mtime_ns for path in out.glob(f"parts/*/{FINAL}.safetensors")}
     newest_first = sorted(written, key=lambda path: written[path], reverse=True)
     found = {path.name: _final_numbers(ResultStore(path, kind=PART)) for path in newest_first}
@@ -128,7 +128,7 @@ def all_final_numbers(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def _final_numbers(store: ResultStore) -> dict[str, Any] | None:
-    """The final numbers, if they are there and whole; what is damaged is measured again."""
+    """Return the final numbers, or None if they are missing or damaged and must be measured again."""
     try:
         return store.notes(FINAL) if store.has(FINAL) else None
     except ValueError:

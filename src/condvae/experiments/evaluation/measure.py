@@ -1,4 +1,4 @@
-"""What a unit of work computes: numbers of each image, small enough to keep, and features for those of whole sets."""
+"""Compute a unit of work: numbers of single images, and Inception features for the metrics of whole sets."""
 
 import functools
 from collections.abc import Iterator
@@ -41,18 +41,18 @@ from condvae.runtime.pixels import from_uint8
 from condvae.runtime.seeds import Seeds
 
 _BYTES_AT_ONCE = 2**26
-"""Of completions that are measured together."""
+"""Most bytes of completions that are measured together."""
 _PIXELS_AT_ONCE = 2**19
-"""Of images whose bounds are computed together on a GPU, where the launches of kernels are what takes time."""
+"""Pixels of images whose bounds are computed together on a GPU; large, since kernel launches dominate the time."""
 
 MeasuredNumbers = dict[str, Tensor]
 
 
 class EvaluationUnit(NamedTuple):
-    """Some images in one bin of holes; the result is one file."""
+    """Some images with holes of one bin; the result is one file."""
 
     hole: int | None
-    """Number of the bin; None where nothing is hidden."""
+    """Index of the bin; None where nothing is hidden."""
     first: int
     stop: int
 
@@ -67,16 +67,16 @@ class EvaluationUnit(NamedTuple):
 
 class _Completed(NamedTuple):
     made: Tensor
-    """[B, k, C, H, W] uint8"""
+    """Completions, uint8 [B, k, C, H, W]."""
     truth: Tensor
     known: Tensor
     put_back: Tensor
-    """[B]: completions whose known pixels were a little off."""
+    """[B]: number of completions in which known pixels had to be restored."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EvaluationContext:
-    """Everything a unit needs."""
+    """Everything that is needed to compute a unit of work."""
 
     problems: Problems
     settings: EvaluationSettings
@@ -85,7 +85,7 @@ class EvaluationContext:
 
     @functools.cached_property
     def fingerprints(self) -> dict[MeasurementKind, str]:
-        """Of all that a kind of measurement depends on, but for its subject and the machine's rounding."""
+        """Fingerprint of everything that each kind of measurement depends on, except its subject and rounding."""
         problems, settings, networks = self.problems, self.settings, self.networks
         base = {"revision": REVISION, "seed": settings.seed}
         holes = {**base, "images": problems.identity}
@@ -113,21 +113,21 @@ class EvaluationContext:
 
     @torch.inference_mode()
     def truth(self, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Features of the test images themselves."""
+        """Return features of the test images."""
         assert self.networks.inception is not None
         images = self.problems.truth(unit.positions, self.device)
         return {"features": self.networks.inception.features(images)}
 
     @torch.inference_mode()
     def wide(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Features of one completion of each image."""
+        """Return features of one completion of each image."""
         assert self.networks.inception is not None
         completed = (self._completed(method, unit, places, 1) for places in self._together(unit.positions, 1))
         return {"features": torch.cat([self.networks.inception.features(one.made[:, 0]) for one in completed])}
 
     @torch.inference_mode()
     def deep(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Numbers of k completions of each image; of one, where all k are the same."""
+        """Measure k completions of each image, or one if the method always gives the same completion."""
         k = self.settings.n if method.varies else 1
         pieces = []
         for numbers in self._together(unit.positions, k):
@@ -142,7 +142,7 @@ class EvaluationContext:
         if self.settings.needs_lpips:
             assert self.networks.lpips is not None
             references = None
-            if "coverage" in chosen:  # seen through the hole as well: what all agree on says nothing
+            if "coverage" in chosen:  # keep the known pixels, which all images share and which carry no information
                 others = self.problems.others(numbers, self.device)
                 references = torch.where(known[:, None], truth[:, None], others)
             distances = sample_distances(self.networks.lpips, truth, made, references)
@@ -152,7 +152,7 @@ class EvaluationContext:
                 copies = distances.reference_samples.expand(-1, self.settings.n, -1)
                 found["reference_ranks"] = reference_ranks(distances.reference_truth, copies, seed=seed, first=first)
         if "coverage" in chosen:
-            # A method that gives one answer k times claims to be sure of it.
+            # A method with one fixed completion is treated as k equal samples: it claims to be certain.
             copies = made.expand(-1, self.settings.n, -1, -1, -1)
             for kind in DIRECTIONS:
                 found[f"{kind}_ranks"] = projection_ranks(
@@ -165,7 +165,7 @@ class EvaluationContext:
 
     @torch.inference_mode()
     def elbo(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Bits per dimension of the VAE alone; positions are those of `problems.bits`."""
+        """Return bits per dimension of the VAE alone; positions are indices into `problems.bits`."""
         seeds, pieces = Seeds(self.settings.seed, "bits per dimension"), []
         for numbers in self._batches(unit.positions):
             x = from_uint8(self.problems.test.take(self.problems.bits[numbers]).images.to(self.device))
@@ -175,7 +175,7 @@ class EvaluationContext:
 
     @torch.inference_mode()
     def bounds(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Nats of hidden pixels and of whole images given y, by one walk and by many weighted ones; dimensions; KL."""
+        """Return -log p bounds in nats of hidden pixels and whole images given y (1 and 16 samples), dims and KL."""
         assert unit.hole is not None
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
         for numbers in self._batches(unit.positions):
@@ -196,30 +196,30 @@ class EvaluationContext:
         return joined(pieces)
 
     def _completed(self, method: Method, unit: EvaluationUnit, places: Indices, k: int) -> "_Completed":
-        """k completions of the images at these places; a method that does not keep to the rules is found out here."""
+        """Complete the images at these places k times, and raise a ValueError if known pixels were changed."""
         assert unit.hole is not None
         truth = self.problems.truth(places, self.device)
         known = self.problems.known(unit.hole, places, self.device)
-        # Copies: what a completer does to its question must not change what it is held to.
-        question = observe_levels(truth, known.clone())
-        made = method.complete(question, k, seed=self.settings.seed, hole=unit.hole, places=places)
+        # Give the completer copies, so that it cannot change what its completions are compared with.
+        observation = observe_levels(truth, known.clone())
+        made = method.complete(observation, k, seed=self.settings.seed, hole=unit.hole, places=places)
         made = made.to(self.device)
         altered = known[:, None] & (made != truth[:, None])
         if not bool(altered.any()):
             return _Completed(made, truth, known, torch.zeros(len(truth), device=self.device))
         off = torch.where(known[:, None], made.int() - truth[:, None].int(), 0).abs().flatten(1).amax(dim=1)
-        if int(off.max()) > method.forgives:
+        if int(off.max()) > method.known_tolerance:
             worst = int(off.argmax())
             raise ValueError(
                 f"{method.name} has changed known pixels of image {self.problems.names[places[worst]]} in the bin "
-                f"{HOLE_BINS[unit.hole]} by {int(off.max())} grey levels: a completion keeps them, and this may be one "
-                "of another image or another hole"
+                f"{HOLE_BINS[unit.hole]} by {int(off.max())} grey levels: keep them as they are, and check that the "
+                "completion is not of another image or another hole"
             )
         made = torch.where(known[:, None], truth[:, None], made)
         return _Completed(made, truth, known, altered.flatten(2).any(dim=2).float().sum(dim=1))
 
     def _together(self, positions: Indices, k: int) -> Iterator[Indices]:
-        """So few images that their completions take bounded memory: by their size alone, not by the device."""
+        """Split positions so that k completions fit in bounded memory; the split depends on image size only."""
         test = self.problems.test
         return _chunks(positions, max(1, _BYTES_AT_ONCE // (k * test.channels * test.size**2)))
 

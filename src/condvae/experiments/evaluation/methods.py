@@ -1,4 +1,4 @@
-"""What is measured: a model at a temperature, a baseline, a folder of completions, anything that completes."""
+"""The methods that are measured: a model at a temperature, a baseline, a folder of completions, or any completer."""
 
 import dataclasses
 import itertools
@@ -26,29 +26,33 @@ from condvae.sampling.plain import PixelChoice
 from condvae.vdvae.temperature import parse
 
 _PIXELS_AT_ONCE = 2**18
-"""Of the completions that a model computes together on a GPU."""
+"""Pixels of the completions that a model computes together on a GPU."""
 _TRAINING_IMAGES = "training images"
 _LONGEST_NAME = 150
-"""Bytes; it becomes part of names of files."""
+"""Most bytes in the name of a method, since it becomes part of file names."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Method:
-    """Something that completes, and how it is known on disk."""
+    """A completer together with what identifies its results on disk."""
 
     completer: Completer
     identity: str
-    """A digest of all that decides its completions: numbers of another identity are never mixed with its own."""
+    """A digest of everything that determines the completions. Results of different identities are never mixed."""
     in_bin: Callable[[int], Completer] | None = None
-    """Where completions lie ready: those for one bin of holes."""
-    forgives: int = 0
-    """Grey levels by which its known pixels may be off, to be put back."""
+    """For completions read from files: returns the completer of one bin."""
+    known_tolerance: int = 0
+    """Largest error of known pixels, in grey levels, that is corrected instead of rejected."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the report says of it; `made_of`, if there, is {name: digest} of the model or the images that it uses."""
+    """Extra entries for the report. `made_of`, if present, is {name: digest} of the model or images that it uses."""
 
     @classmethod
     def of(cls, completer: Completer) -> "Method":
-        """Anything that completes; one that has no `identity` goes by its name, so give it another when it changes."""
+        """Wrap any completer.
+
+        It is identified by its `identity` attribute, or by its name if it has none. Change this value whenever its
+        completions change, so that old results are not reused.
+        """
         identity = str(getattr(completer, "identity", completer.name))
         return cls(completer=completer, identity=fingerprint({"completer": identity}))
 
@@ -61,7 +65,7 @@ class Method:
         return self.completer.varies
 
     def complete(self, observation: Observation, k: int, *, seed: int, hole: int, places: Indices) -> Tensor:
-        """k completions of these observations of a bin, which stand at these places among all of it."""
+        """Return k completions of observations of one bin; places are their positions among all images."""
         completer = self.in_bin(hole) if self.in_bin else self.completer
         seed = Seeds(seed, "completions")(hole)
         return complete_at(completer, observation, k, seed=seed, places=places.tolist())
@@ -78,9 +82,9 @@ class Subject:
 
 
 def subject_of(model: ConditionalVAE, name: str, *, record: Mapping[str, Any] | None = None) -> Subject:
-    """A model with what its file tells of its making."""
+    """Wrap a model for measuring its bounds. record: the training record from its file."""
     if model.partial_config.channels != model.artifact.config.channels + 1:
-        raise ValueError(f"{name} was not trained to complete images, which is what is measured here")
+        raise ValueError(f"{name} was not trained to complete images with holes: give a model that was")
     record = dict(record or {})
     config = {"vae": model.artifact.config.to_dict(), "partial": dataclasses.asdict(model.partial_config)}
     identity = digest_of(model, config)
@@ -95,12 +99,12 @@ def subject_of(model: ConditionalVAE, name: str, *, record: Mapping[str, Any] | 
 
 
 def check_fit(subject: Subject, problems: Problems) -> None:
-    """Raise a ValueError unless the model makes images of the data's size."""
+    """Raise a ValueError unless the model has the image size and channels of the data."""
     test, config = problems.test, subject.model.artifact.config
     if (config.image_size, config.channels) != (test.size, test.channels):
         raise ValueError(
-            f"the data has images of {test.size} x {test.size} x {test.channels}, {subject.name} makes "
-            f"{config.image_size} x {config.image_size} x {config.channels}: give data of its kind"
+            f"the data has images of {test.size} x {test.size} x {test.channels}, but {subject.name} makes "
+            f"{config.image_size} x {config.image_size} x {config.channels}: give data of this size"
             + (f", or --size {config.image_size}" if config.channels == test.channels else "")
         )
 
@@ -113,7 +117,7 @@ def methods_of(
     k: int,
     say: Say | None = None,
 ) -> list[Method]:
-    """The model as a method at each temperature, with pixels of each kind."""
+    """Return a method for each combination of temperature and pixel choice of a model."""
     config, device = subject.model.artifact.config, subject.model.device
     most = images_at_once(config.image_size, device, on_cuda=_PIXELS_AT_ONCE)
     at_one = ModelCompleter.of(subject.model, name=subject.name, chunk=even_chunk(k, most), say=say)
@@ -135,18 +139,18 @@ def methods_of(
 
 
 def images_at_once(size: int, device: torch.device, *, on_cuda: int) -> int:
-    """How many images of this size a model computes together: on a GPU so many pixels, on a CPU few."""
+    """Return how many images of this size to compute together: `on_cuda` pixels on a GPU, fewer on a CPU."""
     return max(1, (on_cuda if device.type == "cuda" else 2**15) // size**2)
 
 
 def even_chunk(k: int, most: int) -> int:
-    """Samples computed together, such that all chunks of an image's k are about full."""
+    """Return how many samples to compute together so that the k samples of an image fill their chunks evenly."""
     size = -(-k // -(-k // most))
     return size * max(1, most // size)
 
 
 def baselines(names: Sequence[str], data: Dataset) -> list[Method]:
-    """Fillers that know the training images, or nothing."""
+    """Return the named baselines as methods; they use the training images of the data."""
     completers = baselines_of(names, data.train)
     if not completers:
         return []
@@ -162,28 +166,29 @@ def baselines(names: Sequence[str], data: Dataset) -> list[Method]:
 
 
 def check_names(subjects: Sequence[Method | Subject]) -> None:
-    """Raise a ValueError for a name that a table or a disk would not bear, and if two go by one name there."""
+    """Raise a ValueError for a name that cannot be used in tables and file names, or that is used twice."""
     seen: dict[str, str] = {}
     digests: dict[str, str] = {}
     for subject in subjects:
         if not subject.name.strip() or not subject.name.isprintable() or len(subject.name.encode()) > _LONGEST_NAME:
             raise ValueError(
-                f"a method is called {subject.name[:50]!r}: give it a name of one line, at most {_LONGEST_NAME} bytes"
+                f"the method name {subject.name[:50]!r} is invalid: give one printable line of at most "
+                f"{_LONGEST_NAME} bytes"
             )
         slug = slug_of(subject.name).lower()
         if slug in seen:
             raise ValueError(
-                f"two methods are called {seen[slug]!r} and {subject.name!r}: give them names that differ in letters "
-                "or digits"
+                f"the method names {seen[slug]!r} and {subject.name!r} are too similar: give names that differ in "
+                "letters or digits"
             )
         seen[slug] = subject.name
         for name, digest in subject.notes.get("made_of", {}).items():
             if digests.setdefault(name, digest) != digest:
-                raise ValueError(f"two different models or sets of images are called {name!r}: give one another name")
+                raise ValueError(f"two different models or image sets are both named {name!r}: rename one of them")
 
 
 def _minutes(record: Mapping[str, Any]) -> dict[str, float]:
-    """Training time that a record tells of: of the model itself, and of the artifact it was built on."""
+    """Read the training minutes of the partial encoder and of its artifact from a training record."""
     own = record.get("minutes")
     found = {} if not isinstance(own, int | float) else {"partial encoder": float(own)}
     artifact = record.get("artifact")

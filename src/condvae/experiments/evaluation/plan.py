@@ -1,5 +1,5 @@
-"""What is to be measured: the settings, and how the work is cut."""
-# No torch here: the command line inherits these settings.
+"""The settings of an evaluation, and how its work is split."""
+# Imports no torch, since the command line inherits these settings and must start fast.
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -7,30 +7,30 @@ from typing import Literal, TypeAlias
 from condvae.runtime.checks import check_seed, check_whole
 
 REVISION = 2
-"""Of the measuring itself. Raise it whenever a number comes out otherwise: what older code has measured is then made
-anew, and never shown beside it."""
+"""Version of the measurement code. Increase it whenever a number changes: results of older code are then measured again
+and never shown next to new ones."""
 
 Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
 FAMILIES: tuple[Family, ...] = ("inception", "lpips", "pixels", "coverage", "bounds")
 """inception: FID, KID, P-IDS, U-IDS. lpips: LPIPS-GT, diversity, FWV. pixels: best MSE, PSNR and SSIM of the mean.
-coverage: calibration. bounds: bits per dimension and forward KL, of models alone."""
+coverage: calibration. bounds: bits per dimension and forward KL, for models only."""
 DEEP: tuple[Family, ...] = ("lpips", "pixels", "coverage")
-"""What is measured on n completions of each image."""
+"""Groups of metrics that need n completions of each image."""
 
 MeasurementKind: TypeAlias = Literal["truth", "wide", "deep", "elbo", "bounds"]
-"""truth: features of the test images. wide: features of one completion of each. deep: n completions of fewer. elbo: the
-VAE alone. bounds: the partial encoder on the deep images."""
+"""truth: features of the test images. wide: features of one completion of each image. deep: n completions of each of
+fewer images. elbo: the bound of the VAE alone. bounds: bounds given y on the deep images."""
 
 DIRECTIONS: tuple[Literal["white", "smooth"], ...] = ("white", "smooth")
-"""Kinds of random projections, for coverage."""
+"""Kinds of random projections for coverage."""
 PROJECTIONS, REFERENCES, IMPORTANCE_SAMPLES = 16, 2, 16
 MIXTURE = "mixture"
-"""The column that takes the bins of hole sizes equally often."""
+"""The column in which each bin of the hidden share counts equally."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """How much is measured; what a method is measured by is the same for all of them."""
+    """The settings of an evaluation; they are the same for all methods."""
 
     images: int = 2000
     """How many test images, evenly over all; all of them if there are fewer."""
@@ -54,18 +54,18 @@ class EvaluationSettings:
         check_whole(self.bits, "the number of images for bits per dimension", least=1)
         if self.deep > self.images:
             raise ValueError(
-                f"{self.deep} images are to be completed {self.n} times, but {self.images} once: "
+                f"--deep-images is {self.deep} but --images is {self.images}: "
                 "give at most as many --deep-images as --images"
             )
-        if strangers := [name for name in self.metrics if name not in FAMILIES]:
-            raise ValueError(f"unknown metrics {strangers[0]!r}: expected some of {', '.join(FAMILIES)}, or all")
+        if unknown := [name for name in self.metrics if name not in FAMILIES]:
+            raise ValueError(f"unknown metrics {unknown[0]!r}: expected some of {', '.join(FAMILIES)}, or all")
         if ("inception" in self.metrics and self.images < 4) or ("coverage" in self.metrics and self.deep < 2):
             raise ValueError(
-                f"{self.images} images and {self.deep} with {self.n} completions were asked for, expected at least 4 "
-                "for FID, and 2 for coverage"
+                f"--images is {self.images} and --deep-images is {self.deep}: the inception metrics need at least 4 "
+                "images, and coverage needs at least 2 deep images"
             )
         if not self.metrics:
-            raise ValueError(f"no metrics were asked for: give all, or some of {', '.join(FAMILIES)}")
+            raise ValueError(f"no metrics were requested: give all, or some of {', '.join(FAMILIES)}")
 
     @property
     def deep(self) -> int:
@@ -82,7 +82,7 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitSizes:
-    """Images in a unit of work, which bounds what a kill can cost. Results do not depend on it, but for rounding."""
+    """Images per unit of work: at most this much work is lost by a kill. Results depend on it only by rounding."""
 
     wide: int = 500
     deep: int = 50

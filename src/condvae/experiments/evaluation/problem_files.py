@@ -1,4 +1,4 @@
-"""What somebody else's program needs to be measured beside ours: images with holes, and what to call its answers."""
+"""Write the test images with holes for another program, with instructions for naming its completions."""
 
 import json
 from pathlib import Path
@@ -6,34 +6,35 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from condvae.experiments.evaluation.external_completions import ENDINGS, FORGIVEN
+from condvae.experiments.evaluation.external_completions import ENDINGS, KNOWN_TOLERANCE
 from condvae.experiments.evaluation.problems import Problems
 from condvae.images.contact_sheet import to_pil
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.atomic import replacing
 
 README = """\
-Images to complete, made by condvae evaluate --inputs-to.
+Images to complete, written by condvae evaluate --inputs-to.
 
-images/BIN/NAME.png   the image; hidden pixels are transparent and black (alpha 0)
+images/BIN/NAME.png   the image; hidden pixels are black and transparent (alpha 0)
 known/BIN/NAME.png    white where the image is known, black where it is hidden
-index.json            bins, names, and which of them are wanted how often
+index.json            the bins, the names, and which images need several completions
 
-Write completions of the same size, known pixels as they are (they may be off by {forgiven} grey levels), to a folder
-FOLDER of your own:
+Write completions of the same size to a folder of your choice, FOLDER. Keep the known pixels; errors of up to
+{tolerance} grey levels are corrected.
 
-FOLDER/BIN/NAME/0.png, 1.png, ... {last}.png   for the names under "deep" in index.json: {k} samples each
-FOLDER/BIN/NAME.png                            for the others: one sample
+FOLDER/BIN/NAME/0.png, 1.png, ... {last}.png   for each name under "deep" in index.json: {k} completions
+FOLDER/BIN/NAME.png                            for each other name: one completion
 
-{endings} are read; NAME.npy may hold [K, {size}, {size}, {channels}] uint8. A program that gives but one answer writes
-NAME.png for all. Then call condvae evaluate with the options of this call and --completions YOURS=FOLDER.
+The files may be {endings}. NAME.npy may contain several completions: uint8 [K, {size}, {size}, {channels}]. If your
+program always gives the same completion, write NAME.png for all names. Then repeat the call of condvae evaluate
+with --completions YOURS=FOLDER in place of --inputs-to.
 """
 
 
 def write_inputs(problems: Problems, out: Path, *, k: int) -> None:
-    """Images, known pixels, README.txt and index.json into a new folder: all or none."""
+    """Write images, known pixels, README.txt and index.json to a new folder, which appears only when complete."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is not an empty folder: give another one for the inputs")
+        raise ValueError(f"{out} is not an empty folder: choose another one for --inputs-to")
     made = [path for path in (out, *out.parents) if not path.exists()]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -43,12 +44,12 @@ def write_inputs(problems: Problems, out: Path, *, k: int) -> None:
             if out.is_dir():
                 out.rmdir()
     except BaseException as error:
-        for path in made:  # the innermost comes first
+        for path in made:  # innermost first
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
         if isinstance(error, OSError):
             raise ValueError(
-                f"{out} cannot be written ({error.strerror}): make room, or give another folder"
+                f"{out} cannot be written ({error.strerror}): free some space, or choose another folder"
             ) from error
         raise
 
@@ -63,7 +64,7 @@ def _write(problems: Problems, folder: Path, k: int) -> None:
         for position, name in enumerate(problems.names):
             here = np.array([position])
             known = problems.known(number, here, cpu)[0]
-            truth = torch.where(known, problems.truth(here, cpu)[0], 0)  # nothing of the answer is left in the file
+            truth = torch.where(known, problems.truth(here, cpu)[0], 0)  # the file must not contain hidden pixels
             alpha = to_pil(known.to(torch.uint8) * 255)
             picture = to_pil(truth).convert("RGB")
             picture.putalpha(alpha)
@@ -81,5 +82,7 @@ def _write(problems: Problems, folder: Path, k: int) -> None:
         "test_positions": problems.rows.tolist(),
     }
     (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
-    text = README.format(forgiven=FORGIVEN, last=k - 1, k=k, endings=", ".join(ENDINGS), size=size, channels=channels)
+    text = README.format(
+        tolerance=KNOWN_TOLERANCE, last=k - 1, k=k, endings=", ".join(ENDINGS), size=size, channels=channels
+    )
     (folder / "README.txt").write_text(text)

@@ -1,4 +1,4 @@
-"""What every method is asked: the same test images behind the same holes."""
+"""The test images and holes of an evaluation, which are the same for every method."""
 
 import functools
 import hashlib
@@ -20,22 +20,22 @@ from condvae.runtime.messages import Say, silent
 from condvae.runtime.seeds import Seeds
 
 _PATIENCE = 2.0
-"""Seconds after which one is told what is waited for."""
+"""Seconds after which a message explains the wait."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problems:
-    """Test images, chosen evenly, and their holes in the five bins."""
+    """Test images, evenly chosen from the test set, and their holes in the five bins."""
 
     test: ImageSet
     rows: Indices
-    """[N] positions in the test set."""
+    """[N]: positions of the chosen images in the test set."""
     deep: Indices
-    """[M] positions among the N: images that are completed many times."""
+    """[M]: positions among the N images of those that are completed many times."""
     bits: Indices
-    """Indices in the test set for the VAE alone."""
+    """Positions in the test set of the images for the bits per dimension of the VAE alone."""
     references: Indices
-    """[M, R] positions in the test set: other images, chosen at random."""
+    """[M, R]: positions in the test set of reference images, random images other than the image itself."""
     seed: int
     _drawn: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
@@ -43,11 +43,11 @@ class Problems:
     def choose(cls, data: Dataset, settings: EvaluationSettings) -> "Problems":
         test = data.test
         if len(test) < 2:
-            raise ValueError(f"{_count(len(test))}, expected two at least: give data with more, or with a folder test/")
+            raise ValueError(f"{_count(len(test))}, but two are needed: give data with more, or with a folder test/")
         rows = spread(len(test), settings.images)
         deep = spread(len(rows), settings.deep)
         dice = np.random.Generator(np.random.Philox(Seeds(settings.seed, "reference images")(0)))
-        # Any other image, each as likely: those from its own position on are one further.
+        # Draw uniformly among the other images: positions from the image's own on are shifted by one.
         others = dice.integers(len(test) - 1, size=(len(deep), REFERENCES))
         return cls(
             test=test,
@@ -62,23 +62,23 @@ class Problems:
         return len(self.rows)
 
     def truth(self, positions: Indices, device: torch.device) -> Tensor:
-        """[B, C, H, W] uint8 at these positions among the N."""
+        """Return the images at these positions among the N, uint8 [B, C, H, W]."""
         return self.test.take(self.rows[positions]).images.to(device)
 
     def known(self, hole: int, positions: Indices, device: torch.device) -> Tensor:
-        """[B, 1, H, W] bool: what is seen of them in that bin."""
+        """Return where these images are known in one bin, bool [B, 1, H, W]."""
         return self.holes(hole)[torch.from_numpy(positions)].to(device)
 
     def others(self, numbers: Indices, device: torch.device) -> Tensor:
-        """[B, R, C, H, W] uint8: reference images of these of the M deep images."""
+        """Return the reference images of these deep images, uint8 [B, R, C, H, W]."""
         chosen = self.references[numbers]
         images = self.test.take(chosen.reshape(-1)).images.to(device)
         return images.view(*chosen.shape, *images.shape[1:])
 
     def holes(self, hole: int, say: Say = silent) -> Tensor:
-        """[N, 1, H, W] bool: what is seen of all images in a bin. Drawn when first asked for: it may take a while."""
+        """Return where all images are known in one bin, bool [N, 1, H, W]; drawn on first use, which may take long."""
         if hole not in self._drawn:
-            told = f"drawing {len(self):,} holes of {HOLE_BINS[hole]} ..."
+            told = f"drawing {len(self):,} holes with a hidden share of {HOLE_BINS[hole]} ..."
             patience = threading.Timer(_PATIENCE, say, [told])
             patience.start()
             try:
@@ -89,13 +89,13 @@ class Problems:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """What files of the N images are called: their positions in the test set."""
+        """The file names of the N images without extension: their positions in the test set."""
         width = max(5, len(str(len(self.test) - 1)))
         return [f"{row:0{width}}" for row in self.rows]
 
     @functools.cached_property
     def identity(self) -> str:
-        """Of the N images, by a digest, and their holes, by all that decides them: none has to be drawn for it."""
+        """A digest of the N images and of everything that determines their holes, without drawing them."""
         return fingerprint(
             {
                 "pixels": hashlib.sha256(pixels_of(self.test, self.rows)).hexdigest(),
@@ -106,16 +106,16 @@ class Problems:
 
     @functools.cached_property
     def deep_identity(self) -> str:
-        """A digest of which images are completed many times, and of their references."""
+        """A digest of the choice of deep images and of their reference images."""
         digest = hashlib.sha256(self.deep.tobytes())
         digest.update(pixels_of(self.test, self.references.reshape(-1)))
         return digest.hexdigest()[:24]
 
     @functools.cached_property
     def bits_identity(self) -> str:
-        """A digest of the images for the VAE alone."""
+        """A digest of the images for the bits per dimension of the VAE alone."""
         return digest_of_set(self.test.subset(self.bits))
 
 
 def _count(n: int) -> str:
-    return "there are no test images" if not n else "there is one test image"
+    return "the data has no test images" if not n else "the data has only one test image"

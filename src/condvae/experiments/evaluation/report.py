@@ -1,4 +1,4 @@
-"""From finished jobs to the report: the numbers of each method, all of them together, and its files."""
+"""Build the report from finished jobs: final numbers of each job, the merged result, and its files."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -29,16 +29,21 @@ redraw = REPORT.redraw
 
 
 def claim(folder: Path) -> None:
-    """Make the folder, or raise a ValueError if it holds what is not an evaluation's."""
+    """Create the folder, or raise a ValueError if it contains files that are not from an evaluation."""
     if (folder / "methods").is_dir():
-        raise ValueError(f"{folder} is from an older condvae, which averaged bits otherwise: give another --out")
+        raise ValueError(
+            f"{folder} was written by an older condvae that averaged bits differently: choose another --out"
+        )
     REPORT.claim(folder)
 
 
 def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_parts: bool) -> None:
-    """Make the final numbers of jobs whose units are all there; their parts then go, but for the test images' own."""
+    """Compute the final numbers of jobs whose units are all done.
+
+    Unless keep_parts is given, the results of units are then deleted, except the features of the test images.
+    """
     for job in jobs:
-        if not job.is_final:  # another process that was told the same may have been quicker
+        if not job.is_final:  # another process with the same options may have finished it
             job.store.check_whole(job.units)
 
     @functools.cache
@@ -52,7 +57,7 @@ def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_pa
         try:
             if not job.is_final:
                 job.finish(_summary(job, truth, context))
-        except ValueError:  # parts that are gone are those of final numbers
+        except ValueError:  # another process may have made it final and deleted the parts
             if not job.is_final:
                 raise
         if not keep_parts:
@@ -88,7 +93,7 @@ def _summary(job: EvaluationJob, truth: Callable[[], Tensor], context: Evaluatio
 def assemble(
     jobs: Sequence[EvaluationJob], out: Path, context: EvaluationContext, data_name: str, say: Say
 ) -> dict[str, Any]:
-    """All that was measured in this folder in the same way: by this call, or by an earlier one."""
+    """Merge everything in this folder that was measured with the same settings, by this call or earlier ones."""
     problems, settings, networks = context.problems, context.settings, context.networks
     groups: dict[str, dict[str, Any]] = {"models": {}, "methods": {}}
     for final in _comparable(jobs, out, say):
@@ -124,22 +129,22 @@ def assemble(
 
 
 def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict[str, Any]]:
-    """Final numbers that were measured as this call measures: its own in the order of its jobs, then those of others.
+    """Return the final numbers in `out` that are comparable with this call: its own jobs first, then the others.
 
-    What went by a name before something else did is not shown beside it: neither an older subject, nor a method that
-    was made of another model, or other training images, than this call's or a later one's of the same name.
+    If different subjects have had the same name, only this call's or else the newest is kept. Methods made of another
+    model or other training images with a name that this call or a newer one uses are left out as well.
     """
     order, common = {job.folder: i for i, job in enumerate(jobs)}, {job.kind: job.common for job in jobs}
     stored = {name: one for name, one in all_final_numbers(out).items() if one["common"] == common.get(one["kind"])}
     if lost := sorted(order.keys() - stored.keys()):
-        raise ValueError(f"somebody has removed {out / 'parts' / lost[0]} meanwhile: run once more")
+        raise ValueError(f"{out / 'parts' / lost[0]} was deleted during the run: run the same command again")
     made_of: dict[str, str] = {}
     for job in jobs:
         made_of.update(job.about.get("made_of", {}))
-        stored[job.folder]["about"] = job.about  # as it is called now
+        stored[job.folder]["about"] = job.about  # with its current name
     identities = {job.name: job.identity for job in jobs}
     kept, left_out = [], set()
-    for folder in sorted(stored, key=lambda folder: folder not in order):  # of others, the newest first
+    for folder in sorted(stored, key=lambda folder: folder not in order):  # own jobs first, then newest first
         about, identity = stored[folder]["about"], stored[folder]["identity"]
         of_this = about.get("made_of", {})
         if any(made_of.get(name, digest) != digest for name, digest in of_this.items()):
@@ -148,19 +153,19 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
             made_of.update(of_this)
             kept.append(folder)
     if names := sorted(left_out - identities.keys()):
-        say(f"left out: {first_few(names)}, measured of another model or other images that went by the same name")
+        say(f"left out of the report: {first_few(names)}, measured with another model or other images of the same name")
     return [stored[folder] for folder in sorted(kept, key=lambda folder: (order.get(folder, len(order)), folder))]
 
 
 def write(result: dict[str, Any], out: Path, say: Say) -> None:
-    """The report's files, and what is to be said of its numbers."""
+    """Write the files of the report, and print warnings about its numbers."""
     REPORT.write(result, out, say)
     if few := tables.too_few_for_ids(result):
         say(f"P-IDS and U-IDS are {few}")
     for name, found in {**result["models"], **result["methods"]}.items():
         numbers = found["metrics"].items()
         if lacking := [metric for metric, cells in numbers if any(cell["mean"] is None for cell in cells.values())]:
-            say(f"{name}: {first_few(lacking)} came out infinite or as no number, for some image at least: shown as -")
+            say(f"{name}: {first_few(lacking)} is infinite or NaN for at least one image, and is shown as -")
     for name, found in result["methods"].items():
         if found.get("known_pixels_put_back"):
-            say(f"{name}: known pixels were a little off in {found['known_pixels_put_back']:,} completions, put back")
+            say(f"{name}: known pixels were corrected in {found['known_pixels_put_back']:,} completions")

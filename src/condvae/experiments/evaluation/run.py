@@ -1,4 +1,4 @@
-"""`experiment`: methods and models measured on the same images, in as many calls and processes as it takes."""
+"""`experiment`: measure methods and models on the same images, in any number of calls and processes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,10 +34,10 @@ def experiment(
     keep_parts: bool = False,
     say: Say = print,
 ) -> dict[str, Any] | None:
-    """Measure methods, and the bounds of models, on the test images; the report, which is also written to `out`.
+    """Measure methods, and the bounds of models, on the test images; return the report and write it to `out`.
 
-    What is there already is not measured again: a killed call goes on, and a method can be added later. None where the
-    report is not this process's to write: of shards, and of ranks that do not lead.
+    Results that are already in `out` are not measured again, so a killed call can be resumed and methods can be added
+    later. The return value is None if another process writes the report: with a shard, and in ranks other than 0.
     """
     world = world or World(0, 1, _device(networks))
     say = say if world.leads else silent
@@ -49,7 +49,7 @@ def experiment(
     jobs = list(jobs_of(context, methods, models, out, sizes))
     todo = [job for job in jobs if not job.is_final]
     if done := len(jobs) - len(todo):
-        say(f"{done} of {len(jobs)} measurements are final already")
+        say(f"{done} of {len(jobs)} measurements are already final")
     if any(job.kind == "wide" for job in todo):
         todo.insert(0, truth_job(context, out, sizes))
     if not work_together(work_units(todo, problems), world, shard, say):
@@ -67,28 +67,30 @@ def check(
     methods: Sequence[Method],
     models: Sequence[Subject],
 ) -> None:
-    """Raise a ValueError for what could not be measured, before anything is."""
+    """Raise a ValueError if something cannot be measured, before any measurement starts."""
     of_models = bool(models) and "bounds" in settings.metrics
     if not of_models and not (methods and set(settings.metrics) - {"bounds"}):
         raise ValueError(
-            "there is nothing to measure: give a model, --baselines or --completions, and metrics of theirs (bounds "
-            "are of models alone)"
+            "there is nothing to measure: give a model, --baselines or --completions, and metrics that apply to them "
+            "(bounds apply to models only)"
         )
     check_names([*methods, *models])
     test, chosen = problems.test, settings.metrics
     for subject in models:
         check_fit(subject, problems)
     if settings.needs_lpips and networks.lpips is None:
-        raise ValueError("the metrics lpips and coverage need the LPIPS network: run condvae fetch metrics")
+        raise ValueError("the metric groups lpips and coverage need the LPIPS network: run condvae fetch metrics")
     if "inception" in chosen and networks.inception is None:
-        raise ValueError("the metrics called inception need that network: run condvae fetch metrics")
+        raise ValueError("the metric group inception needs the Inception network: run condvae fetch metrics")
     if "inception" in chosen and len(problems) < 4:
-        raise ValueError(f"there are {len(problems)} test images, FID and KID need four: choose other --metrics")
+        raise ValueError(f"FID and KID need four test images, but there are {len(problems)}: choose other --metrics")
     if "pixels" in chosen and test.size < 11:
-        raise ValueError(f"images are {test.size} pixels a side, SSIM needs 11: choose --metrics without pixels")
+        raise ValueError(
+            f"images are {test.size} x {test.size}, but SSIM needs 11 x 11: choose --metrics without pixels"
+        )
     one = test.take(problems.rows[:1]).images
     for network in (networks.lpips, networks.inception):
-        if network is not None:  # an image too small for it is refused here and not hours later
+        if network is not None:  # raises now instead of hours later if images are too small
             network.features(one.to(network.device))
 
 

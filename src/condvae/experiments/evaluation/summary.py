@@ -1,9 +1,9 @@
-"""From what units have left to the numbers of a method: a mean and a standard error per bin, and for their mixture.
+"""Compute the numbers of a method from the results of its units: mean and standard error per bin and for the mixture.
 
-Metrics of single images: bins share the images, so the mixture is the mean over bins of each image, and its error that
-over images. Bits per dimension: a sum of nats over a sum of dimensions, so that every hidden pixel counts the same; in
-the mixture these sums run over all bins, and the error is that over images again. Metrics of sets: image i is taken in
-bin i mod 5, which makes one set of completions in which each image has its place once.
+Metrics of single images: all bins use the same images, so the mixture is the mean over the bins of each image, and its
+standard error is over images. Bits per dimension: a sum of nats divided by a sum of dimensions, so that every hidden
+pixel counts equally; in the mixture the sums run over all bins, and the error is again over images. Metrics of sets:
+the mixture contains each image once, image i with a hole of bin i mod 5.
 """
 
 import math
@@ -24,40 +24,40 @@ Plain = dict[str, float | None]
 ByColumn = dict[str, Plain]
 COLUMNS = (*map(str, HOLE_BINS), MIXTURE)
 ALL = "all"
-"""The column of what has no hole."""
+"""The column of metrics without holes."""
 CURVE = (1, 2, 5, 10, 20, 50, 100)
-"""Numbers of completions for which LPIPS-GT is given, beside n itself."""
+"""Numbers of completions for which LPIPS-GT is reported, in addition to n."""
 BOUNDS = {
     "": "8-bit images, -ELBO",
     f"@{IMPORTANCE_SAMPLES}": f"8-bit images, {IMPORTANCE_SAMPLES} importance samples",
     "_native": "the model's own likelihood, -ELBO",
     f"_native@{IMPORTANCE_SAMPLES}": f"the model's own likelihood, {IMPORTANCE_SAMPLES} importance samples",
 }
-"""Bounds on -log p given y: how names of metrics end, and what that means."""
+"""Bounds on -log p given y: the suffix of the metric name, and its meaning."""
 _SHOWN = slice(4, None, 5)
-"""Levels that curves of coverage are stored at, 0.05 ... 0.95; what is computed from them looks at all 99."""
+"""Levels at which coverage curves are stored, 0.05 ... 0.95; errors are computed from all 99 levels."""
 
 
 def plain(estimate: Estimate) -> Plain:
-    """For JSON, which has neither NaN nor infinity."""
+    """Convert an estimate for JSON, which has neither NaN nor infinity: these become None."""
     return {name: value if math.isfinite(value) else None for name, value in estimate._asdict().items()}
 
 
 def by_column(values: Tensor) -> ByColumn:
-    """[bins, images] as an estimate for each bin and for their mixture; no number where an image has none."""
+    """Estimate the mean of values [bins, images] in each bin and in the mixture; None if any image has no number."""
     found = {str(hole): plain(Estimate.of(row)) for hole, row in zip(HOLE_BINS, values, strict=True)}
     return {**found, MIXTURE: plain(Estimate.of(values.double().mean(dim=0)))}
 
 
 def ratio_by_column(values: Tensor, weights: Tensor) -> ByColumn:
-    """[bins, images] as sums of values over sums of weights; in the mixture the bins of an image are summed first."""
+    """Estimate sum(values) / sum(weights), both [bins, images], in each bin and over all bins (the mixture)."""
     ratios = map(Estimate.of_ratio, values, weights)
     found = {str(hole): plain(ratio) for hole, ratio in zip(HOLE_BINS, ratios, strict=True)}
     return {**found, MIXTURE: plain(Estimate.of_ratio(values.sum(dim=0), weights.sum(dim=0)))}
 
 
 def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str, ByColumn]:
-    """FID, KID, P-IDS and U-IDS of completions [N, D] in each bin against the images [N, D] themselves, row by row."""
+    """Compute FID, KID, P-IDS and U-IDS of completions [N, D] in each bin against originals [N, D], paired by row."""
     moments = Moments.of(real)
     mixture = torch.empty_like(real)
     found: dict[str, ByColumn] = {"fid": {}, "kid": {}, "p_ids": {}, "u_ids": {}}
@@ -77,18 +77,18 @@ def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str,
 
 
 def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -> dict[str, Any]:
-    """Metrics and coverage out of what `EvaluationContext.deep` has left in each bin."""
+    """Compute metrics and coverage from the results of `EvaluationContext.deep` in each bin."""
     joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images, ...]
     metrics: dict[str, ByColumn] = {}
     if "lpips" in settings.metrics:
         to_truth, between = joined["to_truth"], joined["between"]
         metrics["lpips_gt"] = by_column(to_truth.amin(dim=2))
-        # Where one completion stands for k equal ones, there are no others to be nearer, or different.
-        alike = to_truth.shape[2] == 1
+        # A method with one fixed completion stores it once: its LPIPS-GT is the same for all k, its diversity is 0.
+        single = to_truth.shape[2] == 1
         for k in sorted({*(k for k in CURVE if k < settings.n), settings.n}):
             metrics[f"lpips_gt@{k}"] = by_column(to_truth[:, :, :k].amin(dim=2))
         if settings.n > 1:
-            spread = torch.zeros(to_truth.shape[:2]) if alike else between.mean(dim=2)
+            spread = torch.zeros(to_truth.shape[:2]) if single else between.mean(dim=2)
             metrics["lpips_diversity"] = by_column(spread)
             for sigma in FWV_SIGMAS:
                 each = [weighted_variance(a, b, sigma) for a, b in zip(to_truth, joined["to_mean"], strict=True)]
@@ -103,14 +103,14 @@ def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -
         for kind in (*DIRECTIONS, "reference"):
             ranks = joined[f"{kind}_ranks"]
             by_bin = [calibration(row, one_sided=kind == "reference") for row in ranks]
-            # All ranks of an image in one row: chance is a matter of images.
+            # Put all ranks of an image into one row, since images are the independent units.
             together = calibration(ranks.transpose(0, 1).flatten(1), one_sided=kind == "reference")
             columns = dict(zip(COLUMNS, (*by_bin, together), strict=True))
             found["coverage"][kind] = {column: _coverage(one) for column, one in columns.items()}
             metrics[f"calibration_error@{kind}"] = {
                 column: {"mean": one.error, "standard_error": None} for column, one in columns.items()
             }
-            if kind in DIRECTIONS:  # from a reference outwards, leaning tells nothing
+            if kind in DIRECTIONS:  # leaning has no meaning for references
                 metrics[f"leaning@{kind}"] = {column: plain(one.leaning) for column, one in columns.items()}
     return found
 
@@ -136,7 +136,7 @@ def _coverage(found: Calibration) -> dict[str, Any]:
 
 
 def of_vae(numbers: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Bits per dimension of a VAE alone."""
+    """Compute the bits per dimension of a VAE alone."""
     metrics = {"bits_per_dim_native": {ALL: plain(Estimate.of(numbers["native"]))}}
     if "8_bits" in numbers:
         metrics["bits_per_dim"] = {ALL: plain(Estimate.of(numbers["8_bits"]))}
@@ -144,7 +144,7 @@ def of_vae(numbers: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def of_bounds(bins: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
-    """Forward KL; bits per dimension of hidden pixels and of whole images given y, and their nats per image."""
+    """Compute forward KL, and bounds given y of hidden pixels and whole images, in bits per dimension and nats."""
     joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images]
     metrics = {"forward_kl_nats_per_dim": by_column(joined["kl_nats"] / joined["whole_dims"])}
     for target in ("hidden", "whole"):

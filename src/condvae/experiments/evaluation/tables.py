@@ -1,4 +1,4 @@
-"""The report as files: JSON for programs, CSV in long form, Markdown for people."""
+"""Format the report as CSV in long form and as Markdown tables."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from condvae.runtime.formats import csv_text
 
 
 class Metric(NamedTuple):
-    """How a metric is shown."""
+    """How a metric is shown in a table."""
 
     title: str
     digits: int = 4
@@ -18,41 +18,41 @@ class Metric(NamedTuple):
 
 
 TABLES: dict[str, Metric] = {
-    "fid": Metric("FID, less is better", 2),
-    "kid": Metric("KID, less is better (the error is the spread over subsets)"),
-    "p_ids": Metric("P-IDS, more is better", 1, percent=True),
-    "u_ids": Metric("U-IDS, more is better", 1, percent=True),
-    "lpips_gt": Metric("LPIPS-GT, min over K, less is better"),
-    "lpips_diversity": Metric("LPIPS diversity, mean over disjoint pairs"),
-    "best_mse": Metric("MSE of the best of K over all pixels, white being 1, less is better", 5),
-    "psnr_of_mean": Metric("PSNR of the mean of the completions over all pixels, dB, more is better", 2),
-    "ssim_of_mean": Metric("SSIM of the mean of the completions over all pixels, more is better"),
-    "leaning@white": Metric("Leaning, white projections: above 0 overconfident, below underconfident", 3),
-    "leaning@smooth": Metric("Leaning, smooth projections", 3),
-    "bits_per_dim": Metric("Bits per dimension of 8-bit images, the VAE alone (-ELBO)"),
-    "bits_per_dim_native": Metric("Bits per dimension under the VAE's own likelihood"),
-    "forward_kl_nats_per_dim": Metric("Forward KL, nats per dimension"),
+    "fid": Metric("FID, lower is better", 2),
+    "kid": Metric("KID, lower is better (± is the standard deviation over subsets)"),
+    "p_ids": Metric("P-IDS, higher is better", 1, percent=True),
+    "u_ids": Metric("U-IDS, higher is better", 1, percent=True),
+    "lpips_gt": Metric("LPIPS-GT, nearest of K completions, lower is better"),
+    "lpips_diversity": Metric("LPIPS diversity, mean distance of two completions"),
+    "best_mse": Metric("MSE of the best of K completions over all pixels (white is 1), lower is better", 5),
+    "psnr_of_mean": Metric("PSNR of the mean completion over all pixels, dB, higher is better", 2),
+    "ssim_of_mean": Metric("SSIM of the mean completion over all pixels, higher is better"),
+    "leaning@white": Metric("Leaning, white projections (above 0: overconfident, below 0: underconfident)", 3),
+    "leaning@smooth": Metric("Leaning, smooth projections (above 0: overconfident, below 0: underconfident)", 3),
+    "bits_per_dim": Metric("Bits per dimension of 8-bit images, VAE alone (-ELBO)"),
+    "bits_per_dim_native": Metric("Bits per dimension under the VAE's own likelihood (-ELBO)"),
+    "forward_kl_nats_per_dim": Metric("Forward KL, nats per dimension, lower is better"),
     **{
         name + kind: Metric(f"{title} ({bound})", digits)
         for name, title, digits in (
             ("hidden_bits_per_dim", "Bits per hidden dimension", 4),
-            ("hidden_nats", "Nats of the hidden pixels of an image", 1),
+            ("hidden_nats", "Nats per image of the hidden pixels", 1),
             ("whole_bits_per_dim", "Bits per dimension of the whole image given y", 4),
-            ("whole_nats", "Nats of the whole image given y", 1),
+            ("whole_nats", "Nats per image of the whole image given y", 1),
         )
         for kind, bound in BOUNDS.items()
     },
 }
-"""A table for each, in this order: rows are methods, columns bins and their mixture."""
+"""The tables, in this order: rows are methods, columns are bins and their mixture."""
 CURVES = {
-    "lpips_gt": "LPIPS-GT in the mixture, by the number of completions",
-    "fwv": "Faithfulness-weighted variance in the mixture, by sigma",
+    "lpips_gt": "LPIPS-GT in the mixture of bins, by the number of completions",
+    "fwv": "Faithfulness-weighted variance in the mixture of bins, by sigma",
 }
-"""Metrics with a parameter: a table of their mixtures."""
+"""Metrics with a parameter: one table for each, with the parameter as columns, in the mixture."""
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | None, float | None]]:
-    """(method, metric, bin, mean, standard error), everything that was measured."""
+    """Yield everything that was measured as (method, metric, bin, mean, standard error)."""
     for group in ("methods", "models"):
         for name, found in result[group].items():
             for metric, columns in found["metrics"].items():
@@ -61,19 +61,19 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | Non
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """Long form; empty where there is no number."""
+    """Return the CSV in long form; a field is empty where there is no number."""
     return csv_text(("method", "metric", "bin", "mean", "standard_error"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
-    """The tables that a person reads."""
+    """Return the Markdown page with all tables."""
     settings = result["settings"]
     lines = [
         "# Evaluation",
         "",
         f"{settings['images']:,} test images of {result['data']} completed once, {settings['deep_images']:,} of them "
-        f"{settings['k']} times, in five ranges of the hidden share; seed {settings['seed']}. Means ± standard errors "
-        "over images. " + _made_by(result),
+        f"{settings['k']} times, in each of five bins of the hidden share; seed {settings['seed']}. Numbers are means "
+        "± standard errors over images. " + _made_by(result),
         "",
         *_of_pixels(result["methods"]),
     ]
@@ -99,21 +99,23 @@ def _made_by(result: Mapping[str, Any]) -> str:
 
 
 def _of_pixels(methods: Mapping[str, Any]) -> list[str]:
-    """Which pixels a model's completions have, where there are any."""
+    """Explain which pixels completions of a model show, if there is a model."""
     if not any("pixels" in found for found in methods.values()):
         return []
     return [
-        'Completions of a model are means of its pixel distributions, unless "sample pixels" stands in the name: where '
-        "these have a noise floor, means lean to overconfidence in white projections.",
+        'Completions of a model show means of its pixel distributions, unless its name contains "sample pixels". '
+        "If the likelihood has a noise floor, means look overconfident in white projections.",
         "",
     ]
 
 
 def too_few_for_ids(result: Mapping[str, Any]) -> str:
-    """What is to be said of P-IDS and U-IDS if a classifier tells so few images apart in any case; else nothing."""
+    """Return a warning if there are too few images for P-IDS and U-IDS, otherwise an empty string."""
     features = max((found.get("features", 0) for found in result["methods"].values()), default=0)
     images = result["settings"]["images"]
-    return f"near 0 for everybody: {images:,} images, {features:,} features" if images < 3 * features else ""
+    if images >= 3 * features:
+        return ""
+    return f"close to 0 for every method: {images:,} images are too few for {features:,} features"
 
 
 def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:
@@ -145,17 +147,21 @@ def _curves(prefix: str, title: str, methods: Mapping[str, Any]) -> list[str]:
 
 
 def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
-    """The calibration error beside what chance alone gives, and what it comes from."""
+    """Tabulate the calibration error, what chance alone gives, and the verdict."""
     having = {name: found["coverage"][kind] for name, found in methods.items() if found.get("coverage")}
     if not having:
         return []
 
     def cell(found: Mapping[str, Any]) -> str:
-        return f"{found['error']:.3f} (chance {found['error_by_chance']:.3f}) {found['verdict']}"
+        return f"{found['error']:.3f} ({found['error_by_chance']:.3f}) {found['verdict']}"
 
     body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
     what = "LPIPS to references (TARP)" if kind == "reference" else f"{kind} projections"
-    return section(f"Calibration error, {what}, less is better", ["hidden share", *COLUMNS], body)
+    return section(
+        f"Calibration error, {what}, lower is better (in brackets: expected by chance)",
+        ["hidden share", *COLUMNS],
+        body,
+    )
 
 
 def _budgets(models: Mapping[str, Any]) -> list[str]:
@@ -166,4 +172,4 @@ def _budgets(models: Mapping[str, Any]) -> list[str]:
         minutes = "; ".join(f"{part} {spent:g}" for part, spent in found["training_minutes"].items())
         device = found["record"].get("device", "")
         body.append([name, f"{found['parameters']:,}", found["likelihood"], minutes or "not recorded", str(device)])
-    return section("Models", ["", "weights", "likelihood", "minutes of training", "on"], body)
+    return section("Models", ["", "parameters", "likelihood", "minutes of training", "device"], body)
