@@ -7,10 +7,12 @@ The text of the page is written by hand. The raw numbers come from these calls:
         --out out/cifar10
     condvae evaluate --model faces64 --data lfw64.zip --temperature 1 0.85 --deep-images 300 --precision fast \
         --out out/faces64
+    condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --pixels mean sample --images 10000 \
+        --metrics inception lpips coverage --baselines --precision fast --out out/pixels
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100 --points 6
     python benchmarks/measuring.py --data cifar10 --out out/measuring.json
     python recipes/evaluation_results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
-        --curve out/curve/curve.json --measuring out/measuring.json --figures
+        --pixels out/pixels/results.json --curve out/curve/curve.json --measuring out/measuring.json --figures
 
 To measure only the bounds again, on the same images and holes, and keep all other numbers:
 
@@ -72,6 +74,8 @@ class Options:
     """results.json of `condvae evaluate` for the model cifar10."""
     faces64: Path | None = None
     """results.json of `condvae evaluate` for the model faces64."""
+    pixels: Path | None = None
+    """results.json of `condvae evaluate --pixels mean sample` for the model cifar10."""
     curve: Path | None = None
     """curve.json of recipes/training_curve.py."""
     measuring: Path | None = None
@@ -84,7 +88,7 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    new = read({name: getattr(options, name) for name in ("cifar10", "faces64", "curve", "measuring")})
+    new = read({name: getattr(options, name) for name in ("cifar10", "faces64", "pixels", "curve", "measuring")})
     for name in ("cifar10", "faces64"):
         if name in new and new[name]["settings"]["metrics"] == ["bounds"]:
             new[name] = with_bounds(page.raw()[name], new[name])
@@ -121,6 +125,7 @@ def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     tables = {"paper": compared_with_paper(raw["cifar10"]), "curve": of_curve(raw["curve"])}
+    tables["pixels"] = of_pixel_choice(raw["pixels"]["methods"])
     tables["speed"] = of_speed(raw["measuring"])
     for data in ("cifar10", "faces64"):
         methods, (model,) = raw[data]["methods"], raw[data]["models"].values()
@@ -179,6 +184,27 @@ def of_coverage(methods: Mapping[str, Any]) -> str:
         rows.append(cells)
     head = ["", "error, white projections", "error, smooth projections", "error, LPIPS to references"]
     return markdown([*head, "leaning and verdict, white", "leaning and verdict, smooth"], rows)
+
+
+def of_pixel_choice(methods: Mapping[str, Any]) -> str:
+    """Compare completions that show pixel means with completions that show pixel samples."""
+    rows = []
+    for name, found in methods.items():
+        metrics = {metric: columns[MIXTURE] for metric, columns in found["metrics"].items()}
+        leaning = [estimate(found["coverage"][kind][MIXTURE]["leaning"], 2) for kind in ("white", "smooth")]
+        kid = short(1000 * metrics["kid"]["mean"], 1)
+        rows.append(
+            [
+                name,
+                estimate(metrics["fid"], 1),
+                kid,
+                percent(metrics["p_ids"]),
+                estimate(metrics["lpips_gt"], 4),
+                *leaning,
+            ]
+        )
+    head = ["", "FID", "KID x 1000", "P-IDS, %", "LPIPS-GT", "leaning, white", "leaning, smooth"]
+    return markdown(head, rows)
 
 
 def of_mixture(methods: Mapping[str, Any]) -> str:

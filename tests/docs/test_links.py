@@ -71,11 +71,11 @@ def commands(name: str) -> Iterator[list[str]]:
 def missing(name: str) -> Iterator[str]:
     """All that a page names and nobody finds."""
     page, mentioned = read(name), set(TORCHRUN)
-    for target in re.findall(
-        r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (ROOT / name).read_text() if name.endswith(".md") else ""
-    ):
-        if not (ROOT / name).parent.joinpath(target).exists():
-            yield f"link to {target}"
+    text = (ROOT / name).read_text() if name.endswith(".md") else ""
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", text):
+        linked = (ROOT / name).parent / target if target else ROOT / name
+        if not linked.exists() or (anchor and anchor not in anchors(linked)):
+            yield f"link to {target}#{anchor}"
     for word in (word for span in page.spans for word in span.split()):
         if re.fullmatch(r"[\w./-]+", word) and not there(word, name):
             yield f"path {word}"
@@ -100,6 +100,12 @@ def missing(name: str) -> Iterator[str]:
             yield from (
                 f"option {option}" for option in given(span.split()) if option not in mentioned | every_option()
             )
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a Markdown page's headings get: small letters, spaces as hyphens, no other signs."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def there(word: str, page: str) -> bool:
@@ -187,7 +193,7 @@ def test_whatever_a_page_names_is_there(names: list[str]) -> None:
 
 def test_what_is_not_there_is_noticed(tmp_path: Path) -> None:
     """On a page with one mistake of each kind."""
-    page = """[gone](gone.md) [here](here.md#part) `recipes/gone.py` `vdvae/model.py` `vdvae/gone.py` `condvae.load`
+    page = """[gone](gone.md) [here](here.md#a-part) [there](here.md#gone) `recipes/gone.py` `vdvae/model.py` `vdvae/gone.py` `condvae.load`
     `condvae.gone.load` `condvae.weights.gone` `condvae design gone` `--gone` `--seed` `tests/docs`, `tests/gone`
     `make gone` `make test` `condvae complete a.png -n 8 --gone 3 --keep-size` `torchrun -m condvae train --gone=3`
 ```
@@ -198,8 +204,8 @@ python recipes/sheets.py --data a.zip --gone   # --not-asked
 from condvae import load, gone
 ```
 """
-    (tmp_path / "here.md").write_text("")
+    (tmp_path / "here.md").write_text("## A part\n")
     (tmp_path / "page.md").write_text(page)
     found = "\n".join(missing(os.path.relpath(tmp_path / "page.md", ROOT)))
     assert [line for line in found.splitlines() if "gone" not in line] == []
-    assert len(found.splitlines()) == 14, found
+    assert len(found.splitlines()) == 15, found

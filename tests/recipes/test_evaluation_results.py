@@ -147,6 +147,30 @@ def test_coverage_is_stated_as_measured(cifar10: dict[str, Any]) -> None:
     assert {coverage(cifar10, RANDOM, kind)["verdict"] for kind in ("white", "smooth")} == {"calibrated"}
 
 
+def test_pixel_means_and_samples_are_stated_as_measured(raw: dict[str, Any], cifar10: dict[str, Any]) -> None:
+    found = raw["pixels"]
+    drawn = f"{WARM}, sample pixels"
+    for name in (WARM, COOL):  # the same completions as in the other tables
+        assert mean(found, name, "fid") == mean(cifar10, name, "fid")
+    leaning = {
+        (name, kind): short(coverage(found, name, kind)["leaning"]["mean"], 2)
+        for name in (WARM, drawn)
+        for kind in ("white", "smooth")
+    }
+    gt = [short(mean(found, name, "lpips_gt"), 4) for name in (WARM, drawn)]
+    for words in (
+        f"our FID is {mean(found, drawn, 'fid'):.1f} instead of {mean(found, WARM, 'fid'):.1f}, and LPIPS-GT is {gt[1]} "
+        f"instead of {gt[0]}",
+        f"LPIPS-GT hardly changes** ({gt[0]} and {gt[1]})",
+        f"white projections is {leaning[drawn, 'white']} with samples and {leaning[WARM, 'white']} with means",
+        f"it is {leaning[drawn, 'smooth']} and {leaning[WARM, 'smooth']}",
+        f"in white projections is {leaning[drawn, 'white']} instead of {leaning[WARM, 'white']}",
+    ):
+        assert words in WORDS
+    assert 1.9 < mean(found, drawn, "fid") / mean(found, WARM, "fid") < 2.1 and "FID doubles" in WORDS
+    assert mean(found, drawn, "p_ids") < mean(found, WARM, "p_ids") / 2
+
+
 def test_bits_training_time_and_speed_are_stated_as_measured(raw: dict[str, Any]) -> None:
     cifar10, points = raw["cifar10"], raw["curve"]["points"]
     (model,) = cifar10["models"].values()
