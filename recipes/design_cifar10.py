@@ -24,9 +24,9 @@ from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.classifier_options import ClassifierOptions
 from condvae.design.avp_cnn.classifier_training import train_classifier
 from condvae.design.avp_cnn.network import AVPCNN
-from condvae.design.panel import animation, frames, panel
-from condvae.design.patient import follow
-from condvae.design.question import Question
+from condvae.design.scan_figure import animation, frames, panel
+from condvae.design.single_image import scan_image
+from condvae.design.task import Task
 from condvae.images.atomic_folder import AtomicFolder
 from condvae.runtime.checks import check_whole
 from condvae.sampling.sampler import Sampler
@@ -118,9 +118,9 @@ def classifier_options(options: Options) -> ClassifierOptions:
 
 def draw(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candidates, policy: Greedy) -> None:
     """One picture, scan by scan."""
-    question = Question.of(classifier, outcomes=classifier.config.outcome_names)
+    question = Task.of(classifier, outcomes=classifier.config.outcome_names)
     levels = data.test.take(np.array([options.drawn]))
-    scans = follow(levels.images[0], policy, classifier, candidates, question, steps=options.scans, seed=options.seed)
+    scans = scan_image(levels.images[0], policy, classifier, candidates, question, steps=options.scans, seed=options.seed)
     steps = [one.step for one in scans]
     label = int(labels_of(levels.labels)[0])
     title = f"test picture {options.drawn}: {question.outcomes[label] if question.outcomes else label}"

@@ -25,7 +25,7 @@ from condvae.design import (
     look_ahead,
     policies,
 )
-from condvae.design.policies import FirstLooks
+from condvae.design.policies import FirstScanCache
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels
 from condvae.runtime.pixels import to_uint8
@@ -170,8 +170,8 @@ def test_nothing_left_to_scan() -> None:
 
 
 def test_the_first_scan_is_judged_once_for_all() -> None:
-    g, looks = linear_classifier(), FirstLooks()
-    policy = greedy(g, first=TrainingImages(images=TRAIN), first_n=6, looks=looks)
+    g, first_scans = linear_classifier(), FirstScanCache()
+    policy = greedy(g, first=TrainingImages(images=TRAIN), first_n=6, first_scans=first_scans)
     choice = policy.choose(seen(NOTHING), 0, seed=0, places=PLACES)
     assert choice.images is not None and choice.gains is not None
     assert choice.images.shape == (4, 6, 1, 8, 8) and choice.gains.shape == (4, 6, 16)
@@ -180,10 +180,10 @@ def test_the_first_scan_is_judged_once_for_all() -> None:
     again = policy.choose(seen(NOTHING)[:1], 0, seed=0, places=[99])
     assert again.index == choice.index[0]
     # Another task and another estimator look at the same: nothing more is computed, and it is what they would compute.
-    other = replace(policy, variable=0, estimator="epe", looks=looks)
+    other = replace(policy, variable=0, estimator="epe", first_scans=first_scans)
     found = other.choose(seen(NOTHING), 0, seed=0, places=PLACES)
     assert sum(g.calls) == 6 * 16
-    alone = replace(policy, variable=0, estimator="epe", looks=FirstLooks()).choose(
+    alone = replace(policy, variable=0, estimator="epe", first_scans=FirstScanCache()).choose(
         seen(NOTHING), 0, seed=0, places=PLACES
     )
     assert sum(g.calls) == 2 * 6 * 16

@@ -18,8 +18,8 @@ from condvae.design.avp_cnn.classifier_file import load_classifier, save_classif
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.design.candidates import Candidates
 from condvae.design.information import entropy
-from condvae.design.location import next_location
-from condvae.design.panel import in_nats
+from condvae.design.choose_location import next_location
+from condvae.design.scan_figure import format_nats
 from condvae.design.scan_files import scan_files
 from condvae.design.scan_settings import ScanSettings
 from condvae.observe import Edges, Patches
@@ -88,7 +88,7 @@ def test_an_image_gets_a_panel_an_animation_and_an_entry(made: dict[str, Path], 
     assert entry["size"] == [60, 40]
     for t, (line, scan) in enumerate(zip(said[2:4], entry["scans"], strict=True)):
         box = ",".join(map(str, scan["box"]))
-        assert line.startswith(f"scan {t + 1} at {box}: expected gain {in_nats(scan['expected_gain_nats'])}; ")
+        assert line.startswith(f"scan {t + 1} at {box}: expected gain {format_nats(scan['expected_gain_nats'])}; ")
     assert said[0].endswith("its middle 40 x 40 is resized to 8 x 8")
     answers = [f"P(effusion) {p[1]:.3f}" for p in (entry["before"], *(scan["after"] for scan in entry["scans"]))]
     assert [line.split("; ")[1] for line in said[2:4]] == [f"{a}, then {b}" for a, b in itertools.pairwise(answers)]

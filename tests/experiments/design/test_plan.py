@@ -10,7 +10,7 @@ def test_policies_by_name() -> None:
     assert settings.spec("epe-my-gan") == PolicySpec("epe-my-gan", "completions", "epe", "my-gan", 7)
     assert settings.spec("uncond").n == 7 and settings.spec("uncond-1000").n == 1000
     assert settings.spec("non-greedy").kind == "non-greedy"
-    assert [name for name in settings.policies if not settings.spec(name).asks] == ["random", "full"]
+    assert [name for name in settings.policies if not settings.spec(name).depends_on_task] == ["random", "full"]
 
 
 def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:

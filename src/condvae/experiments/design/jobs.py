@@ -60,7 +60,7 @@ def jobs_of(context: DesignContext, variables: Sequence[int], out: Path, block: 
     size = block or _IMAGES_PER_UNIT.get(context.device.type, _IMAGES_PER_UNIT["cpu"])
     together = max(size, _PIXELS_TOGETHER // context.data.test.size**2)
     for spec in map(settings.spec, settings.policies):
-        for variable in dict.fromkeys(variables) if spec.asks else (None,):
+        for variable in dict.fromkeys(variables) if spec.depends_on_task else (None,):
             name = spec.name if variable is None else f"{spec.name}, {context.classifier.names[variable].lower()}"
             store = ResultStore.of_job(out, name, context.made_of(spec, variable), kind=PART)
             units = image_ranges(len(context.rows), size if spec.kind == "completions" else together)

@@ -16,7 +16,7 @@ from condvae.data.digests import digest_of_set, pixels_of
 from condvae.data.order import spread
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier
-from condvae.design.policies import FirstLooks, Greedy, NonGreedy, Policy, Random
+from condvae.design.policies import FirstScanCache, Greedy, NonGreedy, Policy, Random
 from condvae.design.scanning import full_image, scan
 from condvae.design.sources import Completions, TrainingImages
 from condvae.experiments.design.plan import REVISION, DesignSettings, PolicySpec
@@ -42,7 +42,7 @@ class DesignContext:
         self.test = data.test.subset(self.rows)
         side = max(1, round(settings.side * data.test.size))
         self.candidates = Candidates.grid(data.test.size, side=side, points=settings.points).to(device)
-        self._looks = FirstLooks()
+        self._first_scans = FirstScanCache()
         self._policies: dict[tuple[str, int | None], Policy] = {}
 
     def scan(self, spec: PolicySpec, variable: int | None, block: ImageRange) -> ResultTensors:
@@ -86,7 +86,7 @@ class DesignContext:
             estimator=spec.estimator,
             first=self._training,
             first_n=self.settings.first_n,
-            looks=self._looks,
+            first_scans=self._first_scans,
         )
 
     def _seeds(self, spec: PolicySpec) -> list[int]:

@@ -41,7 +41,7 @@ class PolicySpec(NamedTuple):
     """Images that are imagined."""
 
     @property
-    def asks(self) -> bool:
+    def depends_on_task(self) -> bool:
         """Whether it looks elsewhere for another task."""
         return self.kind not in ("random", "full")
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.data import ImageSet
-from condvae.design.classifier import Classifier, bare
-from condvae.design.question import ANY_FINDING, NO_FINDING, Question
+from condvae.design.classifier import Classifier, normalised_name
+from condvae.design.task import ANY_FINDING, NO_FINDING, Task
 from condvae.runtime.checks import first_few
 
 
@@ -59,7 +59,7 @@ def tasks_of(
     holds = labels[images.rows].astype(bool)
     found: dict[str, DesignTask] = {}
     for name in names:
-        question = Question.of(classifier, name)
+        question = Task.of(classifier, name)
         task = DesignTask(
             name=question.name,
             variable=question.variable,
@@ -75,13 +75,13 @@ def tasks_of(
 
 
 def _labels(name: str, holds: NDArray[np.bool_], label_names: Sequence[str]) -> NDArray[np.bool_]:
-    plain = [bare(label) for label in label_names]
-    if bare(name) in plain:
-        return np.asarray(holds[:, plain.index(bare(name))])
-    something = holds[:, [label != bare(NO_FINDING) for label in plain]].any(axis=1)
-    if bare(name) == bare(ANY_FINDING):
+    plain = [normalised_name(label) for label in label_names]
+    if normalised_name(name) in plain:
+        return np.asarray(holds[:, plain.index(normalised_name(name))])
+    something = holds[:, [label != normalised_name(NO_FINDING) for label in plain]].any(axis=1)
+    if normalised_name(name) == normalised_name(ANY_FINDING):
         return np.asarray(something)
-    if bare(name) == bare(NO_FINDING):
+    if normalised_name(name) == normalised_name(NO_FINDING):
         return np.asarray(~something)
     raise ValueError(
         f"the data has no labels for {name}, only for {first_few(list(label_names))}: give other --tasks, or data with "

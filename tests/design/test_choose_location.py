@@ -11,7 +11,7 @@ from condvae import ConditionalVAE, PartialConfig, design
 from condvae.completers import RandomTrainingImage
 from condvae.data import ImageSet
 from condvae.design import Candidates, Completions, Greedy, information_gains, next_location
-from condvae.design.location import Location
+from condvae.design.choose_location import Location
 from condvae.observe import Edges, Observation
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.sampler import Sampler

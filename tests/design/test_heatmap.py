@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from condvae.design.candidates import Candidates
-from condvae.design.maps import colours, layer
+from condvae.design.heatmap import colours, layer
 
 SIZE, SCALE = 9, 3
 GRID = Candidates.grid(SIZE, side=3, points=7)
