@@ -36,7 +36,7 @@ def curves_figure(result: Mapping[str, Any], metric: str) -> "Figure | None":
     names = [*result["sets"], *tasks]
     if not names:
         return None
-    ylabel = {"auroc": "AUROC (higher is better)", "nll": "negative log-likelihood in nats (lower is better)"}[metric]
+    ylabel = {"auroc": "AUROC (higher is better)", "nll": "NLL in nats (lower is better)"}[metric]
     return panel_for_each(names, partial(_curves, result, metric), ylabel=ylabel)
 
 

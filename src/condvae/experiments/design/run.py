@@ -155,8 +155,8 @@ def _check_steps(context: DesignContext) -> None:
     most, side, steps = context.candidates.scans_for_all, context.candidates.side, context.settings.steps
     if steps > most and any(context.settings.spec(policy).kind != "full" for policy in context.settings.policies):
         raise ValueError(
-            f"--steps is {steps}, but {most} scans of {side} x {side} pixels can cover the whole grid, after which nothing "
-            f"is left to scan: give at most --steps {most}, or a smaller --side"
+            f"--steps is {steps}, but {most} scans of {side} x {side} pixels can cover the whole grid, after which "
+            f"nothing is left to scan: give at most --steps {most}, or a smaller --side"
         )
 
 

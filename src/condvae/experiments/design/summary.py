@@ -31,7 +31,7 @@ def columns_of(steps: int) -> list[str]:
 
 
 def sets_of(tasks: Sequence[DesignTask]) -> dict[str, list[str]]:
-    """Sets of tasks to average over: the paper's tasks if all are given, and all tasks. Tasks without AUROC are left out."""
+    """Sets of tasks to average over: the paper's tasks if all are given, and all tasks; only tasks with an AUROC."""
     names = [task.name for task in tasks]
     sets = {"the paper's tasks": list(PAPER_TASKS)} if set(PAPER_TASKS) <= set(names) else {}
     if set(names) != set(PAPER_TASKS) or not sets:
