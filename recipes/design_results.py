@@ -266,10 +266,10 @@ def difference(cell: Mapping[str, float]) -> str:
     """Format a difference with its sign and interval, in bold if the interval excludes 0."""
     mean, low, high = (short(cell[key], 3, "+") for key in ("mean", "low", "high"))
     text = f"{mean} [{low}, {high}]"
-    return f"**{text}**" if excludes_zero(cell) else text
+    return f"**{text}**" if decided(cell) else text
 
 
-def excludes_zero(cell: Mapping[str, float]) -> bool:
+def decided(cell: Mapping[str, float]) -> bool:
     """Whether the interval of a difference excludes 0."""
     return cell["low"] > 0 or cell["high"] < 0
 

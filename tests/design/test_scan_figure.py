@@ -50,7 +50,7 @@ def middle_of(picture: Image.Image, colour: tuple[int, int, int]) -> np.ndarray:
     return np.argwhere((np.asarray(picture) == colour).all(axis=-1)).mean(axis=0)  # type: ignore[no-any-return]
 
 
-def test_five_completions_stand_whole_and_crisp_beside_each_other() -> None:
+def test_five_completions_are_drawn_sharply_side_by_side() -> None:
     tints = [(10 * k, 255 - 10 * k, 7) for k in range(6)]
     step = dataclasses.replace(
         some_step(),
@@ -66,8 +66,8 @@ def test_five_completions_stand_whole_and_crisp_beside_each_other() -> None:
     assert len(set(np.diff([place[1] for place in places]))) == 1
 
 
-def test_each_completion_bears_its_own_gains() -> None:
-    tints = [(10 * k**2, 255 - 10 * k**2, 7) for k in range(5)]  # the mean of all is none of them
+def test_each_completion_has_its_own_heat_map() -> None:
+    tints = [(10 * k**2, 255 - 10 * k**2, 7) for k in range(5)]  # the mean of all differs from each of them
     nothing = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
     step = dataclasses.replace(some_step(), images=torch.stack([flat(*tint) for tint in tints]), known=nothing)
     for k in range(5):
@@ -86,7 +86,7 @@ def test_pixels_are_enlarged_by_a_whole_number() -> None:
         assert colour_counts(draw_figure([step], GRID, tile=tile))[(200, 0, 200)] == scale**2
 
 
-def test_what_is_not_known_is_not_shown() -> None:
+def test_hidden_pixels_are_not_drawn() -> None:
     step = some_step()
     assert step.after is not None
     window = GRID.windows[step.chosen]
@@ -104,9 +104,11 @@ def test_what_is_not_known_is_not_shown() -> None:
     assert colour_counts(picture)[HIDDEN] == 12**2 * (seen_before + seen_after)
 
 
-def test_the_cross_marks_the_middle_of_the_chosen_window() -> None:
+def test_the_cross_marks_the_centre_of_the_chosen_window() -> None:
     def cross(chosen: int) -> np.ndarray:
-        return middle_of(draw_figure([dataclasses.replace(some_step(), chosen=chosen, after=None)], GRID, tile=192), RED)
+        return middle_of(
+            draw_figure([dataclasses.replace(some_step(), chosen=chosen, after=None)], GRID, tile=192), RED
+        )
 
     first = cross(6)
     for chosen in (7, 11, 18):
@@ -114,13 +116,13 @@ def test_the_cross_marks_the_middle_of_the_chosen_window() -> None:
         assert np.allclose(cross(chosen) - first, move, atol=0.3)
 
 
-def test_each_row_has_a_scale_of_its_own() -> None:
+def test_each_row_has_its_own_scale() -> None:
     step = some_step()
     assert step.gains is not None
     more = dataclasses.replace(step, gains=step.gains * 10, scores=step.scores * 10)
 
     def tiles(row: FigureRow, *, at: int) -> np.ndarray:
-        """The second of two rows, without the words below its images."""
+        """The second of two rows, without the captions below its images."""
         picture = draw_figure([step, row], GRID, tile=48)
         pitch = picture.height - draw_figure([step], GRID, tile=48).height
         return np.asarray(picture)[-pitch:][:48, :at]
@@ -130,15 +132,15 @@ def test_each_row_has_a_scale_of_its_own() -> None:
     assert (tiles(step, at=300) != tiles(shifted, at=300)).any()
 
 
-def test_the_last_column_is_there_if_anything_was_scanned() -> None:
+def test_the_last_column_is_drawn_if_a_scan_was_taken() -> None:
     step = some_step()
-    advice = dataclasses.replace(step, after=None)
-    assert draw_figure([step], GRID).width - draw_figure([advice], GRID).width > 192
-    assert draw_figure([advice], GRID).height == draw_figure([step], GRID).height
+    planned = dataclasses.replace(step, after=None)
+    assert draw_figure([step], GRID).width - draw_figure([planned], GRID).width > 192
+    assert draw_figure([planned], GRID).height == draw_figure([step], GRID).height
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_frames_make_an_animation_that_runs_for_ever(channels: int, tmp_path: Path) -> None:
+def test_frames_make_an_animation_that_repeats_endlessly(channels: int, tmp_path: Path) -> None:
     steps = [some_step(channels=channels, seed=seed) for seed in range(3)]
     pictures = draw_frames(steps, GRID, title="a patient", tile=48)
     pictures[0].save(tmp_path / "a.gif", **gif_options(pictures))
@@ -155,27 +157,27 @@ def test_frames_make_an_animation_that_runs_for_ever(channels: int, tmp_path: Pa
     assert colour_counts(pictures[0].convert("RGB"))[HIDDEN] >= colour_counts(exact)[HIDDEN]
 
 
-def test_words_of_any_length_fit() -> None:
+def test_texts_of_any_length_fit() -> None:
     step = dataclasses.replace(some_step(), caption="word " * 100, gains=None)
     picture = draw_figure([step] * 2, GRID, title="title " * 100, criterion="criterion " * 100, tile=48)
     assert picture.size == draw_figure([some_step()] * 2, GRID, title="t", tile=48).size
     picture.save(io.BytesIO(), "PNG")
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_steps_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one step"):
         draw_figure([], GRID)
-    with pytest.raises(ValueError, match="16 x 16, but a step shows 8 x 8"):
+    with pytest.raises(ValueError, match="16 x 16 images, but a step shows a 8 x 8 image"):
         draw_figure([dataclasses.replace(some_step(), seen=noise(1, 8, 8))], GRID)
 
 
 def test_nats_have_two_or_three_digits() -> None:
-    said = [format_nats(value) for value in (0.0, 1e-9, 4.2e-6, 0.00088, 0.00234, 0.0234, 0.2345, 0.9996, 1.5, -0.05)]
-    assert said[:5] == ["0", "0", "0.0042 mnat", "0.88 mnat", "2.34 mnat"]
-    assert said[5:] == ["23.4 mnat", "234 mnat", "1000 mnat", "1.50 nat", "-50.0 mnat"]
+    texts = [format_nats(value) for value in (0.0, 1e-9, 4.2e-6, 0.00088, 0.00234, 0.0234, 0.2345, 0.9996, 1.5, -0.05)]
+    assert texts[:5] == ["0", "0", "0.0042 mnat", "0.88 mnat", "2.34 mnat"]
+    assert texts[5:] == ["23.4 mnat", "234 mnat", "1000 mnat", "1.50 nat", "-50.0 mnat"]
 
 
-def test_windows_of_any_form_are_drawn_and_outlined() -> None:
+def test_windows_of_any_shape_are_drawn_and_outlined() -> None:
     lines = torch.eye(SIZE, dtype=torch.bool)[:, None, :, None].expand(-1, 1, -1, SIZE)
     gains = torch.rand(6, SIZE, generator=torch.Generator().manual_seed(0))
     step = dataclasses.replace(some_step(), gains=gains, scores=gains.mean(dim=0), chosen=3)

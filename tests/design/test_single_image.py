@@ -27,11 +27,11 @@ def greedy(estimator: Estimator = "eig") -> Greedy:
     )
 
 
-def test_a_patient_is_scanned_as_by_the_experiment_and_each_row_starts_where_the_last_ended() -> None:
-    told: list[Scan] = []
-    scans = scan_image(IMAGE, greedy(), WORLD, GRID, TASK, steps=3, seed=1, place=4, on_scan=told.append)
+def test_scans_equal_those_of_an_experiment_and_each_row_continues_the_last() -> None:
+    reported: list[Scan] = []
+    scans = scan_image(IMAGE, greedy(), WORLD, GRID, TASK, steps=3, seed=1, place=4, on_scan=reported.append)
     plain = scan(IMAGE[None], greedy(), WORLD, GRID, steps=3, seed=1, places=[4])
-    assert told == scans
+    assert reported == scans
     assert [one.index for one in scans] == plain.chosen[0].tolist()
     known = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
     for t, one in enumerate(scans):
@@ -50,7 +50,7 @@ def test_a_patient_is_scanned_as_by_the_experiment_and_each_row_starts_where_the
         assert step.caption_after == f"P(v) {one.after[1]:.3f}"
 
 
-def test_expected_entropy_is_shown_as_what_it_takes_from_the_doubt() -> None:
+def test_epe_is_shown_as_a_reduction_of_the_entropy() -> None:
     (one,) = scan_image(IMAGE, greedy("epe"), WORLD, GRID, TASK, steps=1, estimator="epe")
     known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
     left = expected_posterior_entropy(look_ahead(WORLD, one.step.images[None], known, GRID, variable=0)[0])
@@ -58,7 +58,7 @@ def test_expected_entropy_is_shown_as_what_it_takes_from_the_doubt() -> None:
     assert one.index == int(left.argmin())
 
 
-def test_advice_is_what_the_next_scan_would_be() -> None:
+def test_a_planned_scan_agrees_with_next_location() -> None:
     known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
     known[..., :2, :2] = True
     observation = observe_levels(IMAGE[None], known)
@@ -73,6 +73,6 @@ def test_advice_is_what_the_next_scan_would_be() -> None:
         assert torch.allclose(one.step.scores, expected, atol=1e-6)
 
 
-def test_a_policy_without_reasons_cannot_be_drawn() -> None:
-    with pytest.raises(ValueError, match="random does not say why"):
+def test_a_policy_without_scores_cannot_be_drawn() -> None:
+    with pytest.raises(ValueError, match="random gives no scores"):
         scan_image(IMAGE, Random(candidates=GRID), WORLD, GRID, TASK)

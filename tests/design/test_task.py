@@ -7,21 +7,21 @@ from helpers.factor_worlds import linear_classifier
 from condvae.design.task import Task
 
 
-def test_questions_are_put_by_name() -> None:
+def test_tasks_are_found_by_name() -> None:
     findings = linear_classifier(names=("Edema", "Pleural_Thickening", "any finding"), outcomes=2)
     p = torch.tensor([0.75, 0.25])
     assert Task.of(findings, "edema", outcomes=("no", "yes")).describe(p) == "P(edema) 0.250"
     assert Task.of(findings, "pleural thickening").variable == 1
     for name in ("no finding", "No_Finding"):
-        question = Task.of(findings, name)
-        assert (question.variable, question.describe(p)) == (2, "P(no finding) 0.750")
-    with pytest.raises(ValueError, match="expected one of: Edema"):
+        task = Task.of(findings, name)
+        assert (task.variable, task.describe(p)) == (2, "P(no finding) 0.750")
+    with pytest.raises(ValueError, match="choose one of Edema"):
         Task.of(findings, "oedema")
-    with pytest.raises(ValueError, match="'no finding'"):  # nothing to be the opposite of
+    with pytest.raises(ValueError, match="'no finding'"):  # there is no variable to negate
         Task.of(dataclasses.replace(findings, names=("Edema",)), "no finding")
 
 
-def test_classes_are_answered_by_the_likeliest() -> None:
+def test_a_class_is_described_by_the_most_likely_one() -> None:
     animals = linear_classifier(names=("class",), outcomes=3)
     p = torch.tensor([0.2, 0.7, 0.1])
     assert Task.of(animals).describe(p) == "1 0.700"

@@ -106,13 +106,13 @@ def _check_kinds(observation: object, model: object, classifier: object, candida
     """Raise a ValueError if an argument has the wrong type, such as a model's name instead of the model."""
     completes = isinstance(model, ConditionalVAE | Sampler) or hasattr(model, "complete")
     for good, value, name, expected in (
-        (isinstance(observation, Observation), observation, "the observation", "the result of model.observe(x, known)"),
-        (completes, model, "the model", "a conditional model from condvae.load, a Sampler, or a completer"),
-        (hasattr(classifier, "log_posterior"), classifier, "the classifier", "the result of load_classifier"),
-        (isinstance(candidates, Candidates), candidates, "the candidates", "Candidates, such as Candidates.grid(...)"),
+        (isinstance(observation, Observation), observation, "observation", "the result of model.observe(x, known)"),
+        (completes, model, "model", "a conditional model from condvae.load, a Sampler, or a completer"),
+        (hasattr(classifier, "log_posterior"), classifier, "classifier", "the result of load_classifier"),
+        (isinstance(candidates, Candidates), candidates, "candidates", "Candidates, such as Candidates.grid(...)"),
     ):
         if not good:
-            raise ValueError(f"{name} is of type {type(value).__name__}, expected {expected}")
+            raise ValueError(f"the argument {name} has type {type(value).__name__}, expected {expected}")
 
 
 def _checked(observation: Observation, candidates: Candidates) -> Observation:
