@@ -5,8 +5,8 @@ import torch
 from condvae import weights
 from condvae.design import Candidates, describe_classifier, load_classifier, next_location
 from condvae.design.avp_cnn.classifier_file import locate_classifier
-from condvae.design.task import Task
 from condvae.design.sources import check_completes, check_pair
+from condvae.design.task import Task
 from condvae.experiments.design import TASKS
 
 

@@ -298,18 +298,18 @@ class Broken(LinearClassifier):
         return super().log_posterior(pixels, known) * torch.nan
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="did not return log-probabilities"):
         greedy(Broken(calls=[])).choose(seen(), 1, seed=0, places=PLACES)
     with pytest.raises(ValueError, match="did not return log-probabilities"):
         non_greedy(classifier=Broken(calls=[])).plan(seen(NOTHING), 0)
     with pytest.raises(ValueError, match="3 places were given for 4 observations"):
         Random(candidates=GRID).choose(seen(), 1, seed=0, places=[1, 2, 3])
-    with pytest.raises(ValueError, match="does not say which pixels are known"):
+    with pytest.raises(ValueError, match="does not state which pixels are known"):
         Random(candidates=GRID).choose(Observation(y=torch.zeros(1, 1, 8, 8)), 1, seed=0, places=[0])
     with pytest.raises(ValueError, match="the estimator is 'best'"):
         greedy(estimator="best")
     with pytest.raises(ValueError, match="the number of imagined images is 0"):
         greedy(n=0)
-    with pytest.raises(ValueError, match="variable 2 was asked for, but there are 2: one, other"):
+    with pytest.raises(ValueError, match="there is no variable 2: the classifier has 2, numbered from 0: one, other"):
         greedy(variable=2)

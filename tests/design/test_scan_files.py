@@ -17,8 +17,8 @@ from condvae.cli import main
 from condvae.design.avp_cnn.classifier_file import load_classifier, save_classifier
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.design.candidates import Candidates
-from condvae.design.information import entropy
 from condvae.design.choose_location import next_location
+from condvae.design.information import entropy
 from condvae.design.scan_figure import format_nats
 from condvae.design.scan_files import scan_files
 from condvae.design.scan_settings import ScanSettings

@@ -3,14 +3,14 @@ import torch
 from helpers.factor_worlds import SIZE, BinaryWorld, uneven
 
 from condvae.design.candidates import Candidates
-from condvae.design.information import entropy, expected_posterior_entropy
 from condvae.design.choose_location import next_location
+from condvae.design.information import entropy, expected_posterior_entropy
 from condvae.design.lookahead import look_ahead
-from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.policies import Estimator, Greedy, Random
-from condvae.design.task import Task
 from condvae.design.scanning import scan
+from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.sources import Completions
+from condvae.design.task import Task
 from condvae.observe.observation import observe_levels
 
 LOADS, STDS = uneven()

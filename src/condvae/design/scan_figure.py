@@ -72,7 +72,7 @@ def draw_figure(
     size = candidates.size
     if strange := [step for step in steps if step.seen.shape[-2:] != (size, size)]:
         height, width = strange[0].seen.shape[-2:]
-        raise ValueError(f"the candidates are for {size} x {size} images, but a step shows a {height} x {width} image")
+        raise ValueError(f"the candidates are for {size} x {size} images, but a step shows {height} x {width} pixels")
     page = _Page(steps, candidates.to("cpu"), title=title, criterion=criterion, scale=max(1, round(tile / size)))
     for i, step in enumerate(steps):
         page.draw_row(i, step, "next" if step.after is None else f"t = {first + i}")
