@@ -25,9 +25,9 @@ from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.classifier_options import ClassifierOptions
 from condvae.design.avp_cnn.classifier_training import train_classifier
 from condvae.design.avp_cnn.network import AVPCNN
+from condvae.design.prediction_task import PredictionTask
 from condvae.design.scan_figure import draw_figure, draw_frames, gif_options
 from condvae.design.single_image import scan_image
-from condvae.design.task import Task
 from condvae.images.atomic_folder import AtomicFolder
 from condvae.runtime.checks import check_whole
 from condvae.sampling.sampler import Sampler
@@ -119,7 +119,7 @@ def classifier_options(options: Options) -> ClassifierOptions:
 
 def draw(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candidates, policy: Greedy) -> None:
     """Draw the scans of one picture."""
-    task = Task.of(classifier, outcomes=classifier.config.outcome_names)
+    task = PredictionTask.of(classifier, outcomes=classifier.config.outcome_names)
     levels = data.test.take(np.array([options.drawn]))
     scans = scan_image(levels.images[0], policy, classifier, candidates, task, steps=options.scans, seed=options.seed)
     steps = [one.step for one in scans]

@@ -5,8 +5,8 @@ import torch
 from condvae import weights
 from condvae.design import Candidates, describe_classifier, load_classifier, next_location
 from condvae.design.avp_cnn.classifier_file import locate_classifier
+from condvae.design.prediction_task import PredictionTask
 from condvae.design.sources import check_completes, check_pair
-from condvae.design.task import Task
 from condvae.experiments.design import TASKS
 
 
@@ -16,7 +16,7 @@ def test_xray_chooses_where_to_scan_next() -> None:
     takes = classifier.config.size, classifier.config.channels
     check_pair(model, "xray", takes, "xray")
     assert takes == (64, 1) and len(classifier.names) == 15
-    tasks = [Task.of(classifier, task) for task in TASKS]
+    tasks = [PredictionTask.of(classifier, task) for task in TASKS]
     x = torch.rand(1, 1, 64, 64, generator=torch.Generator().manual_seed(0)) * 2 - 1
     known = torch.zeros(1, 1, 64, 64, dtype=torch.bool)
     known[..., 24:40, 24:40] = True

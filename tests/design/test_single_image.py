@@ -7,17 +7,17 @@ from condvae.design.choose_location import next_location
 from condvae.design.information import entropy, expected_posterior_entropy
 from condvae.design.lookahead import look_ahead
 from condvae.design.policies import Estimator, Greedy, Random
+from condvae.design.prediction_task import PredictionTask
 from condvae.design.scanning import scan
 from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.sources import Completions
-from condvae.design.task import Task
 from condvae.observe.observation import observe_levels
 
 LOADS, STDS = uneven()
 WORLD = BinaryWorld(loads=LOADS, stds=STDS)
 GRID = Candidates.grid(SIZE, side=2, points=3)
 IMAGE = torch.randint(100, 156, (1, SIZE, SIZE), generator=torch.Generator().manual_seed(3)).to(torch.uint8)
-TASK = Task.of(WORLD, "v")
+TASK = PredictionTask.of(WORLD, "v")
 
 
 def greedy(estimator: Estimator = "eig") -> Greedy:

@@ -14,12 +14,12 @@ from condvae.design.avp_cnn.classifier_file import load_classifier, locate_class
 from condvae.design.candidates import Candidates
 from condvae.design.choose_location import next_location
 from condvae.design.policies import Greedy
+from condvae.design.prediction_task import PredictionTask
 from condvae.design.scan_figure import draw_figure, draw_frames, format_nats, gif_options
 from condvae.design.scan_settings import ScanSettings
 from condvae.design.scanning import full_image
 from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.sources import Completions, check_completes, check_pair
-from condvae.design.task import Task
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.holes import Box, Hole
 from condvae.images.model_view import ModelView, as_tensor, make_view
@@ -66,12 +66,12 @@ class PictureScanner:
             estimator=settings.estimator,
         )
 
-    def _task(self) -> Task:
+    def _task(self) -> PredictionTask:
         names = self.classifier.names
         if self.settings.task is None and len(names) > 1:
             raise ValueError(f"no task was given: choose one with --task: {', '.join(names)}")
         task = 0 if self.settings.task is None else self.settings.task
-        return Task.of(self.classifier, task, outcomes=self.classifier.config.outcome_names)
+        return PredictionTask.of(self.classifier, task, outcomes=self.classifier.config.outcome_names)
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
         """Crop and resize a picture for the model; raise a ValueError if nothing of it can be scanned."""

@@ -12,9 +12,9 @@ from condvae.design.classifier import Classifier
 from condvae.design.information import entropy
 from condvae.design.lookahead import log_posteriors
 from condvae.design.policies import Choice, Estimator, Policy
+from condvae.design.prediction_task import PredictionTask
 from condvae.design.scan_figure import FigureRow
 from condvae.design.scanning import scan
-from condvae.design.task import Task
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
 
@@ -40,7 +40,7 @@ def scan_image(
     policy: Policy,
     classifier: Classifier,
     candidates: Candidates,
-    task: Task,
+    task: PredictionTask,
     *,
     steps: int = 5,
     estimator: Estimator = "eig",
@@ -85,8 +85,10 @@ def scan_image(
     return scans
 
 
-def planned_scan(observation: Observation, location: Location, task: Task, *, estimator: Estimator = "eig") -> Scan:
-    """Describe the scan that `next_location` has chosen but nobody has taken yet."""
+def planned_scan(
+    observation: Observation, location: Location, task: PredictionTask, *, estimator: Estimator = "eig"
+) -> Scan:
+    """Describe the scan that `next_location` has chosen and that has not been taken yet."""
     return _make_scan(
         observation,
         index=location.index,
@@ -109,7 +111,7 @@ def _make_scan(
     images: Tensor,
     predictions: Sequence[Tensor],
     after: Observation | None,
-    task: Task,
+    task: PredictionTask,
     estimator: Estimator,
 ) -> Scan:
     """Make a `Scan`; predictions are log g [K] before the scan and, if it was taken, after it."""

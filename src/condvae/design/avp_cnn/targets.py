@@ -10,7 +10,7 @@ from torch import Tensor
 
 from condvae.data import Dataset, ImageSet
 from condvae.design.classifier import normalised_name
-from condvae.design.task import ANY_FINDING, NO_FINDING
+from condvae.design.prediction_task import ANY_FINDING, NO_FINDING
 
 
 @dataclass(frozen=True, kw_only=True)

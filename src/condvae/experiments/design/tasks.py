@@ -9,7 +9,7 @@ from torch import Tensor
 
 from condvae.data import ImageSet
 from condvae.design.classifier import Classifier, normalised_name
-from condvae.design.task import ANY_FINDING, NO_FINDING, Task
+from condvae.design.prediction_task import ANY_FINDING, NO_FINDING, PredictionTask
 from condvae.runtime.checks import first_few
 
 
@@ -61,7 +61,7 @@ def tasks_of(
     holds = labels[images.rows].astype(bool)
     found: dict[str, DesignTask] = {}
     for name in names:
-        predicted = Task.of(classifier, name)
+        predicted = PredictionTask.of(classifier, name)
         task = DesignTask(
             name=predicted.name,
             variable=predicted.variable,

@@ -12,7 +12,7 @@ ANY_FINDING, NO_FINDING = "any finding", "no finding"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class PredictionTask:
     """The prediction of one variable of a classifier, with the names needed to describe it."""
 
     name: str
@@ -24,7 +24,9 @@ class Task:
     """The outcome of a yes-or-no variable that means yes."""
 
     @classmethod
-    def of(cls, classifier: Classifier, task: str | int = 0, *, outcomes: Sequence[str] | None = None) -> "Task":
+    def of(
+        cls, classifier: Classifier, task: str | int = 0, *, outcomes: Sequence[str] | None = None
+    ) -> "PredictionTask":
         """Make the task for a variable, given by name or index. "no finding" is valid if "any finding" is a variable.
 
         outcomes: names of the classes if the classifier predicts one class; they default to numbers. Ignored if it has
