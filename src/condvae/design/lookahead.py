@@ -34,7 +34,7 @@ def look_ahead(
     """
     if images.ndim != 5 or images.dtype != torch.uint8:
         raise ValueError(
-            f"the images are {images.dtype} of shape {tuple(images.shape)}, expected uint8 of [B, N, C, H, W]"
+            f"the images are {images.dtype} of shape {tuple(images.shape)}, expected uint8 of shape [B, N, C, H, W]"
         )
     batch, n, channels, height, width = images.shape
     if (height, width) != (candidates.size, candidates.size):

@@ -74,7 +74,7 @@ class ClassifierConfig:
             raise ValueError(f"names is {self.names!r}, expected the names of one or more variables")
         if len(self.names) > 1 and self.outcomes != 2:
             raise ValueError(
-                f"{len(self.names)} variables have {self.outcomes} outcomes each, expected 2, or one variable"
+                f"{len(self.names)} variables have {self.outcomes} outcomes each, expected 2 outcomes or one variable"
             )
         if self.outcome_names is not None and len(self.outcome_names) != self.outcomes:
             names = len(self.outcome_names)
