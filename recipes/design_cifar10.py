@@ -1,7 +1,8 @@
-"""Design for another sensor than an x-ray: what is on a CIFAR-10 picture, seen through 8 x 8 of its 32 x 32 pixels at a
-time? A classifier of partly seen pictures is trained in minutes on a CPU, the embedded model `cifar10` imagines the
-rest, and the next patch is where both together expect to learn most. Prints how often the classifier is right after
-each scan, against scans at random, and draws why one picture was scanned where it was.
+"""Experimental design for something other than x-rays: find the class of a CIFAR-10 picture from scans of 8 x 8 of its
+32 x 32 pixels. The script trains a classifier that predicts from known pixels, which takes minutes on a CPU, and
+completes pictures with the embedded model `cifar10`. Each scan is taken where its expected information gain is highest.
+The script prints how often the classifier is right after each scan, compared with random scans, and draws a figure that
+explains the scans of one picture.
 
     condvae fetch cifar10
     python recipes/design_cifar10.py            (20 minutes on one core of a CPU)
@@ -24,48 +25,48 @@ from condvae.design.avp_cnn.classifier_file import load_classifier
 from condvae.design.avp_cnn.classifier_options import ClassifierOptions
 from condvae.design.avp_cnn.classifier_training import train_classifier
 from condvae.design.avp_cnn.network import AVPCNN
-from condvae.design.panel import animation, frames, panel
-from condvae.design.patient import follow
-from condvae.design.question import Question
+from condvae.design.prediction_task import PredictionTask
+from condvae.design.scan_figure import draw_figure, draw_frames, gif_options
+from condvae.design.single_image import scan_image
 from condvae.images.atomic_folder import AtomicFolder
 from condvae.runtime.checks import check_whole
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
 _TOGETHER = 16
-"""Pictures that are scanned together."""
+"""Number of pictures scanned together."""
 _RANDOM_DRAWS = 20
-"""Times that every picture is scanned at random."""
+"""Number of random sequences of scans per picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Train a classifier, scan test pictures, draw one."""
+    """Train a classifier, scan test pictures, and draw the scans of one of them."""
 
     data: Path = Path("cifar10")
-    """Pictures of 32 x 32 x 3 with one class each."""
+    """32 x 32 RGB pictures with one class label each."""
     model: str = "cifar10"
-    """The conditional model that imagines what has not been seen."""
+    """The conditional model that completes the pictures."""
     classifier: Path | None = None
-    """One that was trained before, instead of a new one."""
+    """A classifier file from an earlier training. If it is not given, a new classifier is trained."""
     out: Path = Path("out/design_cifar10")
     """Folder for classifier.safetensors, panel.png and panel.gif."""
     steps: int = 2000
-    """Updates of the classifier."""
+    """Training updates of the classifier."""
     batch: int = 128
-    """Pictures of an update."""
+    """Pictures per update."""
     images: int = 256
-    """Test pictures that are scanned."""
+    """Number of test pictures to scan."""
     scans: int = 5
-    """Of each."""
+    """Scans per picture."""
     n: int = 10
-    """Completions by which each is chosen."""
+    """Completions used to choose each scan."""
     points: int = 9
-    """Locations along a side of the grid."""
+    """Locations along each side of the grid."""
     first_n: int = 200
-    """Training pictures by which the first scan is chosen, which is the same for all."""
+    """Training pictures used to choose the first scan, which is the same for all pictures."""
     drawn: int = 0
-    """Which test picture becomes the panel."""
+    """Number of the test picture to draw, from 0."""
     seed: int = 0
 
 
@@ -74,7 +75,7 @@ def main(options: Options) -> None:
         check_whole(getattr(options, name), f"--{name.replace('_', '-')}", least=1)
     data = open_data(options.data)
     if not 0 <= options.drawn < len(data.test):
-        raise ValueError(f"--drawn is {options.drawn}, but there are {len(data.test)} test pictures, numbered from 0")
+        raise ValueError(f"--drawn is {options.drawn}, expected a test picture from 0 to {len(data.test) - 1}")
     model = weights.load_conditional(options.model)
     file = options.classifier or train_classifier(classifier_options(options))
     classifier = load_classifier(file)
@@ -117,22 +118,22 @@ def classifier_options(options: Options) -> ClassifierOptions:
 
 
 def draw(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candidates, policy: Greedy) -> None:
-    """One picture, scan by scan."""
-    question = Question.of(classifier, outcomes=classifier.config.outcome_names)
+    """Draw the scans of one picture."""
+    task = PredictionTask.of(classifier, outcomes=classifier.config.outcome_names)
     levels = data.test.take(np.array([options.drawn]))
-    scans = follow(levels.images[0], policy, classifier, candidates, question, steps=options.scans, seed=options.seed)
+    scans = scan_image(levels.images[0], policy, classifier, candidates, task, steps=options.scans, seed=options.seed)
     steps = [one.step for one in scans]
     label = int(labels_of(levels.labels)[0])
-    title = f"test picture {options.drawn}: {question.outcomes[label] if question.outcomes else label}"
-    with AtomicFolder(options.out) as album:
-        album.put("panel.png", panel(steps, candidates, title=title))
-        pictures = frames(steps, candidates, title=title)
-        album.put("panel.gif", pictures[0], **animation(pictures))
+    title = f"test picture {options.drawn}: {task.outcomes[label] if task.outcomes else label}"
+    with AtomicFolder(options.out) as folder:
+        folder.put("panel.png", draw_figure(steps, candidates, title=title))
+        pictures = draw_frames(steps, candidates, title=title)
+        folder.put("panel.gif", pictures[0], **gif_options(pictures))
     print(f"wrote {options.out / 'panel.png'} and panel.gif", flush=True)
 
 
 def compare(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candidates, policy: Greedy) -> None:
-    """How often the classifier is right, and how sure of the truth, after 0, 1, ... scans; and of whole pictures."""
+    """Print accuracy and log-probability of the true class after 0, 1, ... scans and for whole pictures."""
     count = min(options.images, len(data.test))
     levels = data.test.take(np.arange(count))
     images, labels = levels.images, labels_of(levels.labels)
@@ -148,26 +149,26 @@ def compare(options: Options, data: Dataset, classifier: AVPCNN, candidates: Can
         scan(images, anywhere, classifier, candidates, steps=options.scans, seed=seed).log_p[:, :, 0]
         for seed in range(options.seed, options.seed + _RANDOM_DRAWS)
     ]
-    said = {"EIG": torch.cat(chosen)[None], "random": torch.stack(random)}
+    predictions = {"EIG": torch.cat(chosen)[None], "random": torch.stack(random)}
     whole = full_image(images, classifier)[None, :, None, 0]
-    for title, measure in (("right, %", right), ("log g(truth), nats", log_score)):
+    for title, measure in (("accuracy, %", accuracy), ("log g(true class), nats", log_score)):
         print(f"{title:24}{''.join(f'{t:8}' for t in range(options.scans + 1))}   whole picture")
-        each = {name: measure(log_p, labels) for name, log_p in said.items()}
+        each = {name: measure(log_p, labels) for name, log_p in predictions.items()}
         upper = float(measure(whole, labels).mean())
         for name, values in each.items():
             print(f"{name:24}{numbers(values.mean(dim=0))}{upper:16.2f}")
         more = each["EIG"] - each["random"]
         print(f"{'EIG - random':24}{numbers(more.mean(dim=0))}")
-        print(f"{'    its standard error':24}{numbers(more.std(dim=0) / count**0.5)}")
+        print(f"{'    standard error':24}{numbers(more.std(dim=0) / count**0.5)}")
 
 
-def right(log_p: Tensor, labels: Tensor) -> Tensor:
-    """[R, B, T, K] -> [B, T]: in how many per cent of the R tries each picture's likeliest class is the true one."""
+def accuracy(log_p: Tensor, labels: Tensor) -> Tensor:
+    """Accuracy in per cent: in how many of R tries the most likely class is the true one. [R, B, T, K] -> [B, T]."""
     return 100 * (log_p.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
 
 
 def log_score(log_p: Tensor, labels: Tensor) -> Tensor:
-    """[R, B, T, K] -> [B, T]: the log-probability of the true class, a mean over the R tries."""
+    """Log-probability of the true class, averaged over R tries. [R, B, T, K] -> [B, T]."""
     truth = labels[:, None, None].expand(*log_p.shape[:-1], 1)
     return log_p.gather(-1, truth)[..., 0].double().mean(dim=0)
 
@@ -178,7 +179,7 @@ def numbers(values: Tensor) -> str:
 
 def labels_of(labels: Tensor | None) -> Tensor:
     if labels is None or labels.ndim != 1:
-        raise ValueError("the pictures have no class each, which is what is asked about: give labelled data")
+        raise ValueError("the pictures do not have one class label each: give data with class labels")
     return labels
 
 

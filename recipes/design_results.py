@@ -1,4 +1,4 @@
-r"""Fill the tables of docs/results/design.md from the raw numbers in the folder beside it; the text is written by hand.
+r"""Fill the tables of docs/results/design.md from the raw numbers in docs/results/design. The text is written by hand.
 
     condvae design experiment --data nih128.zip --out out/xray
     condvae design experiment --data nih128.zip --out out/xray_n40 -n 40 --tasks edema effusion infiltration \
@@ -10,8 +10,8 @@ r"""Fill the tables of docs/results/design.md from the raw numbers in the folder
         --speed-h200 out/speed_h200.json --speed-cpu out/speed_cpu.json \
         --classifier-h200 out/classifier_h200.json --figures
 
-What the classifier is worth by itself is in its record, and read there. Without options the page is filled from the
-numbers that lie there already.
+The quality of the classifier alone is read from the record in its file. Without options, the tables are filled from
+the numbers that are already in the folder.
 """
 
 import sys
@@ -30,29 +30,32 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, rounded, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "design.md"
-FOUR = "the paper's tasks"
+PAPER_SET = "the paper's tasks"
 DIGITS = 6
-"""Significant ones that are kept of an experiment's numbers."""
+"""Significant digits kept of an experiment's numbers."""
 VARIABLES = {"no finding": "any finding"}
-"""What the classifier calls a task, if not by its own name: one is the other's complement, its AUROC is the same."""
+"""The classifier's variable for a task, if names differ. A task and its negation have the same AUROC."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Take in new numbers, and fill the tables."""
+    """Read new numbers, if given, and fill the tables."""
 
     xray: Path | None = None
     """results.json of `condvae design experiment`, with all tasks and policies."""
     xray_n40: Path | None = None
-    """The same with -n 40, the paper's tasks, and the policies eig-ipa, random, uncond, non-greedy and full."""
+    """results.json of the same experiment with -n 40, the paper's tasks, and the policies eig-ipa, random, uncond,
+    non-greedy and full."""
     speed_h200: Path | None = None
+    """JSON of benchmarks/design.py on an H200."""
     speed_cpu: Path | None = None
-    """JSON of benchmarks/design.py."""
+    """JSON of benchmarks/design.py on a CPU."""
     classifier_h200: Path | None = None
-    """JSON of benchmarks/classifier.py."""
+    """JSON of benchmarks/classifier.py on an H200."""
     page: Path = PAGE
+    """The page to fill."""
     figures: bool = False
-    """Draw the figures again as well, which needs matplotlib."""
+    """Also draw the figures again; this needs matplotlib."""
 
 
 def main(options: Options) -> None:
@@ -62,7 +65,7 @@ def main(options: Options) -> None:
     for name, result in read({"xray": options.xray, "xray_n40": options.xray_n40}).items():
         new[name] = rounded(thinned(result), DIGITS)
     page.update(new)
-    if options.figures:  # maps of where policies look stay as they are if there are no new counts
+    if options.figures:  # without new counts, the maps of where policies scan stay unchanged
         draw(options.xray or page.folder / "xray.json", redraw, page.folder)
 
 
@@ -71,12 +74,12 @@ def page_at(path: Path = PAGE) -> Page:
 
 
 def without_folders(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Where networks lay on the machine that measured is nobody's business."""
+    """Remove the folders from the names of model and classifier, which belong to the measuring machine."""
     return {**found, **{key: Path(found[key]).name for key in ("model", "classifier") if key in found}}
 
 
 def thinned(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the counts of where policies looked, and without differences of the NLL by single tasks."""
+    """Remove the counts of scans by location and the NLL differences of single tasks, to keep the file small."""
     policies = {policy: {**found, "where": {}} for policy, found in result["policies"].items()}
     differences = {
         policy: {**found, "nll": {name: found["nll"][name] for name in result["sets"]}}
@@ -105,71 +108,74 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def chosen(result: Mapping[str, Any], cells: Sequence[Any]) -> Sequence[Any]:
-    """Those after the first scan and later: nobody has chosen anything before it."""
+def without_first(result: Mapping[str, Any], cells: Sequence[Any]) -> Sequence[Any]:
+    """Drop the column of 0 scans, where all policies are equal."""
     assert result["columns"][0] == "0"
     return cells[1:]
 
 
 def by_policy(result: Mapping[str, Any], metric: str, write: Callable[[Mapping[str, float]], str]) -> str:
-    """The mean of the paper's tasks."""
-    rows = [[policy, *map(write, chosen(result, found[metric][FOUR]))] for policy, found in result["policies"].items()]
-    return markdown(["scans", *chosen(result, result["columns"])], rows)
+    """Table of one metric by policy and number of scans, averaged over the paper's tasks."""
+    rows = [
+        [policy, *map(write, without_first(result, found[metric][PAPER_SET]))]
+        for policy, found in result["policies"].items()
+    ]
+    return markdown(["number of scans", *without_first(result, result["columns"])], rows)
 
 
 def of_differences(result: Mapping[str, Any], metric: str) -> str:
-    """Of the mean of the paper's tasks."""
+    """Table of eig-ipa minus each other policy, averaged over the paper's tasks."""
     rows = [
-        [policy, *(difference(cell) for cell in chosen(result, found[metric][FOUR]))]
+        [policy, *(difference(cell) for cell in without_first(result, found[metric][PAPER_SET]))]
         for policy, found in result["differences"].items()
     ]
-    return markdown([f"{OURS} minus", *chosen(result, result["columns"])], rows)
+    return markdown([f"{OURS} minus ..., by number of scans", *without_first(result, result["columns"])], rows)
 
 
 def by_task(result: Mapping[str, Any], of: str, write: Callable[[Mapping[str, float]], str]) -> str:
-    """AUROC, or its differences, from the second scan on, for every task."""
+    """Table of the AUROC, or of its differences, by task, averaged over 2 to 5 scans."""
     rows = [
         [policy, *(write(found["auroc"][task][-1]) for task in result["tasks"])] for policy, found in result[of].items()
     ]
-    corner = f"{OURS} minus, " if of == "differences" else ""
-    return markdown([f"{corner}scans {result['columns'][-1]}", *result["tasks"]], rows)
+    corner = f"{OURS} minus ..., " if of == "differences" else ""
+    return markdown([f"{corner}mean over {result['columns'][-1]} scans", *result["tasks"]], rows)
 
 
 def of_numbers(few: Mapping[str, Any], many: Mapping[str, Any]) -> str:
-    """AUROC by few and by many imagined images; what imagines none stands once."""
+    """Table of the AUROC with few and with many imagined images; policies that use none have one row."""
     rows = []
     for policy in many["policies"]:
         alike = policy in (FULL, "random")
         for result in (few,) if alike else (few, many):
             name = policy if alike else f"{policy}, N = {result['settings']['n']}"
-            cells = chosen(result, result["policies"][policy]["auroc"][FOUR])
+            cells = without_first(result, result["policies"][policy]["auroc"][PAPER_SET])
             rows.append([name, *(short(cell["mean"], 3) for cell in cells)])
-    return markdown(["scans", *chosen(few, few["columns"])], rows)
+    return markdown(["number of scans", *without_first(few, few["columns"])], rows)
 
 
 def of_cross_tasks(result: Mapping[str, Any]) -> str:
-    """After all scans; the best of each row in bold."""
+    """Cross-task table of the AUROC after all scans, with the best of each row in bold."""
     found = result["cross_tasks"][OURS]
     rows = []
     for task, line in zip(found["tasks"], found["last"], strict=True):
         means = [cell["mean"] for cell in line]
         shown = [f"**{short(mean, 3)}**" if mean == max(means) else short(mean, 3) for mean in means]
         rows.append([task, *shown])
-    return markdown(["AUROC of, by scans for", *found["tasks"]], rows)
+    return markdown(["AUROC of this task, with scans chosen for ...", *found["tasks"]], rows)
 
 
 def of_calibration(result: Mapping[str, Any]) -> str:
-    """Mean over all tasks."""
+    """Table of the calibration error after each scan, averaged over all tasks."""
     rows = []
     for policy, found in result["policies"].items():
         means = [sum(errors) / len(errors) for errors in zip(*found["ece"].values(), strict=True)]
         steps = result["settings"]["steps"]
         rows.append([policy, *(short(mean, 3) for mean in (means * (steps + 1) if policy == FULL else means))])
-    return markdown(["scans", *result["columns"][:-1]], rows)
+    return markdown(["number of scans", *result["columns"][:-1]], rows)
 
 
 def of_classifier(record: Mapping[str, Any]) -> str:
-    """What g is worth for patches at random places."""
+    """Table of the classifier's quality with patches at random locations."""
     four = [VARIABLES.get(task, task) for task in PAPER_TASKS]
 
     def of_four(view: Mapping[str, Any], metric: str) -> float:
@@ -177,85 +183,94 @@ def of_classifier(record: Mapping[str, Any]) -> str:
         return float(sum(each[name] for name in four) / len(four))
 
     shown: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
-        "AUROC, mean of the paper's four tasks": lambda view: of_four(view, "auroc"),
-        "AUROC, mean of all that have positives": lambda view: float(view["auroc"]),
+        "AUROC, mean over the paper's four tasks": lambda view: of_four(view, "auroc"),
+        "AUROC, mean over all variables with positives": lambda view: float(view["auroc"]),
         "NLL, nats per variable": lambda view: float(view["nll"]),
-        "ECE, mean of the paper's four tasks": lambda view: of_four(view, "ece"),
-        "ECE, mean of all 15": lambda view: float(view["ece"]),
+        "ECE, mean over the paper's four tasks": lambda view: of_four(view, "ece"),
+        "ECE, mean over all 15 variables": lambda view: float(view["ece"]),
     }
     rows = [
         [f"{title}: {name}", *(short(value(view), 3) for view in record[split].values())]
         for title, value in shown.items()
-        for split, name in (("validation", "held-out"), ("test", "test"))
+        for split, name in (("validation", "held-out images"), ("test", "test images"))
     ]
-    return markdown(["patches", *(f"{view} image" if view == "whole" else view for view in record["test"])], rows)
+    return markdown(
+        ["number of known patches", *(f"{view} image" if view == "whole" else view for view in record["test"])], rows
+    )
 
 
 def of_speed(measured: Sequence[Mapping[str, Any]]) -> str:
-    """A column for each machine."""
+    """Table of the time for one step, with one column per machine."""
 
     def by_block(found: Mapping[str, Any]) -> str:
         return f"{time(found['block']['step_ms'])} for {found['block']['images']}" if "block" in found else ""
 
     def of_experiment(found: Mapping[str, Any]) -> str:
         block = found.get("block")
-        return f"{block['minutes_for_500_images_5_scans_4_tasks']:.2f} minutes, wanted under 12" if block else ""
+        return f"{block['minutes_for_500_images_5_scans_4_tasks']:.2f} minutes (target: under 12)" if block else ""
 
     shown: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
         "one step for one image": lambda found: f"**{time(found['step_ms']['median'])}**",
-        "wanted": lambda found: f"under {time(found['step_wanted_ms'])}",
-        "the slowest of ten; the first call": lambda found: (
+        "target": lambda found: f"under {time(found['step_wanted_ms'])}",
+        "slowest of ten steps; first call": lambda found: (
             f"{time(found['step_ms']['worst'])}; {time(found['step_ms']['first'])}"
         ),
-        "its completions": lambda found: time(found["completions_ms"]["median"]),
-        "its answers of g": lambda found: time(found["foresight_ms"]["median"]),
-        "reference, one step": lambda found: time(found["reference"]["step_ms"]),
-        "times the reference": lambda found: f"{found['times_the_reference']:,.0f}",
+        "completions in one step": lambda found: time(found["completions_ms"]["median"]),
+        "predictions of g in one step": lambda found: time(found["foresight_ms"]["median"]),
+        "one step of the reference": lambda found: time(found["reference"]["step_ms"]),
+        "speed-up over the reference": lambda found: f"{found['times_the_reference']:,.0f}",
         "one step for a block of images": by_block,
         "500 images x 5 scans x 4 tasks": of_experiment,
-        "memory": lambda found: f"{found['peak_gb']:.1f} GB" if "peak_gb" in found else "",
+        "peak memory": lambda found: f"{found['peak_gb']:.1f} GB" if "peak_gb" in found else "",
     }
     rows = [[title, *map(write, measured)] for title, write in shown.items()]
     return markdown(["", *(found["device"] for found in measured)], rows)
 
 
 def of_classifier_speed(found: Mapping[str, Any]) -> str:
-    ways = {
+    """Table of the classifier's speed and rounding error by implementation."""
+    implementations = {
         "plain_exact": "plain torch, float32",
         "plain_half": "plain torch, float16",
         "fused_half": "fused kernels, float16",
     }
     rows = []
-    for way, name in ways.items():
-        off = found[way]["log_probabilities_off"]
+    for key, name in implementations.items():
+        off = found[key]["log_probabilities_off"]
         exact = not off["worst"]
         rows.append(
             [
                 name,
-                f"{found[way]['per_s']:,}",
-                f"{found[way]['peak_gb']:.1f} GB",
+                f"{found[key]['per_s']:,}",
+                f"{found[key]['peak_gb']:.1f} GB",
                 "" if exact else f"{short(off['mean'], 4)}; {short(off['worst'], 3)}",
                 "" if exact else short(off["worst_probability"], 4),
             ]
         )
-    head = [found["device"], "images/s", "memory", "log-probabilities off by: mean; worst", "probabilities: worst"]
+    head = [
+        found["device"],
+        "images/s",
+        "peak memory",
+        "error of log-probabilities: mean; worst",
+        "worst error of probabilities",
+    ]
     return markdown(head, rows)
 
 
 def between(cell: Mapping[str, float]) -> str:
-    """An estimate and its interval."""
+    """Format an estimate with its interval."""
     return f"{short(cell['mean'], 3)} [{short(cell['low'], 3)}, {short(cell['high'], 3)}]"
 
 
 def difference(cell: Mapping[str, float]) -> str:
-    """With its sign; in bold if the interval is on one side of 0."""
+    """Format a difference with its sign and interval, in bold if the interval excludes 0."""
     mean, low, high = (short(cell[key], 3, "+") for key in ("mean", "low", "high"))
     text = f"{mean} [{low}, {high}]"
     return f"**{text}**" if decided(cell) else text
 
 
 def decided(cell: Mapping[str, float]) -> bool:
-    """Whether the interval of a difference leaves 0 out."""
+    """Whether the interval of a difference excludes 0."""
     return cell["low"] > 0 or cell["high"] < 0
 
 

@@ -97,7 +97,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, given: list[s
         ([*given, *small, "--data", tmp_path / "no"], "does not exist"),
         ([*given, *small, "--shard", "3/2"], "expected I/N"),
         ([*given, *small, "--policies", "clever"], "unknown policy 'clever'"),
-        ([*given, *small, "--tasks", "hernia"], "knows nothing of 'hernia'"),
+        ([*given, *small, "--tasks", "hernia"], "does not predict 'hernia'"),
         ([*given, *small, "--tasks", "infiltration", "--steps", "0"], "number of scans is 0"),
         ([*given, *small, *plain], "the images have no labels"),
         ([*given, *small, "--model", "none"], "eig-ipa needs a model"),

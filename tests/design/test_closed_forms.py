@@ -1,4 +1,4 @@
-"""Estimates by completions and a classifier that are both exact, held to what is known by calculation."""
+"""The EIG and EPE estimates agree with closed forms, for exact completions and an exact classifier."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def world_of(kind: type[GaussianWorld] | type[BinaryWorld]) -> FactorWorld:
 
 
 def seen(known: Tensor) -> Observation:
-    """Some image of which these pixels are known; they are pale, and leave a binary v in doubt."""
+    """An image with these known pixels, which are faint enough to leave a binary v uncertain."""
     levels = to_uint8(0.03 * torch.randn(1, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(5)))
     return observe_levels(levels, known)
 
@@ -40,12 +40,12 @@ def true_eig(world: FactorWorld, observation: Observation, candidates: Candidate
 
 @pytest.mark.parametrize("kind", WORLDS)
 @pytest.mark.parametrize("known", [torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool), known_corner()])
-def test_eig_is_what_it_is_known_to_be(kind: type[GaussianWorld] | type[BinaryWorld], known: Tensor) -> None:
+def test_eig_agrees_with_its_closed_form(kind: type[GaussianWorld] | type[BinaryWorld], known: Tensor) -> None:
     world, candidates = world_of(kind), Candidates.grid(SIZE, side=2, points=3)
     observation = seen(known)
     place = next_location(observation, world, world, candidates, variable="v", n=4000)
     expected = true_eig(world, observation, candidates)
-    assert expected.max() - expected.min() > 0.1  # there is something to tell apart
+    assert expected.max() - expected.min() > 0.1  # locations differ enough for a meaningful test
     assert (place.eig - expected).abs().max() < 0.02
     assert expected[place.index] > expected.max() - 0.01
 
@@ -61,7 +61,7 @@ def test_eig_and_expected_posterior_entropy_agree_up_to_a_constant(
     log_p = look_ahead(world, images, observation.known, candidates, variable=0)[0]
     now = world.log_posterior(observation.pixels, observation.known)[0, 0].double()
     before = -(now.exp() * now).nan_to_num(0.0).sum()
-    # eq:old-eig, with its constant, against what is known
+    # eq:old-eig, with its constant, against the closed form
     assert (before - expected_posterior_entropy(log_p) - true_eig(world, observation, candidates)).abs().max() < 0.02
     found = [
         Greedy(
@@ -81,7 +81,7 @@ def test_eig_and_expected_posterior_entropy_agree_up_to_a_constant(
     assert torch.equal(found[0].index, found[1].index)
 
 
-def test_a_scan_of_what_is_known_tells_exactly_nothing() -> None:
+def test_a_scan_of_known_pixels_has_no_gain() -> None:
     world, candidates = world_of(BinaryWorld), Candidates.at(SIZE, [(0, 0), (2, 2)], side=2)
     place = next_location(seen(known_corner()), world, world, candidates, n=10)
     assert place.eig[0] == 0 < place.eig[1] and place.index == 1

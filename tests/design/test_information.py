@@ -44,7 +44,7 @@ def test_eig_is_the_entropy_of_the_mean_less_the_mean_entropy(values: np.ndarray
 
 
 def test_outcomes_that_are_impossible_or_certain() -> None:
-    certain = torch.eye(4).log()  # four images, each of which would settle v
+    certain = torch.eye(4).log()  # four images, each of which makes v certain
     assert torch.equal(entropy(certain), torch.zeros(4, dtype=torch.float64))
     torch.testing.assert_close(information_gains(certain), torch.full((4,), math.log(4), dtype=torch.float64))
     half = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]).log()
@@ -52,13 +52,13 @@ def test_outcomes_that_are_impossible_or_certain() -> None:
     torch.testing.assert_close(information_gains(half), expected, rtol=0, atol=1e-7)
 
 
-def test_what_is_not_a_number_stays_none() -> None:
+def test_nan_stays_nan() -> None:
     log_p = torch.tensor([[0.5, 0.5], [0.1, 0.9]]).log()
     log_p[0, 1] = torch.nan
     assert expected_information_gain(log_p).isnan() and expected_posterior_entropy(log_p).isnan()
 
 
-def test_images_that_all_tell_the_same_tell_nothing_at_all() -> None:
+def test_equal_predictions_have_no_gain() -> None:
     log_p = torch.randn(1, 50, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=-1)
     for n in (1, 3, 10, 1000):
         assert not information_gains(log_p.expand(n, -1, -1)).any()  # exactly: only then are ties ties

@@ -16,7 +16,7 @@ KNOWN = some_known(2)
 GRID = Candidates.grid(8, side=3, points=4)
 
 
-def test_every_image_is_asked_about_after_every_scan() -> None:
+def test_every_image_is_predicted_after_every_scan() -> None:
     g = linear_classifier()
     everything = look_ahead(g, LEVELS, KNOWN, GRID)
     assert everything.shape == (2, 3, 16, 2, 3) and everything.dtype == torch.float32
@@ -43,7 +43,7 @@ def test_the_default_chunk_is_bounded_in_pixels() -> None:
     assert max(g.calls) == 2**18 // 64**2 < sum(g.calls) == 320
 
 
-def test_what_a_scan_would_not_show_does_not_matter() -> None:
+def test_pixels_outside_the_scan_do_not_matter() -> None:
     scan = Candidates.at(8, [(2, 2)], side=3)
     shown = (KNOWN | scan.windows)[:, None]
     other = torch.where(shown, LEVELS, 255 - LEVELS)
@@ -53,18 +53,18 @@ def test_what_a_scan_would_not_show_does_not_matter() -> None:
     )
 
 
-def test_what_g_says_of_images_in_chunks() -> None:
+def test_predictions_in_chunks() -> None:
     g, levels = linear_classifier(), LEVELS.flatten(0, 1)
     known = some_known(6, seed=3)
     expected = g.log_posterior(torch.where(known, from_uint8(levels), 0.0), known)
     assert torch.equal(log_posteriors(g, levels, known, at_once=4), expected)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arguments_that_do_not_fit_are_refused() -> None:
     g = linear_classifier()
     with pytest.raises(ValueError, match="expected uint8 of"):
         look_ahead(g, from_uint8(LEVELS), KNOWN, GRID)
-    with pytest.raises(ValueError, match="windows of 4 x 4"):
+    with pytest.raises(ValueError, match="images of 4 x 4"):
         look_ahead(g, LEVELS, KNOWN, Candidates.grid(4, side=2, points=2))
     with pytest.raises(ValueError, match="known has shape"):
         look_ahead(g, LEVELS, KNOWN[:1], GRID)
@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 class Odd:
-    """Answers something else than a classifier does."""
+    """Returns something that is not a classifier's prediction."""
 
     names, outcomes = ("one", "other"), 3
 
@@ -88,18 +88,18 @@ class Odd:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda said: said[:, 0], r"gave \[\d+, 3\]"),
-        (lambda said: said[:-1], r"gave \[\d+, 2, 3\]"),
-        (lambda said: said[..., :2].log_softmax(dim=-1), r"gave \[\d+, 2, 2\]"),
-        (lambda said: said.numpy(), "gave a ndarray"),
-        (lambda said: None, "gave a NoneType"),
-        (lambda said: said.exp(), "no log-probabilities"),
-        (lambda said: said * torch.nan, "no log-probabilities"),
-        (lambda said: torch.full_like(said, -torch.inf), "no log-probabilities"),
-        (lambda said: torch.zeros_like(said), "no log-probabilities"),
+        (lambda log_p: log_p[:, 0], r"returned \[\d+, 3\]"),
+        (lambda log_p: log_p[:-1], r"returned \[\d+, 2, 3\]"),
+        (lambda log_p: log_p[..., :2].log_softmax(dim=-1), r"returned \[\d+, 2, 2\]"),
+        (lambda log_p: log_p.numpy(), "returned a ndarray"),
+        (lambda log_p: None, "returned a NoneType"),
+        (lambda log_p: log_p.exp(), "did not return log-probabilities"),
+        (lambda log_p: log_p * torch.nan, "did not return log-probabilities"),
+        (lambda log_p: torch.full_like(log_p, -torch.inf), "did not return log-probabilities"),
+        (lambda log_p: torch.zeros_like(log_p), "did not return log-probabilities"),
     ],
 )
-def test_what_is_no_answer_is_refused(answer: Callable[[Tensor], Any], words: str) -> None:
+def test_invalid_predictions_are_refused(answer: Callable[[Tensor], Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         look_ahead(Odd(answer), LEVELS, KNOWN, GRID)
     with pytest.raises(ValueError, match=words):

@@ -25,7 +25,7 @@ from condvae.design import (
     look_ahead,
     policies,
 )
-from condvae.design.policies import FirstLooks
+from condvae.design.policies import FirstScanCache
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels
 from condvae.runtime.pixels import to_uint8
@@ -38,7 +38,7 @@ PLACES = [20, 21, 22, 23]
 
 
 def seen(known: Tensor | None = None) -> Observation:
-    """Four images, of each of which other pixels are known."""
+    """Four images, each with different known pixels."""
     return observe_levels(LEVELS, some_known(4) & (torch.arange(8) < 4) if known is None else known)
 
 
@@ -72,7 +72,7 @@ def non_greedy(**changes: object) -> NonGreedy:
 
 
 class Flat(LinearClassifier):
-    """Says the same whatever it sees."""
+    """Makes the same prediction for all inputs."""
 
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
         return super().log_posterior(torch.zeros_like(pixels), torch.zeros_like(known))
@@ -99,7 +99,7 @@ def test_greedy_takes_the_best_candidate(estimator: str) -> None:
 @pytest.mark.parametrize(
     "policy", [greedy(), greedy(linear_classifier(), source=TrainingImages(images=TRAIN)), Random(candidates=GRID)]
 )
-def test_a_choice_does_not_hang_on_the_company(policy: Policy) -> None:
+def test_a_choice_does_not_depend_on_the_batch(policy: Policy) -> None:
     together = policy.choose(seen(), 1, seed=5, places=PLACES)
     alone = policy.choose(seen()[2:3], 1, seed=5, places=PLACES[2:3])
     assert alone.index == together.index[2]
@@ -110,7 +110,7 @@ def test_a_choice_does_not_hang_on_the_company(policy: Policy) -> None:
 
 @pytest.mark.parametrize("estimator", ["eig", "epe"])
 @pytest.mark.parametrize("at_once", [1, 4 * 4 * 2 * 3, 4 * 4 * 2 * 16])
-def test_bounded_memory_changes_no_bit(estimator: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_no_bit(estimator: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, given = greedy(estimator=estimator), {"seed": 0, "places": PLACES}
     whole = policy.choose(seen(), 2, **given)  # type: ignore[arg-type]
     monkeypatch.setattr(policies, "_NUMBERS_AT_ONCE", at_once)
@@ -138,7 +138,7 @@ def test_ties_are_broken_by_seed_place_and_step() -> None:
     for policy in (greedy(flat, first=TrainingImages(images=TRAIN)), Random(candidates=GRID)):
         chosen = policy.choose(many, 0, seed=0, places=range(400)).index
         counts = torch.bincount(chosen, minlength=16)
-        assert (counts > 8).all() and (counts < 50).all()  # 25 each, give or take
+        assert (counts > 8).all() and (counts < 50).all()  # about 25 each
         assert torch.equal(policy.choose(many, 0, seed=0, places=range(400)).index, chosen)
         assert torch.equal(policy.choose(many[100:200], 0, seed=0, places=range(100, 200)).index, chosen[100:200])
         for seed, places in ((1, range(400)), (0, range(400, 800))):
@@ -146,7 +146,7 @@ def test_ties_are_broken_by_seed_place_and_step() -> None:
     assert (Random(candidates=GRID).choose(many, 1, seed=0, places=range(400)).index != chosen).float().mean() > 0.8
 
 
-def test_candidates_that_show_nothing_new_are_left_out_while_there_are_others() -> None:
+def test_candidates_without_hidden_pixels_are_excluded() -> None:
     known = ~GRID.windows[[3, 7, 7, 12]]
     for policy in (greedy(), Random(candidates=GRID)):
         chosen = policy.choose(seen(known), 1, seed=0, places=PLACES).index
@@ -165,13 +165,13 @@ def test_nothing_left_to_scan() -> None:
     for policy in (greedy(), Random(candidates=GRID)):
         with pytest.raises(ValueError, match=r"nothing is left to scan \(observation 22\)"):
             policy.choose(seen(known), 1, seed=0, places=PLACES)
-        with pytest.raises(ValueError, match="nothing is left to scan: every candidate"):
+        with pytest.raises(ValueError, match="nothing is left to scan: all pixels"):
             policy.choose(seen(known)[2:3], 1, seed=0, places=[0])
 
 
-def test_the_first_scan_is_judged_once_for_all() -> None:
-    g, looks = linear_classifier(), FirstLooks()
-    policy = greedy(g, first=TrainingImages(images=TRAIN), first_n=6, looks=looks)
+def test_the_first_scan_is_computed_once_for_all_images() -> None:
+    g, first_scans = linear_classifier(), FirstScanCache()
+    policy = greedy(g, first=TrainingImages(images=TRAIN), first_n=6, first_scans=first_scans)
     choice = policy.choose(seen(NOTHING), 0, seed=0, places=PLACES)
     assert choice.images is not None and choice.gains is not None
     assert choice.images.shape == (4, 6, 1, 8, 8) and choice.gains.shape == (4, 6, 16)
@@ -179,26 +179,26 @@ def test_the_first_scan_is_judged_once_for_all() -> None:
     assert sum(g.calls) == 6 * 16
     again = policy.choose(seen(NOTHING)[:1], 0, seed=0, places=[99])
     assert again.index == choice.index[0]
-    # Another task and another estimator look at the same: nothing more is computed, and it is what they would compute.
-    other = replace(policy, variable=0, estimator="epe", looks=looks)
+    # Another task and another estimator share the cache: nothing is computed again, and results are the same.
+    other = replace(policy, variable=0, estimator="epe", first_scans=first_scans)
     found = other.choose(seen(NOTHING), 0, seed=0, places=PLACES)
     assert sum(g.calls) == 6 * 16
-    alone = replace(policy, variable=0, estimator="epe", looks=FirstLooks()).choose(
+    alone = replace(policy, variable=0, estimator="epe", first_scans=FirstScanCache()).choose(
         seen(NOTHING), 0, seed=0, places=PLACES
     )
     assert sum(g.calls) == 2 * 6 * 16
     assert found.scores is not None and alone.scores is not None and torch.equal(found.scores, alone.scores)
-    # A seed, a number or a source of its own is another draw.
+    # Another seed or number of images is another draw.
     policy.choose(seen(NOTHING), 0, seed=1, places=PLACES)
     replace(policy, first_n=5).choose(seen(NOTHING), 0, seed=0, places=PLACES)
     assert sum(g.calls) == (3 * 6 + 5) * 16
-    # Later, or where something is known, the source is asked.
+    # Later, or if pixels are known, the source draws the images.
     for step, known in ((1, NOTHING), (0, GRID.windows[:4])):
         later = policy.choose(seen(known), step, seed=0, places=PLACES)
         assert later.images is not None and later.images.shape == (4, 4, 1, 8, 8)
 
 
-def test_uncond_is_one_sequence_for_everybody() -> None:
+def test_uncond_uses_one_sequence_for_all_images() -> None:
     g = linear_classifier()
     policy, known, chosen = uncond(classifier=g), NOTHING, []
     drawn = None
@@ -215,15 +215,15 @@ def test_uncond_is_one_sequence_for_everybody() -> None:
         known = known | GRID.windows[choice.index]
     assert len(set(chosen)) == 3
     assert sum(g.calls) == 3 * 4 * 16
-    # Others, with other pixels behind what is known, get the same scans, and nothing is computed again.
+    # Images with other pixels get the same scans, and nothing is computed again.
     other = observe_levels(255 - LEVELS[:2], GRID.windows[chosen[:1]].expand(2, -1, -1, -1))
     assert policy.choose(other, 1, seed=0, places=[0, 1]).index.tolist() == [chosen[1]] * 2
     assert sum(g.calls) == 3 * 4 * 16
-    # A policy that starts anew finds the same.
+    # A new policy finds the same.
     assert uncond().choose(other, 1, seed=0, places=[0, 1]).index[0] == chosen[1]
     with pytest.raises(ValueError, match="plans the same scans for all images"):
         policy.choose(seen(), 1, seed=0, places=PLACES)
-    with pytest.raises(ValueError, match="so the first can have no others"):
+    with pytest.raises(ValueError, match="uses the same images for all scans"):
         uncond(first=TrainingImages(images=TRAIN))
 
 
@@ -235,7 +235,7 @@ def test_random_takes_any_location() -> None:
     assert counts[0] == 0 and (counts[1:] > 70).all() and (counts[1:] < 145).all()  # 107 each
 
 
-def test_non_greedy_takes_the_sequence_that_leaves_least_doubt() -> None:
+def test_non_greedy_takes_the_sequence_with_the_lowest_entropy() -> None:
     policy = non_greedy()
     plan = policy.plan(seen(NOTHING), 0).tolist()
     assert len(set(plan)) == 3
@@ -247,15 +247,15 @@ def test_non_greedy_takes_the_sequence_that_leaves_least_doubt() -> None:
         known = known | GRID.windows[choice.index]
     assert followed == plan
     assert sum(policy.classifier.calls) == 4 * 20  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="has planned 3 scans and was asked for scan 4"):
+    with pytest.raises(ValueError, match="has planned only 3 scans, but scan 4 was requested"):
         policy.choose(seen(known), 3, seed=0, places=PLACES)
     with pytest.raises(ValueError, match="plans the same scans for all images"):
         policy.choose(seen(), 1, seed=0, places=PLACES)
 
-    def doubt(sequence: Sequence[int]) -> float:
-        """What the plan's own images say of a sequence."""
+    def epe(sequence: Sequence[int]) -> float:
+        """The expected posterior entropy of a sequence, with the plan's own images."""
         nothing = seen(NOTHING)[:1]
-        # The same draw as that of the greedy policy that shares its images.
+        # uncond makes the same draw of images.
         drawn = uncond().choose(nothing, 0, seed=0, places=[0]).images
         assert drawn is not None
         shown = Candidates(windows=GRID.windows[list(sequence)].any(dim=0, keepdim=True))
@@ -264,20 +264,20 @@ def test_non_greedy_takes_the_sequence_that_leaves_least_doubt() -> None:
         )
 
     chances = [torch.randperm(16, generator=torch.Generator().manual_seed(i))[:3].tolist() for i in range(40)]
-    worse = [doubt(sequence) > doubt(plan) for sequence in chances]
+    worse = [epe(sequence) > epe(plan) for sequence in chances]
     assert sum(worse) > 32  # the best of 20 is better than nearly all
 
 
 def test_more_sequences_are_never_worse() -> None:
     few, many = (non_greedy(sequences=n).plan(seen(NOTHING), 1).tolist() for n in (1, 200))
-    assert few != many  # the first of them is the same draw, and hardly the best of 200
+    assert few != many  # the first sequence is the same draw, and unlikely to be the best of 200
     assert non_greedy(sequences=200).plan(seen(NOTHING), 2).tolist() != many
-    with pytest.raises(ValueError, match="17 different scans are to be planned, but there are 16"):
+    with pytest.raises(ValueError, match="there are only 16 candidates for 17 different scans"):
         non_greedy(steps=17)
 
 
-def test_non_greedy_looks_where_the_task_shows() -> None:
-    """Each finding shows in a corner of its own: a sequence that leaves it out leaves all doubts about it."""
+def test_non_greedy_scans_where_the_finding_shows() -> None:
+    """Each finding shows in one corner, so the best sequence includes that corner."""
     train = TrainingImages(images=small_data().train)
     corners = Candidates.grid(8, side=2, points=4)
     for variable, corner in enumerate((0, 3, 12, 15)):
@@ -288,7 +288,7 @@ def test_non_greedy_looks_where_the_task_shows() -> None:
 
 
 def test_the_seed_draws_the_sequences() -> None:
-    """Where there is one sequence to choose from, the images have no say."""
+    """With a single sequence, the images cannot influence the choice."""
     plans = {tuple(non_greedy(sequences=1).plan(seen(NOTHING), seed).tolist()) for seed in range(6)}
     assert len(plans) == 6
 
@@ -298,18 +298,18 @@ class Broken(LinearClassifier):
         return super().log_posterior(pixels, known) * torch.nan
 
 
-def test_what_is_wrong_is_said() -> None:
-    with pytest.raises(ValueError, match="no log-probabilities"):
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="did not return log-probabilities"):
         greedy(Broken(calls=[])).choose(seen(), 1, seed=0, places=PLACES)
-    with pytest.raises(ValueError, match="no log-probabilities"):
+    with pytest.raises(ValueError, match="did not return log-probabilities"):
         non_greedy(classifier=Broken(calls=[])).plan(seen(NOTHING), 0)
     with pytest.raises(ValueError, match="3 places were given for 4 observations"):
         Random(candidates=GRID).choose(seen(), 1, seed=0, places=[1, 2, 3])
-    with pytest.raises(ValueError, match="does not say which pixels are known"):
+    with pytest.raises(ValueError, match="does not state which pixels are known"):
         Random(candidates=GRID).choose(Observation(y=torch.zeros(1, 1, 8, 8)), 1, seed=0, places=[0])
     with pytest.raises(ValueError, match="the estimator is 'best'"):
         greedy(estimator="best")
     with pytest.raises(ValueError, match="the number of imagined images is 0"):
         greedy(n=0)
-    with pytest.raises(ValueError, match="variable 2 was asked for, but there are 2: one, other"):
+    with pytest.raises(ValueError, match="there is no variable 2: the classifier has 2, numbered from 0: one, other"):
         greedy(variable=2)

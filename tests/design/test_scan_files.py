@@ -17,9 +17,9 @@ from condvae.cli import main
 from condvae.design.avp_cnn.classifier_file import load_classifier, save_classifier
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.design.candidates import Candidates
+from condvae.design.choose_location import next_location
 from condvae.design.information import entropy
-from condvae.design.location import next_location
-from condvae.design.panel import in_nats
+from condvae.design.scan_figure import format_nats
 from condvae.design.scan_files import scan_files
 from condvae.design.scan_settings import ScanSettings
 from condvae.observe import Edges, Patches
@@ -78,7 +78,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_an_image_gets_a_panel_an_animation_and_an_entry(made: dict[str, Path], tmp_path: Path) -> None:
+def test_an_image_gets_a_figure_an_animation_and_an_entry(made: dict[str, Path], tmp_path: Path) -> None:
     record, said = scanned(made, [photo(tmp_path / "a.jpg", 40, 60)], tmp_path / "out")
     assert names_in(tmp_path / "out") == ["a.gif", "a.png", "design.json"]
     with Image.open(tmp_path / "out" / "a.gif") as gif:
@@ -88,15 +88,15 @@ def test_an_image_gets_a_panel_an_animation_and_an_entry(made: dict[str, Path], 
     assert entry["size"] == [60, 40]
     for t, (line, scan) in enumerate(zip(said[2:4], entry["scans"], strict=True)):
         box = ",".join(map(str, scan["box"]))
-        assert line.startswith(f"scan {t + 1} at {box}: expected gain {in_nats(scan['expected_gain_nats'])}; ")
+        assert line.startswith(f"scan {t + 1} at {box}: expected gain {format_nats(scan['expected_gain_nats'])}; ")
     assert said[0].endswith("its middle 40 x 40 is resized to 8 x 8")
-    answers = [f"P(effusion) {p[1]:.3f}" for p in (entry["before"], *(scan["after"] for scan in entry["scans"]))]
-    assert [line.split("; ")[1] for line in said[2:4]] == [f"{a}, then {b}" for a, b in itertools.pairwise(answers)]
+    predictions = [f"P(effusion) {p[1]:.3f}" for p in (entry["before"], *(scan["after"] for scan in entry["scans"]))]
+    assert [line.split("; ")[1] for line in said[2:4]] == [f"{a}, then {b}" for a, b in itertools.pairwise(predictions)]
     assert said[4] == f"the whole image: P(effusion) {entry['whole_image'][1]:.3f}"
 
 
 def test_boxes_are_in_pixels_of_the_image_itself(made: dict[str, Path], tmp_path: Path) -> None:
-    # Of 8 x 8 pixels, windows of 2 x 2 begin at 0, 2, 4 and 6; a pixel of the model is 5 x 5 of the middle 40 x 40.
+    # The model sees 8 x 8 pixels, and windows start at 0, 2, 4 and 6. One of its pixels is 5 x 5 of the middle 40 x 40.
     record, _ = scanned(made, [photo(tmp_path / "a.png", 40, 60)], tmp_path / "out", steps=4)
     for scan in record["images"][0]["scans"]:
         x, y, width, height = scan["box"]
@@ -105,7 +105,7 @@ def test_boxes_are_in_pixels_of_the_image_itself(made: dict[str, Path], tmp_path
         assert 10 <= x <= 40 and 0 <= y <= 30
 
 
-def test_the_first_scan_is_where_the_estimator_says(made: dict[str, Path], tmp_path: Path) -> None:
+def test_the_first_scan_is_at_the_estimators_maximum(made: dict[str, Path], tmp_path: Path) -> None:
     model, classifier = load_conditional(made["model"]), load_classifier(made["findings"])
     nothing = model.observe(torch.zeros(1, 3, 8, 8), torch.zeros(1, 1, 8, 8, dtype=torch.bool))
     image, corners = photo(tmp_path / "a.png", 40, 60), set()
@@ -115,7 +115,9 @@ def test_the_first_scan_is_where_the_estimator_says(made: dict[str, Path], tmp_p
         (scan,) = record["images"][0]["scans"]
         grid = Candidates.grid(8, side=2, points=4)
         found = next_location(nothing, model, classifier, grid, variable="effusion", **settings)
-        assert found.corner is not None and found.corner[0] != found.corner[1]  # or rows and columns could be mixed up
+        assert (
+            found.corner is not None and found.corner[0] != found.corner[1]
+        )  # otherwise swapped rows and columns would go unnoticed
         row, column = found.corner
         corners.add(found.corner)
         assert scan["box"] == [10 + 5 * column, 5 * row, 10, 10]
@@ -128,11 +130,11 @@ def test_no_finding_is_the_opposite_of_any_finding(made: dict[str, Path], tmp_pa
     image = photo(tmp_path / "a.png")
     some, _ = scanned(made, [image], tmp_path / "some", task="any finding")
     none, said = scanned(made, [image], tmp_path / "none", task="no finding")
-    assert some["images"][0]["scans"] == none["images"][0]["scans"]  # the same doubt, so the same scans
+    assert some["images"][0]["scans"] == none["images"][0]["scans"]  # the same uncertainty, so the same scans
     assert f"P(no finding) {none['images'][0]['before'][0]:.3f}" in said[2]
 
 
-def test_an_only_variable_need_not_be_named_and_classes_are(made: dict[str, Path], tmp_path: Path) -> None:
+def test_a_single_variable_needs_no_task_and_classes_are_named(made: dict[str, Path], tmp_path: Path) -> None:
     record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", classifier="animals")
     assert record["task"] == "class"
     assert any(name in said[2] for name in ("cat", "dog", "horse"))
@@ -149,7 +151,7 @@ def test_an_image_gets_the_same_alone_and_among_others(made: dict[str, Path], tm
     assert other["images"][0]["scans"] != alone["images"][0]["scans"]
 
 
-def test_a_folder_is_its_images_and_bad_ones_are_passed_over(made: dict[str, Path], tmp_path: Path) -> None:
+def test_a_folder_stands_for_its_images_and_bad_files_are_skipped(made: dict[str, Path], tmp_path: Path) -> None:
     folder = tmp_path / "chests"
     folder.mkdir()
     paths = [photo(folder / name, 8, 8, seed=i) for i, name in enumerate(("a.png", "b.png"))]
@@ -159,7 +161,7 @@ def test_a_folder_is_its_images_and_bad_ones_are_passed_over(made: dict[str, Pat
     assert any("skipped 1 of 3 files" in line and "c.png" in line for line in said)
 
 
-def test_advice_looks_at_known_pixels_alone_and_scans_nothing(made: dict[str, Path], tmp_path: Path) -> None:
+def test_with_known_pixels_only_these_are_used_and_nothing_is_scanned(made: dict[str, Path], tmp_path: Path) -> None:
     seen, other = levels(24, 24, seed=0), levels(24, 24, seed=1)
     white = np.zeros((24, 24), dtype=bool)
     white[:9, 6:18] = True
@@ -182,7 +184,7 @@ def test_advice_looks_at_known_pixels_alone_and_scans_nothing(made: dict[str, Pa
     assert record["images"][0]["before"] != outputs[0][1]
 
 
-def test_all_or_nothing_is_written(made: dict[str, Path], tmp_path: Path) -> None:
+def test_either_all_files_are_written_or_none(made: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_text("no image")
     with pytest.raises(ValueError, match=r"bad\.png is not an image"):
         scanned(made, [photo(tmp_path / "a.png"), tmp_path / "bad.png"], tmp_path / "deep" / "out")
@@ -198,13 +200,11 @@ def test_folders_are_searched_and_bad_files_in_them_skipped(made: dict[str, Path
     record, said = scanned(made, [folder], folder / "out", steps=1)
     assert [entry["outputs"] for entry in record["images"]] == [["a.png"], ["b.png"]]
     assert any("skipped 1 of 3 files" in line and "c.png is not an image" in line for line in said)
-    again, _ = scanned(
-        made, [folder], folder / "out", steps=1
-    )  # what lies in the folder that is written to is no input
+    again, _ = scanned(made, [folder], folder / "out", steps=1)  # files in the output folder are not inputs
     assert again["images"] == record["images"]
 
 
-def test_an_earlier_call_gives_way_and_other_files_do_not(made: dict[str, Path], tmp_path: Path) -> None:
+def test_files_of_an_earlier_call_are_replaced_and_others_kept(made: dict[str, Path], tmp_path: Path) -> None:
     a, b = photo(tmp_path / "a.png"), photo(tmp_path / "b.png", seed=1)
     before = a.read_bytes()
     with pytest.raises(ValueError, match=r"a\.png already exists"):
@@ -216,30 +216,30 @@ def test_an_earlier_call_gives_way_and_other_files_do_not(made: dict[str, Path],
     assert names_in(tmp_path / "out") == ["b.png", "design.json", "notes.txt"]
 
 
-def test_images_of_one_name_are_numbered(made: dict[str, Path], tmp_path: Path) -> None:
+def test_images_with_equal_names_are_numbered(made: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     images = [photo(tmp_path / "a.png"), photo(tmp_path / "x" / "A.png", seed=1)]
     record, _ = scanned(made, images, tmp_path / "out", steps=1)
     assert [entry["outputs"] for entry in record["images"]] == [["a.png"], ["A-2.png"]]
 
 
-def test_bad_input_is_refused_in_a_sentence(made: dict[str, Path], tmp_path: Path) -> None:
+def test_bad_input_is_refused_with_one_sentence(made: dict[str, Path], tmp_path: Path) -> None:
     image, out = photo(tmp_path / "a.png"), tmp_path / "out"
     Image.new("L", (20, 20), 255).save(tmp_path / "white.png")
     Image.new("L", (9, 9), 255).save(tmp_path / "small.png")
     cases: list[tuple[dict[str, Any], str]] = [
         ({"images": []}, "no images were given"),
-        ({"task": None}, "say what is asked, by --task: Edema, Effusion"),
-        ({"task": "oedema"}, "knows nothing of 'oedema', expected one of: Edema"),
-        ({"task": "no findings"}, "knows nothing of 'no findings', expected one of: no finding, Edema"),
-        ({"points": 10_000}, "are too many: give fewer points"),
+        ({"task": None}, "no task was given: choose one with --task: Edema, Effusion"),
+        ({"task": "oedema"}, "does not predict 'oedema': choose one of Edema"),
+        ({"task": "no findings"}, "does not predict 'no findings': choose one of no finding, Edema"),
+        ({"points": 10_000}, "need too much memory: give fewer points"),
         ({"steps": 0}, "the number of scans is 0"),
         ({"n": 0}, "the number of completions is 0"),
-        ({"side": 1.5}, r"side of a scan is 1\.5"),
+        ({"side": 1.5}, r"side of a window is 1\.5"),
         ({"points": 1}, "points along a side"),
         ({"estimator": "best"}, "'eig' or 'epe'"),
         ({"temperature": "hot"}, "hot"),
-        ({"known": tmp_path / "white.png"}, "known as a whole: nothing is left to scan"),
+        ({"known": tmp_path / "white.png"}, "nothing is left to scan of .*: the whole image is known"),
         ({"known": tmp_path / "small.png"}, r"small\.png is 9 x 9 but"),
         ({"images": [tmp_path / "none.png"]}, r"none\.png cannot be read"),
     ]
@@ -250,12 +250,12 @@ def test_bad_input_is_refused_in_a_sentence(made: dict[str, Path], tmp_path: Pat
         assert not out.exists()
 
 
-def test_a_model_and_a_classifier_must_belong_together(made: dict[str, Path], tmp_path: Path) -> None:
+def test_model_and_classifier_must_fit_each_other(made: dict[str, Path], tmp_path: Path) -> None:
     image, out = photo(tmp_path / "a.png"), tmp_path / "out"
     torch.manual_seed(0)
     grey = ClassifierConfig(size=8, channels=1, names=("Edema",), trunk="plain", widths=(8,), blocks=1, head=0)
     save_classifier(AVPCNN(grey), tmp_path / "grey.safetensors")
-    with pytest.raises(ValueError, match=r"makes images of 8 x 8 x 3, .* takes 8 x 8 x 1"):
+    with pytest.raises(ValueError, match=r"makes images of 8 x 8 x 3, but .* expects 8 x 8 x 1"):
         scanned({**made, "animals": tmp_path / "grey.safetensors"}, [image], out, classifier="animals")
     translator = small_conditional()
     translator.process = Edges()
@@ -265,7 +265,7 @@ def test_a_model_and_a_classifier_must_belong_together(made: dict[str, Path], tm
     assert not out.exists()
 
 
-def test_the_verb_says_where_it_looks(
+def test_the_command_prints_its_scans(
     made: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["design", "scan", photo(tmp_path / "a.png"), "--model", made["model"], "--classifier", made["findings"]]
@@ -288,16 +288,16 @@ def test_the_verb_says_where_it_looks(
         assert (stop.value.code, error.count("\n"), error[:9]) == (2, 1, "condvae: ")
 
 
-def test_scans_end_when_all_has_been_seen(made: dict[str, Path], tmp_path: Path) -> None:
+def test_scans_end_when_everything_is_known(made: dict[str, Path], tmp_path: Path) -> None:
     record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", steps=9, side=0.5, points=2)
     (entry,) = record["images"]
     assert len({tuple(scan["box"]) for scan in entry["scans"]}) == len(entry["scans"]) == 4
-    assert "nothing is left to scan after 4" in said[-2]
+    assert "nothing is left to scan after scan 4" in said[-2]
     np.testing.assert_allclose(entry["scans"][-1]["after"], entry["whole_image"], atol=1e-6)
 
 
-def test_known_pixels_that_leave_no_location_are_told_of_by_name(made: dict[str, Path], tmp_path: Path) -> None:
-    """Of a grid of four corners, all of which have been scanned."""
+def test_an_image_with_nothing_left_to_scan_is_named(made: dict[str, Path], tmp_path: Path) -> None:
+    """The grid has four corners, and all of them have been scanned."""
     seen = np.zeros((8, 8), dtype=np.uint8)
     for row, column in ((0, 0), (0, 6), (6, 0), (6, 6)):
         seen[row : row + 2, column : column + 2] = 255
@@ -305,18 +305,20 @@ def test_known_pixels_that_leave_no_location_are_told_of_by_name(made: dict[str,
     images = [photo(tmp_path / f"{name}.png", 8, 8) for name in "ab"]
     Image.fromarray(0 * seen).save(tmp_path / "known" / "a.png")
     Image.fromarray(seen).save(tmp_path / "known" / "b.png")
-    with pytest.raises(ValueError, match=r"nothing is left to scan of .*b\.png: all locations show known pixels alone"):
+    with pytest.raises(
+        ValueError, match=r"nothing is left to scan of .*b\.png: all pixels at every location are known"
+    ):
         scanned(made, images, tmp_path / "out", known=tmp_path / "known", points=2)
     assert not (tmp_path / "out").exists()
 
 
-def test_one_completion_tells_of_no_gain_and_that_is_said(made: dict[str, Path], tmp_path: Path) -> None:
+def test_a_single_completion_has_no_gain_and_causes_a_warning(made: dict[str, Path], tmp_path: Path) -> None:
     record, said = scanned(made, [photo(tmp_path / "a.png")], tmp_path / "out", n=1)
-    assert "by one completion" in said[0]
+    assert "with one completion" in said[0]
     assert all(scan["expected_gain_nats"] == 0 for scan in record["images"][0]["scans"])
 
 
-def test_boxes_in_a_picture_smaller_than_the_grid_are_in_it(made: dict[str, Path], tmp_path: Path) -> None:
+def test_boxes_lie_inside_pictures_smaller_than_the_grid(made: dict[str, Path], tmp_path: Path) -> None:
     for side in (1, 3):
         record, _ = scanned(made, [photo(tmp_path / f"{side}.png", side, side)], tmp_path / f"out{side}", steps=8)
         for scan in record["images"][0]["scans"]:
@@ -324,7 +326,7 @@ def test_boxes_in_a_picture_smaller_than_the_grid_are_in_it(made: dict[str, Path
             assert width >= 1 <= height and 0 <= x <= side - width and 0 <= y <= side - height
 
 
-def test_names_of_files_need_not_be_text(made: dict[str, Path], tmp_path: Path) -> None:
+def test_file_names_need_not_be_text(made: dict[str, Path], tmp_path: Path) -> None:
     names = [b"\xff\xfe.png", "ray \N{SKULL}\nnew line.png".encode(), b"x" * 240 + b".png"]
     images = []
     for name in names:

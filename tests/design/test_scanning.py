@@ -50,7 +50,7 @@ def test_scans_become_known_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("policy", [greedy(), Random(candidates=GRID)])
-def test_an_image_is_scanned_alone_as_in_company(policy: Policy) -> None:
+def test_an_image_gets_the_same_scans_alone_and_in_a_batch(policy: Policy) -> None:
     everything = scan(LEVELS, policy, linear_classifier(), GRID, steps=3, seed=4, places=range(50, 55))
     some = scan(LEVELS[[3, 1]], policy, linear_classifier(), GRID, steps=3, seed=4, places=[53, 51])
     assert torch.equal(some.chosen, everything.chosen[[3, 1]]) and torch.equal(some.log_p, everything.log_p[[3, 1]])
@@ -58,8 +58,8 @@ def test_an_image_is_scanned_alone_as_in_company(policy: Policy) -> None:
     assert not torch.equal(first, other) and not torch.equal(first, everything.chosen)
 
 
-def test_what_was_not_scanned_never_reaches_the_policy() -> None:
-    """Images that differ only where nobody looked are scanned in the same places, and look the same to everybody."""
+def test_hidden_pixels_never_reach_the_policy() -> None:
+    """Images that differ only in hidden pixels get the same scans and the same predictions."""
     done = scan(LEVELS, greedy(), linear_classifier(), GRID, steps=3)
     known = GRID.windows[done.chosen].any(dim=1)
     other = torch.where(known, LEVELS, 255 - LEVELS)
@@ -78,7 +78,7 @@ def test_what_was_not_scanned_never_reaches_the_policy() -> None:
     assert torch.equal(again.chosen, done.chosen) and torch.equal(again.log_p, done.log_p)
 
 
-def test_the_oracle_sees_everything() -> None:
+def test_full_image_uses_all_pixels() -> None:
     g = linear_classifier()
     whole = full_image(LEVELS, g)
     assert torch.equal(whole, g.log_posterior(from_uint8(LEVELS), torch.ones(5, 1, 8, 8, dtype=torch.bool)))
@@ -89,11 +89,11 @@ def test_the_oracle_sees_everything() -> None:
         scan(LEVELS, Random(candidates=everywhere), g, everywhere, steps=2)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arguments_that_do_not_fit_are_refused() -> None:
     g, policy = linear_classifier(), Random(candidates=GRID)
     with pytest.raises(ValueError, match="expected a uint8 tensor"):
         scan(from_uint8(LEVELS), policy, g, GRID)
-    with pytest.raises(ValueError, match="give candidates of the images' size"):
+    with pytest.raises(ValueError, match="give candidates for the images' size"):
         scan(LEVELS[..., :4, :4], policy, g, GRID)
     with pytest.raises(ValueError, match="2 places were given for 5 images"):
         scan(LEVELS, policy, g, GRID, places=[0, 1])
@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 class Stubborn:
-    """Always chooses the same."""
+    """Always makes the same choice."""
 
     name = "stubborn"
 
@@ -118,19 +118,19 @@ class Stubborn:
 @pytest.mark.parametrize(
     ("index", "words"),
     [
-        (torch.full((5,), -1), "stubborn chose another candidate than the 16 that there are"),
-        (torch.full((5,), 16), "stubborn chose another candidate than the 16 that there are"),
-        (torch.zeros(4, dtype=torch.int64), r"chose torch.int64 of \[4\]"),
-        (torch.zeros(5), r"chose torch.float32 of \[5\]"),
+        (torch.full((5,), -1), "stubborn chose a candidate outside 0 to 15"),
+        (torch.full((5,), 16), "stubborn chose a candidate outside 0 to 15"),
+        (torch.zeros(4, dtype=torch.int64), r"chose torch.int64 of shape \[4\]"),
+        (torch.zeros(5), r"chose torch.float32 of shape \[5\]"),
         ([0] * 5, "chose list"),
     ],
 )
-def test_a_choice_of_nothing_is_refused(index: Any, words: str) -> None:
+def test_invalid_choices_are_refused(index: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         scan(LEVELS, Stubborn(index), linear_classifier(), GRID, steps=2)
 
 
-def test_scans_end_early_where_that_was_asked_for() -> None:
+def test_scans_end_early_on_request() -> None:
     halves = Candidates.at(8, [(0, 0), (0, 4), (4, 0), (4, 4), (0, 0)], side=4)
     policy, g = Random(candidates=halves), linear_classifier()
     done = scan(LEVELS, policy, g, halves, steps=9, ends_early=True)
@@ -138,11 +138,11 @@ def test_scans_end_early_where_that_was_asked_for() -> None:
     assert torch.equal(done.log_p[:, -1], full_image(LEVELS, g))
 
 
-def test_a_classifier_that_says_nothing_is_noticed_whoever_chooses() -> None:
+def test_invalid_predictions_are_noticed_with_any_policy() -> None:
     class Broken(LinearClassifier):
         def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
             said = super().log_posterior(pixels, known)
             return torch.where(known.any(), said * torch.nan, said)
 
-    with pytest.raises(ValueError, match="the classifier gave what are no log-probabilities"):
+    with pytest.raises(ValueError, match="the classifier did not return log-probabilities"):
         scan(LEVELS, Random(candidates=GRID), Broken(calls=[]), GRID, steps=2)

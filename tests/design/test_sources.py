@@ -17,7 +17,7 @@ KNOWN = some_known(3)
 SEEN = observe_levels(to_uint8(images(3, channels=1)), KNOWN)
 
 
-def test_training_images_are_what_they_are_whatever_is_known() -> None:
+def test_training_images_do_not_depend_on_known_pixels() -> None:
     source = TrainingImages(images=TRAIN)
     drawn = source.imagine(SEEN, 5, 1, [7, 8, 9])
     assert drawn.shape == (3, 5, 1, 8, 8) and drawn.dtype == torch.uint8
@@ -37,7 +37,7 @@ def test_training_images_are_drawn_evenly() -> None:
     assert ((counts - 1000).abs() < 150).all()
 
 
-def test_completions_show_what_is_known() -> None:
+def test_completions_keep_known_pixels() -> None:
     source = Completions(completer=RandomTrainingImage(images=TRAIN))
     assert source.name == "random training image"
     drawn = source.imagine(SEEN, 5, 1, [7, 8, 9])
@@ -49,7 +49,7 @@ def test_completions_show_what_is_known() -> None:
 @pytest.mark.parametrize(
     "source", [TrainingImages(images=TRAIN), Completions(completer=RandomTrainingImage(images=TRAIN))]
 )
-def test_what_is_imagined_hangs_on_seed_and_place_alone(source: TrainingImages | Completions) -> None:
+def test_imagined_images_depend_only_on_seed_and_place(source: TrainingImages | Completions) -> None:
     drawn = source.imagine(SEEN, 5, 1, [7, 8, 9])
     assert torch.equal(source.imagine(SEEN[1:2], 5, 1, [8]), drawn[1:2])
     assert torch.equal(source.imagine(SEEN, 3, 1, [7, 8, 9]), drawn[:, :3])
@@ -75,10 +75,10 @@ class Careless:
         return (to_uint8(observation.pixels)[:, None].clamp(10, 200) + self.off).expand(-1, k, -1, -1, -1)
 
 
-def test_completions_of_another_image_are_refused_and_rounding_is_put_right() -> None:
+def test_changed_known_pixels_are_refused_and_rounding_is_corrected() -> None:
     seen = observe_levels(to_uint8(images(3, channels=1)).clamp(10, 200), KNOWN)
     known = KNOWN[:, None].expand(-1, 2, -1, -1, -1)
     exact, close = (Completions(completer=Careless(off)).imagine(seen, 2, 0, [0, 1, 2]) for off in (0, 1))
     assert torch.equal(close[known], exact[known]) and torch.equal(close[~known], exact[~known] + 1)
-    with pytest.raises(ValueError, match="careless has changed known pixels, which a completion shows as they are"):
+    with pytest.raises(ValueError, match="careless has changed known pixels, which a completion must keep"):
         Completions(completer=Careless(2)).imagine(seen, 2, 0, [0, 1, 2])

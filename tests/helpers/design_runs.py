@@ -1,5 +1,6 @@
-"""Small design experiments for tests: findings are bright patches at fixed places, which the classifier reads.
-Also a script: `python design_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
+"""Small experiments for tests, in which findings are bright patches at known locations.
+
+As a script, `python design_runs.py OUT [I/N]` is one process of such an experiment, alone or under torchrun.
 """
 
 import sys
@@ -21,7 +22,7 @@ from condvae.runtime.messages import silent
 
 FINDINGS = ("Edema", "Effusion", "Infiltration", "Atelectasis")
 CORNERS = ((0, 0), (0, 6), (6, 0), (6, 6))
-"""The upper left corners of the 2 x 2 patches that show the findings."""
+"""Upper left corners of the 2 x 2 patches that show the findings."""
 SIZE, TESTS, TRAININGS = 8, 24, 40
 SMALL = DesignSettings(
     tasks=("edema", "effusion", "no finding"),
@@ -36,7 +37,7 @@ SMALL = DesignSettings(
 
 
 class PatchClassifier(nn.Module):
-    """Predicts a finding from the brightness of the known pixels in its patch; without any, predicts a constant."""
+    """Predicts a finding from the known brightness of its patch; without known pixels, a constant."""
 
     def __init__(self, names: Sequence[str] = (*FINDINGS, "any finding"), *, sharpness: float = 1.0) -> None:
         super().__init__()
@@ -54,7 +55,7 @@ class PatchClassifier(nn.Module):
 
 
 def small_data(*, without: Sequence[str] = ()) -> Dataset:
-    """A data set with two images of each patient. Nobody has the findings in `without`."""
+    """Data with two images per patient; no image has the findings in `without`."""
     dice = np.random.default_rng(0)
     count = TESTS + TRAININGS
     labels = (dice.random((count, len(FINDINGS))) < 0.4).astype(np.uint8)
@@ -75,7 +76,7 @@ def small_data(*, without: Sequence[str] = ()) -> Dataset:
 
 
 def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
-    """Run a small experiment with all policies, unless options change that."""
+    """Run a small experiment with all policies; options change its settings and arguments."""
     settings = replace(options.pop("settings", SMALL), **options.pop("change", {}))
     given: dict[str, Any] = {
         "model": small_conditional(SMALLEST).eval(),
@@ -89,7 +90,7 @@ def small_experiment(out: Path, **options: Any) -> dict[str, Any] | None:
 
 
 def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
-    """All measured values, without times."""
+    """The measured numbers of a report, without times."""
     return without_clock(result, "policies")
 
 

@@ -1,4 +1,4 @@
-"""The example of design for another sensor, on a few pictures that are nothing but noise."""
+"""The example recipe for CIFAR-10, run on a few pictures of noise."""
 
 import runpy
 from pathlib import Path
@@ -41,12 +41,12 @@ def test_it_trains_scans_and_draws(tmp_path: Path) -> None:
         assert gif.n_frames == 2  # type: ignore[attr-defined]
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("EIG  ", "random"))]
     assert [row[0] for row in rows] == ["EIG", "random"] * 2
-    assert all(len(row) == 1 + 3 + 1 for row in rows)  # after 0, 1 and 2 scans, and of the whole
+    assert all(len(row) == 1 + 3 + 1 for row in rows)  # after 0, 1 and 2 scans, and for the whole picture
     differences = [line.split()[-3:] for line in done.stdout.splitlines() if line.startswith("EIG - random")]
     assert [float(values[0]) for values in differences] == [0, 0]
     eig, random = (np.array(row[1:], dtype=float) for row in rows[2:])
     assert (eig < 0).all()
-    assert eig[0] == random[0] and eig[-1] == random[-1]  # nothing seen, and all of it, are the same for both
+    assert eig[0] == random[0] and eig[-1] == random[-1]  # without scans, and for whole pictures, both are equal
     again = run(
         RECIPE, "--data", data, "--out", out, "--classifier", out / "classifier.safetensors", "--scans", 1, *QUICK
     )
@@ -65,7 +65,7 @@ def test_random_is_the_mean_of_twenty_tries(capsys: pytest.CaptureFixture[str]) 
     images, truth = test.take(np.arange(3)).images, torch.arange(3)[:, None, None].expand(3, 3, 1)
     tries = [scan(images, Random(candidates=grid), g, grid, steps=2, seed=seed).log_p for seed in range(5, 25)]
     scores = torch.stack([log_p[:, :, 0].gather(2, truth)[..., 0].mean(dim=0) for log_p in tries])
-    assert scores.std(dim=0)[1:].min() > 0.1  # so that fewer of them would be seen
+    assert scores.std(dim=0)[1:].min() > 0.1  # large enough for a smaller number of tries to fail this test
     (_, told) = (line.split()[1:4] for line in capsys.readouterr().out.splitlines() if line.startswith("random"))
     assert [float(number) for number in told] == pytest.approx(scores.mean(dim=0).tolist(), abs=0.0051)
 
@@ -77,7 +77,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
         (("--data", tmp_path / "none"), "does not exist"),
         (("--data", unlabelled), "no labels"),
         (("--data", data, "--scans", 0), "--scans is 0"),
-        (("--data", data, "--drawn", 3), "there are 3 test pictures"),
+        (("--data", data, "--drawn", 3), "expected a test picture from 0 to 2"),
         (("--data", data, "--model", "cifar01"), "cifar10"),
         (("--data", data, "--classifier", tmp_path / "none.safetensors"), "does not exist"),
     ):

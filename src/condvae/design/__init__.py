@@ -1,4 +1,4 @@
-"""Bayesian experimental design: where to look next, to tell most about a variable."""
+"""Bayesian experimental design: choose which window of an image to scan next, to learn most about a variable."""
 
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from condvae.design.avp_cnn.classifier_training import train_classifier
     from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
     from condvae.design.candidates import Candidates
+    from condvae.design.choose_location import Location, next_location
     from condvae.design.classifier import Classifier, variable_of
     from condvae.design.information import (
         entropy,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         expected_posterior_entropy,
         information_gains,
     )
-    from condvae.design.location import Location, next_location
     from condvae.design.lookahead import look_ahead
     from condvae.design.policies import Choice, Greedy, NonGreedy, Policy, Random
     from condvae.design.scanning import Scans, full_image, scan
@@ -39,7 +39,7 @@ _HOMES = {
     "ClassifierOptions": "condvae.design.avp_cnn.classifier_options",
     "Completions": "condvae.design.sources",
     "Greedy": "condvae.design.policies",
-    "Location": "condvae.design.location",
+    "Location": "condvae.design.choose_location",
     "NonGreedy": "condvae.design.policies",
     "Policy": "condvae.design.policies",
     "Random": "condvae.design.policies",
@@ -55,7 +55,7 @@ _HOMES = {
     "full_image": "condvae.design.scanning",
     "information_gains": "condvae.design.information",
     "load_classifier": "condvae.design.avp_cnn.classifier_file",
-    "next_location": "condvae.design.location",
+    "next_location": "condvae.design.choose_location",
     "save_classifier": "condvae.design.avp_cnn.classifier_file",
     "scan": "condvae.design.scanning",
     "train_classifier": "condvae.design.avp_cnn.classifier_training",

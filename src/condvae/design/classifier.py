@@ -1,4 +1,4 @@
-"""g(v | y): what is asked about an image of which only some pixels are known."""
+"""The interface of a classifier g(v | y), which predicts variables from the known pixels of an image."""
 
 import difflib
 from collections.abc import Sequence
@@ -8,42 +8,43 @@ from torch import Tensor
 
 
 class Classifier(Protocol):
-    """Says how likely each outcome of some variables is, given the known pixels of images."""
+    """Predicts the probabilities of one or more variables from the known pixels of images."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the V variables v."""
+        """Names of the V variables v."""
 
     @property
     def outcomes(self) -> int:
-        """K: how many values each v can take."""
+        """K, the number of values that each variable can take."""
 
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """[B, V, K] float32 log g(v = k | y), on the device of the pixels.
+        """Return log g(v = k | y) as [B, V, K] float32, on the device of the pixels.
 
-        pixels: [B, C, H, W] in [-1, 1], of which only known: [B, 1, H, W] are looked at.
+        pixels: [B, C, H, W] in [-1, 1]. known: [B, 1, H, W] bool; only known pixels may influence the result.
         """
 
 
 def variable_of(classifier: Classifier, name: str | int, *, also: Sequence[str] = ()) -> int:
-    """The number of a variable by its name, whose case, spaces, '_' and '-' do not matter; numbers stay.
+    """Return the index of a variable, given its name or index. Case, spaces, '_' and '-' in names are ignored.
 
-    also: what else could have been asked for, and a refusal should name.
+    also: other valid names that the error message should list.
     """
     names = tuple(classifier.names)
     if isinstance(name, int) and not isinstance(name, bool):
         if not 0 <= name < len(names):
-            raise ValueError(f"variable {name} was asked for, but there are {len(names)}: {', '.join(names)}")
+            listed = ", ".join(names)
+            raise ValueError(f"there is no variable {name}: the classifier has {len(names)}, numbered from 0: {listed}")
         return name
-    plain = [bare(one) for one in names]
-    if bare(str(name)) in plain:
-        return plain.index(bare(str(name)))
+    plain = [normalised_name(one) for one in names]
+    if normalised_name(str(name)) in plain:
+        return plain.index(normalised_name(str(name)))
     every = (*names, *also)
-    close = difflib.get_close_matches(bare(str(name)), map(bare, every), n=1)
-    listed = sorted(every, key=lambda one: bare(one) not in close)  # stable: others keep their order
-    raise ValueError(f"the classifier knows nothing of {name!r}, expected one of: {', '.join(listed)}")
+    close = difflib.get_close_matches(normalised_name(str(name)), map(normalised_name, every), n=1)
+    closest_first = sorted(every, key=lambda one: normalised_name(one) not in close)
+    raise ValueError(f"the classifier does not predict {name!r}: choose one of {', '.join(closest_first)}")
 
 
-def bare(name: str) -> str:
-    """A name without what does not matter in it."""
+def normalised_name(name: str) -> str:
+    """Normalise a name for comparison: lower case, without spaces, '_' and '-'."""
     return "".join(letter for letter in name.lower() if letter not in " _-")

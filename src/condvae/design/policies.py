@@ -1,11 +1,11 @@
-"""Ways to choose where to scan next, behind one interface: they see an observation, never the image behind it.
+"""Policies, which choose the next location to scan. They see only an observation, never the whole image.
 
-| policy | the paper's | images that are imagined |
+| policy | name in the paper | imagined images |
 |---|---|---|
-| `Greedy` with completions, "eig" | EIG-IPA, EIG-CoModGAN | given what is known (eq:new-eig) |
-| `Greedy` with completions, "epe" | EPE | given what is known (eq:old-eig) |
-| `Greedy` with training images, shared | uncond | any |
-| `NonGreedy` | non-greedy uncond | any, for all scans of a sequence together |
+| `Greedy` with completions, "eig" | EIG-IPA, EIG-CoModGAN | completions of the known pixels (eq:new-eig) |
+| `Greedy` with completions, "epe" | EPE | completions of the known pixels (eq:old-eig) |
+| `Greedy` with training images, shared | uncond | any training images |
+| `NonGreedy` | non-greedy uncond | any training images, used for a whole sequence of scans |
 | `Random` | random | none |
 """
 
@@ -30,38 +30,41 @@ Estimator: TypeAlias = Literal["eig", "epe"]
 ESTIMATORS: tuple[Estimator, ...] = ("eig", "epe")
 
 _NUMBERS_AT_ONCE = 2**24
-"""Probabilities from which gains are computed together, in float64 and about six copies: it bounds the memory."""
+"""Limit on the probabilities whose gains are computed together. It bounds the memory: about six float64 copies."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choice:
-    """Where to scan next, and why."""
+    """The next location for each observation, and the estimates behind that choice."""
 
     index: Tensor
-    """[B] int64 into the candidates."""
+    """[B] int64: indices of the chosen locations among the candidates."""
     scores: Tensor | None = None
-    """[B, L]: what was maximised."""
+    """[B, L]: the quantity that was maximised."""
     gains: Tensor | None = None
-    """[B, N, L] nats: what each imagined image would tell at each candidate (eq:ig)."""
+    """[B, N, L] nats: information gain at each location if imagined image n were the true image (eq:ig)."""
     images: Tensor | None = None
-    """[B, N, C, H, W] uint8: the imagined images; a view where they are the same for all."""
+    """[B, N, C, H, W] uint8: the imagined images. An expanded view if all observations share them."""
 
 
 class Policy(Protocol):
-    """Chooses one candidate for each observation."""
+    """Chooses one location for each observation."""
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Name of the policy in tables."""
 
     def choose(self, observation: Observation, step: int, *, seed: int, places: Sequence[int]) -> Choice:
-        """The scan after `step` others. It depends on the observation, the step, the seed and the place alone."""
+        """Choose the location of scan number `step`, counted from 0.
+
+        The choice for each observation depends only on that observation, its place, the step and the seed.
+        """
 
 
-class FirstLooks:
-    """What g would say after a first scan, while nothing is known: the same for all places, tasks and estimators.
+class FirstScanCache:
+    """A cache of predictions for the first scan, before which no pixel is known.
 
-    Policies that are given the same object share the work.
+    They are the same for all images, tasks and estimators, so policies that share a cache compute them once.
     """
 
     def __init__(self) -> None:
@@ -70,39 +73,41 @@ class FirstLooks:
     def __call__(
         self, greedy: "Greedy", source: ImageSource, n: int, nothing: Observation, seed: int
     ) -> tuple[Tensor, Tensor]:
-        """Images [1, N, C, H, W] and log g [1, N, L, V, K]."""
+        """Return imagined images [1, N, C, H, W], and log g [1, N, L, V, K] after each possible first scan."""
         made_of = (greedy.classifier, greedy.candidates, source)
         key = (*map(id, made_of), n, seed, nothing.y.device)
         if key not in self._seen:
             images = source.imagine(nothing, n, Seeds(seed, "first images")(0), [0])
             log_p = look_ahead(greedy.classifier, images, _known(nothing), greedy.candidates, at_once=greedy.at_once)
-            self._seen[key] = images, log_p, made_of  # what is kept keeps its id to itself
+            self._seen[key] = images, log_p, made_of  # keep the objects alive, so that their ids stay unique
         images, log_p, _ = self._seen[key]
         return images, log_p
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Greedy:
-    """The scan that tells most about v by itself, as g judges of imagined images."""
+    """Chooses the single scan that is expected to tell most about v, estimated with g on imagined images."""
 
     name: str
     classifier: Classifier
     candidates: Candidates
     variable: int
-    """v, among the classifier's."""
+    """Index of v among the classifier's variables."""
     source: ImageSource
+    """Draws the imagined images."""
     n: int = 10
-    """Images imagined for each observation."""
+    """Imagined images per observation."""
     estimator: Estimator = "eig"
     first: ImageSource | None = None
-    """Asked once for all observations before anything is known; if None, the source is, for each."""
+    """Source for the first scan, drawn once for all observations. If None, `source` draws for each observation."""
     first_n: int | None = None
-    """Images imagined then; n if None."""
+    """Imagined images for the first scan; n if None."""
     shared: bool = False
-    """One draw of images for all places and steps, whatever is observed: one sequence of scans for everybody."""
+    """Use one draw of images for all observations and steps, so that every image gets the same sequence of scans."""
     at_once: int | None = None
-    """Evaluations in one call of the classifier."""
-    looks: FirstLooks = field(default_factory=FirstLooks)
+    """Evaluations per call of the classifier; chosen by the device if None."""
+    first_scans: FirstScanCache = field(default_factory=FirstScanCache)
+    """Cache of the predictions for the first scan."""
     _plans: dict[object, "_Plan"] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -112,29 +117,30 @@ class Greedy:
             check_whole(self.first_n, "the number of images for the first scan", least=1)
         check_choice(self.estimator, "the estimator", ESTIMATORS)
         if self.shared and self.first is not None:
-            raise ValueError(f"{self.name} shares its images between all scans, so the first can have no others")
+            raise ValueError(f"{self.name} uses the same images for all scans: leave out first, or set shared to False")
 
     def choose(self, observation: Observation, step: int, *, seed: int, places: Sequence[int]) -> Choice:
         known = _known(observation)
         if self.shared:
-            return self._planned(observation, step, seed)
+            return self._shared_choice(observation, step, seed)
         if self.first is not None and step == 0 and not known.any():
             n = self.first_n or self.n
-            images, log_p = self.looks(self, self.first, n, nothing_known(observation), seed)
+            images, log_p = self.first_scans(self, self.first, n, nothing_known(observation), seed)
             log_p = log_p[..., self.variable, :]
         else:
             images = self.source.imagine(observation, self.n, Seeds(seed, "imagined images")(step), places)
-            log_p = self._foresee(images, known)
+            log_p = self._predict(images, known)
         return self._best(images, log_p, known, step, seed, places)
 
-    def _foresee(self, images: Tensor, known: Tensor) -> Tensor:
+    def _predict(self, images: Tensor, known: Tensor) -> Tensor:
+        """Predict log g [B, N, L, K] of the variable after each possible scan."""
         return look_ahead(self.classifier, images, known, self.candidates, variable=self.variable, at_once=self.at_once)
 
     def _best(
         self, images: Tensor, log_p: Tensor, known: Tensor, step: int, seed: int, places: Sequence[int]
     ) -> Choice:
-        """Judge [B, N, L, K], or [1, N, L, K] if it is the same for all."""
-        gains, scores = self._judged(log_p.transpose(0, 1))
+        """Choose the best location from log_p [B, N, L, K], or [1, N, L, K] if all observations share it."""
+        gains, scores = self._scores(log_p.transpose(0, 1))
         scores = scores.expand(len(known), -1)
         new = self.candidates.new(known.to(scores.device))
         return Choice(
@@ -144,8 +150,8 @@ class Greedy:
             images=images.expand(len(known), -1, -1, -1, -1),
         )
 
-    def _judged(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
-        """Gains [N, B, L] and scores [B, L] for log g [N, B, L, K], some locations at a time."""
+    def _scores(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute gains [N, B, L] and scores [B, L] from log g [N, B, L, K], a few locations at a time."""
         n, batch, _, outcomes = log_p.shape
         gains, scores = [], []
         for part in log_p.split(max(1, _NUMBERS_AT_ONCE // (n * batch * outcomes)), dim=2):
@@ -155,8 +161,8 @@ class Greedy:
             return gains[0], scores[0]
         return torch.cat(gains, dim=2), torch.cat(scores, dim=1)
 
-    def _planned(self, observation: Observation, step: int, seed: int) -> Choice:
-        """The choice of everybody, computed when it is first asked for."""
+    def _shared_choice(self, observation: Observation, step: int, seed: int) -> Choice:
+        """Return the choice that all observations share; compute it on first use."""
         key = (seed, observation.y.device)
         if key not in self._plans:
             nothing = nothing_known(observation)
@@ -165,7 +171,7 @@ class Greedy:
         plan = self._plans[key]
         while len(plan.choices) <= step:
             known = plan.known[-1]
-            found = self._best(plan.images, self._foresee(plan.images, known), known, len(plan.choices), seed, [0])
+            found = self._best(plan.images, self._predict(plan.images, known), known, len(plan.choices), seed, [0])
             plan.choices.append(found)
             plan.known.append(known | self.candidates.windows.to(known.device)[found.index])
         _check_planned(self.name, _known(observation), plan.known[step])
@@ -181,18 +187,18 @@ class Greedy:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Plan:
-    """The scans of everybody so far."""
+    """The sequence of scans, so far, that all images share."""
 
     images: Tensor
-    """[1, N, C, H, W] uint8."""
+    """[1, N, C, H, W] uint8: the imagined images."""
     known: list[Tensor]
-    """[1, 1, H, W] before each step, and after the last."""
+    """Known pixels [1, 1, H, W] before each step, and after the last."""
     choices: list[Choice] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Random:
-    """Any candidate that would show something new, each as likely."""
+    """Chooses uniformly among the locations whose window contains a hidden pixel."""
 
     candidates: Candidates
     name: str = "random"
@@ -206,9 +212,9 @@ class Random:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NonGreedy:
-    """The best of some random sequences of scans for all images: that which leaves g least in doubt at its end.
+    """Uses the same sequence of scans for all images: of some random sequences, the one with the lowest EPE at its end.
 
-    U^non-greedy, less the entropy before any scan, which is the same for all sequences.
+    This maximises the paper's U^non-greedy, since the entropy before any scan is the same for all sequences.
     """
 
     classifier: Classifier
@@ -217,9 +223,9 @@ class NonGreedy:
     source: ImageSource
     n: int = 10
     sequences: int = 289
-    """As many as a greedy policy compares at every step."""
+    """Number of random sequences. The default is the number of locations that a greedy policy compares at each step."""
     steps: int = 5
-    """Scans of a sequence."""
+    """Scans in a sequence."""
     name: str = "non-greedy uncond"
     at_once: int | None = None
     _plans: dict[object, Tensor] = field(default_factory=dict, init=False, repr=False)
@@ -230,12 +236,14 @@ class NonGreedy:
         check_whole(self.sequences, "the number of sequences", least=1)
         check_whole(self.steps, "the number of scans", least=1)
         if self.steps > len(self.candidates):
-            raise ValueError(f"{self.steps} different scans are to be planned, but there are {len(self.candidates)}")
+            raise ValueError(
+                f"there are only {len(self.candidates)} candidates for {self.steps} different scans: give fewer steps"
+            )
 
     def choose(self, observation: Observation, step: int, *, seed: int, places: Sequence[int]) -> Choice:
         if step >= self.steps:
             raise ValueError(
-                f"{self.name} has planned {self.steps} scans and was asked for scan {step + 1}: plan more steps"
+                f"{self.name} has planned only {self.steps} scans, but scan {step + 1} was requested: plan more steps"
             )
         plan, known = self.plan(observation, seed), _known(observation)
         before = self.candidates.windows.to(known.device)[plan[:step]].any(dim=0, keepdim=True)
@@ -243,7 +251,7 @@ class NonGreedy:
         return Choice(index=plan[step].expand(len(known)))
 
     def plan(self, observation: Observation, seed: int) -> Tensor:
-        """[steps] int64: the sequence for this seed; of the observation, its size and device alone matter."""
+        """Return the sequence for a seed, [steps] int64. Only the observation's size and device are used."""
         key = (seed, observation.y.device)
         if key not in self._plans:
             nothing = nothing_known(observation)
@@ -260,19 +268,19 @@ class NonGreedy:
                 variable=self.variable,
                 at_once=self.at_once,
             )
-            doubt = expected_posterior_entropy(log_p[0])
-            self._plans[key] = sequences[doubt.argmin()]
+            left = expected_posterior_entropy(log_p[0])
+            self._plans[key] = sequences[left.argmin()]
         return self._plans[key]
 
 
 def check_seed(seed: object) -> None:
-    """Raise a ValueError unless it is a whole number from 0, of any length."""
+    """Raise a ValueError unless the seed is a whole number from 0. Unlike other seeds, it may exceed 64 bits."""
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"the seed is {seed!r}, expected a whole number from 0")
+        raise ValueError(f"the seed is {seed!r}, expected a whole number, 0 or more")
 
 
 def nothing_known(like: Observation) -> Observation:
-    """An observation of one image of the same size, of which nothing is known."""
+    """Make an observation of one image of the same size, without known pixels."""
     assert like.pixels is not None
     pixels = torch.zeros_like(like.pixels[:1])
     return observe_pixels(pixels, torch.zeros_like(pixels[:, :1], dtype=torch.bool), lambda images: images)
@@ -280,19 +288,19 @@ def nothing_known(like: Observation) -> Observation:
 
 def _known(observation: Observation) -> Tensor:
     if observation.known is None or observation.pixels is None:
-        raise ValueError("the observation does not say which pixels are known: observe known pixels to scan others")
+        raise ValueError("the observation does not state which pixels are known: make it with model.observe(x, known)")
     return observation.known
 
 
 def _highest(scores: Tensor, new: Tensor, *, step: int, seed: int, places: Sequence[int]) -> Tensor:
-    """[B] int64: the highest score among candidates that show something new; one of several at random."""
+    """Indices [B] of the highest scores among candidates with a hidden pixel; ties are broken at random."""
     if len(places) != len(scores):
-        raise ValueError(f"{len(places)} places were given for {len(scores)} observations, expected one for each")
+        raise ValueError(f"{len(places)} places were given for {len(scores)} observations, expected one each")
     left = new.any(dim=1)
     if not left.all():
         place = places[int((~left).nonzero()[0])]
         which = f" (observation {place})" if len(places) > 1 else ""
-        raise ValueError(f"nothing is left to scan{which}: every candidate shows only pixels that are known already")
+        raise ValueError(f"nothing is left to scan{which}: all pixels of every candidate are known already")
     scores = scores.where(new, -torch.inf)
     seeds = Seeds(Seeds(seed, "scans")(step), "places")
     draws = [torch.rand(scores.shape[1], generator=seeds.generator(place), dtype=torch.float64) for place in places]
@@ -301,9 +309,9 @@ def _highest(scores: Tensor, new: Tensor, *, step: int, seed: int, places: Seque
 
 
 def _check_planned(name: str, known: Tensor, expected: Tensor) -> None:
-    """Raise a ValueError unless everybody has seen what the plan has shown."""
+    """Raise a ValueError unless the known pixels of every image are those of the plan so far."""
     if not torch.equal(known, expected.to(known.device).expand_as(known)):
         raise ValueError(
-            f"{name} plans the same scans for all images from the first on, but other pixels are known of one: begin "
-            "with nothing known and follow it, or take a policy that looks at what is known"
+            f"{name} plans the same scans for all images, but the known pixels of an image do not match the plan: "
+            "start with nothing known and take every planned scan, or use a policy that adapts to the known pixels"
         )

@@ -1,4 +1,4 @@
-"""Image files scanned as a patient would be, or asked where to scan next; pictures and a record of it in a folder."""
+"""`condvae design scan`: scan image files, or choose the next location; write figures and a record to a folder."""
 
 import json
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ import torch
 from condvae.completers.model_completer import ModelCompleter
 from condvae.design.avp_cnn.classifier_file import load_classifier, locate_classifier
 from condvae.design.candidates import Candidates
-from condvae.design.location import next_location
-from condvae.design.panel import animation, frames, in_nats, panel
-from condvae.design.patient import Scan, advised, follow
+from condvae.design.choose_location import next_location
 from condvae.design.policies import Greedy
-from condvae.design.question import Question
+from condvae.design.prediction_task import PredictionTask
+from condvae.design.scan_figure import draw_figure, draw_frames, format_nats, gif_options
 from condvae.design.scan_settings import ScanSettings
 from condvae.design.scanning import full_image
+from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.sources import Completions, check_completes, check_pair
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.holes import Box, Hole
@@ -33,17 +33,17 @@ from condvae.weights.cached_models import open_conditional
 
 RECORD = "design.json"
 _FORMAT, _VERSION = "condvae design", 1
-_CRITERIA = {"eig": "expected information gain", "epe": "expected loss of entropy"}
+_CRITERIA = {"eig": "expected information gain", "epe": "expected reduction of entropy"}
 
 
 class PictureScanner:
-    """A model, a classifier and a grid of locations, for any number of pictures."""
+    """Scans any number of pictures with one model, one classifier and one grid of locations."""
 
     def __init__(self, model: str | Path, classifier: str | Path, settings: ScanSettings, *, device: str) -> None:
         self.settings, self.device = settings, resolve_device(device)
         identity, self.model = open_conditional(model, device)
         self.classifier = load_classifier(classifier).to(self.device)
-        self.question = self._question()
+        self.task = self._task()
         self.made_by = {
             "model": {"name": identity.name, "sha256": identity.file.sha256},
             "classifier": {"name": str(classifier), "sha256": file_sha256(locate_classifier(classifier))},
@@ -60,89 +60,89 @@ class PictureScanner:
             name=settings.estimator,
             classifier=self.classifier,
             candidates=self.candidates,
-            variable=self.question.variable,
+            variable=self.task.variable,
             source=Completions(completer=self.completer),
             n=settings.n,
             estimator=settings.estimator,
         )
 
-    def _question(self) -> Question:
+    def _task(self) -> PredictionTask:
         names = self.classifier.names
         if self.settings.task is None and len(names) > 1:
-            raise ValueError(f"say what is asked, by --task: {', '.join(names)}")
+            raise ValueError(f"no task was given: choose one with --task: {', '.join(names)}")
         task = 0 if self.settings.task is None else self.settings.task
-        return Question.of(self.classifier, task, outcomes=self.classifier.config.outcome_names)
+        return PredictionTask.of(self.classifier, task, outcomes=self.classifier.config.outcome_names)
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
-        """What the model sees of a picture; a ValueError if the two do not go together."""
-        if not hole.ways:  # nothing is known before the first scan
+        """Crop and resize a picture for the model; raise a ValueError if nothing of it can be scanned."""
+        if not hole.ways:  # no pixel is known before the first scan
             hole = Hole(known=np.zeros(picture.size[::-1], dtype=bool))
         seen = make_view(self.model, picture, hole, seed=0, keep_size=False)
         if seen.known.all():
-            raise ValueError(f"{picture.name} is known as a whole: nothing is left to scan")
+            raise ValueError(f"nothing is left to scan of {picture.name}: the whole image is known")
         if not self.candidates.new(torch.from_numpy(seen.known)[None, None].to(self.device)).any():
             raise ValueError(
-                f"nothing is left to scan of {picture.name}: all locations show known pixels alone, give more --points"
+                f"nothing is left to scan of {picture.name}: all pixels at every location are known, give more --points"
             )
         return seen
 
     def simulate(self, seen: ModelView, say: Say) -> list[Scan]:
-        """Scan a picture that is there as a whole, as if it were not."""
+        """Simulate scans of a picture that is available as a whole."""
 
         def tell(scan: Scan) -> None:
             assert scan.after is not None
             count = f"scan {len(told) + 1}"
             told.append(count)
             x, y, width, height = self.box(seen, scan)
-            before, after = (self.question.answer(p) for p in (scan.before, scan.after))
-            gain = in_nats(scan.nats)
+            before, after = (self.task.describe(p) for p in (scan.before, scan.after))
+            gain = format_nats(scan.nats)
             say(f"{count} at {x},{y},{width},{height}: expected gain {gain}; {before}, then {after}")
 
         told: list[str] = []
         settings = self.settings
         image = as_tensor(seen.levels).to(self.device)
-        scans = follow(
+        scans = scan_image(
             image,
             self.policy,
             self.classifier,
             self.candidates,
-            self.question,
+            self.task,
             steps=settings.steps,
             estimator=settings.estimator,
             seed=settings.seed,
             on_scan=tell,
         )
         if len(scans) < settings.steps:
-            say(f"nothing is left to scan after {len(scans)}: every location has been seen")
-        say(f"the whole image: {self.question.answer(self.whole(seen))}")
+            say(f"nothing is left to scan after scan {len(scans)}: all pixels at every location are known")
+        say(f"the whole image: {self.task.describe(self.whole(seen))}")
         return scans
 
-    def advise(self, seen: ModelView, say: Say) -> list[Scan]:
-        """Where to scan next, of a picture of which some is known."""
+    def plan_next(self, seen: ModelView, say: Say) -> list[Scan]:
+        """Choose the next location for a picture with some known pixels."""
         settings, observation = self.settings, seen.observation.to(self.device)
         found = next_location(
             observation,
             self.completer,
             self.classifier,
             self.candidates,
-            variable=self.question.variable,
+            variable=self.task.variable,
             n=settings.n,
             estimator=settings.estimator,
             seed=settings.seed,
         )
-        scan = advised(observation, found, self.question, estimator=settings.estimator)
+        scan = planned_scan(observation, found, self.task, estimator=settings.estimator)
         x, y, width, height = self.box(seen, scan)
-        answer = self.question.answer(scan.before)
-        say(f"next scan at {x},{y},{width},{height}: expected gain {in_nats(scan.nats)}; {answer} now")
+        prediction = self.task.describe(scan.before)
+        say(f"next scan at {x},{y},{width},{height}: expected gain {format_nats(scan.nats)}; {prediction} now")
         return [scan]
 
     def whole(self, seen: ModelView) -> torch.Tensor:
-        """[K]: what the classifier would say of the whole image."""
+        """[K]: the classifier's probabilities for the whole image."""
         image = as_tensor(seen.levels)[None].to(self.device)
-        return full_image(image, self.classifier)[0, self.question.variable].exp().cpu()
+        return full_image(image, self.classifier)[0, self.task.variable].exp().cpu()
 
     def box(self, seen: ModelView, scan: Scan) -> Box:
-        """Where a scan lies in the picture itself, at its own size."""
+        """The window of a scan in pixels of the original picture."""
         corners = self.candidates.corners
         assert corners is not None and self.candidates.side is not None
         scale = seen.side / self.candidates.size
@@ -150,7 +150,7 @@ class PictureScanner:
         left, top = seen.corner
         spans = []
         for edge, place in ((left, column), (top, row)):
-            first = min(round(edge + place * scale), edge + seen.side - 1)  # of tiny pictures, one pixel
+            first = min(round(edge + place * scale), edge + seen.side - 1)  # at least one pixel, even in tiny pictures
             spans.append((first, max(1, round(edge + (place + self.candidates.side) * scale) - first)))
         (x, width), (y, height) = spans
         return x, y, width, height
@@ -167,9 +167,10 @@ def scan_files(
     device: str = "cpu",
     say: Say = print,
 ) -> Path:
-    """Scan image files and those in folders, or say where to scan next where a picture tells what is known.
+    """Scan image files and the images in folders; if `known` is given, only choose the next location of each.
 
-    For each NAME.png and, of several scans, NAME.gif: all of them with the record, which is returned, or nothing.
+    Write NAME.png for each image, NAME.gif if it has several scans, and the record, whose path is returned. The files
+    appear all together or not at all.
     """
     hole = Hole(known=known)
     selected = select_pictures(paths, hole, say, done="scanned", out=out)
@@ -177,13 +178,13 @@ def scan_files(
     entries: list[dict[str, Any]] = []
     names = _free_names([stem_of(one.path) for one in selected])
     with AtomicFolder(out, replaces=[RECORD, *earlier] if earlier else []) as folder:
-        # What is wrong with one of them should be known before anything is computed.
+        # Check all output names before any computation, so that a conflict is reported at once.
         for name in (RECORD, *(f"{name}.{kind}" for name in names for kind in ("png", "gif"))):
             folder.check_free(name)
         scanner = PictureScanner(model, classifier, settings, device=device)
         pictures = PictureQueue(selected, scanner.view, done="scanned")
         if settings.n == 1 and settings.estimator == "eig":
-            say("by one completion no location tells more than another, so they are drawn: give -n 2 or more")
+            say("with one completion every location has an expected gain of 0, so scans are random: give -n 2 or more")
         for one, name in zip(selected, names, strict=True):
             seen = pictures.take(one)
             if seen is None:
@@ -191,7 +192,7 @@ def scan_files(
             for note in seen.notes:
                 say(note)
             say(f"{printable(one.path)}:")
-            scans = scanner.simulate(seen, say) if known is None else scanner.advise(seen, say)
+            scans = scanner.simulate(seen, say) if known is None else scanner.plan_next(seen, say)
             outputs = _put(folder, name, scanner, scans)
             entries.append(_entry(scanner, seen, scans, outputs, whole=known is None))
         pictures.skipped.check_not_all()
@@ -201,7 +202,7 @@ def scan_files(
             "format_version": _VERSION,
             **scanner.made_by,
             **asdict(settings),
-            "task": scanner.question.name,
+            "task": scanner.task.name,
             "simulated": known is None,
             "device": str(scanner.device),
             "versions": versions(),
@@ -212,24 +213,25 @@ def scan_files(
 
 
 def _put(folder: AtomicFolder, name: str, scanner: PictureScanner, scans: Sequence[Scan]) -> list[str]:
+    """Write the figure and the animation of one picture; return their file names."""
     steps = [scan.step for scan in scans]
     options: dict[str, Any] = {
-        "title": f"{name}: {scanner.question.name}",
+        "title": f"{name}: {scanner.task.name}",
         "criterion": _CRITERIA[scanner.settings.estimator],
     }
     outputs = [f"{name}.png"]
-    folder.put(outputs[0], panel(steps, scanner.candidates, **options))
+    folder.put(outputs[0], draw_figure(steps, scanner.candidates, **options))
     if len(steps) > 1:
         outputs.append(f"{name}.gif")
-        pictures = frames(steps, scanner.candidates, **options)
-        folder.put(outputs[1], pictures[0], **animation(pictures))
+        pictures = draw_frames(steps, scanner.candidates, **options)
+        folder.put(outputs[1], pictures[0], **gif_options(pictures))
     return outputs
 
 
 def _entry(
     scanner: PictureScanner, seen: ModelView, scans: Sequence[Scan], outputs: list[str], *, whole: bool
 ) -> dict[str, Any]:
-    """What the record tells of a picture; boxes are x, y, width, height in its own pixels."""
+    """The record's entry for a picture; boxes are x, y, width, height in pixels of the original picture."""
     return {
         "image": _file(seen.file),
         "known": _file(seen.hole_file),
@@ -253,7 +255,7 @@ def _file(file: FileId | None) -> dict[str, str] | None:
 
 
 def _free_names(stems: Sequence[str]) -> list[str]:
-    """The stems, with a number where another picture has the same already, whatever its case."""
+    """Make file stems unique, ignoring case, by adding a number where needed."""
     names: list[str] = []
     for stem in stems:
         taken = {name.lower() for name in names}
@@ -263,7 +265,7 @@ def _free_names(stems: Sequence[str]) -> list[str]:
 
 
 def _outputs_of(record: Path) -> list[str]:
-    """Names of the pictures that a record lists; none where there is no record that can be read."""
+    """Names of the pictures listed in an earlier record; empty if there is no readable record."""
     if not record.is_file():
         return []
     try:

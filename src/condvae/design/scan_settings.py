@@ -1,5 +1,5 @@
-"""What a scan asks, and how the answer is found."""
-# No torch here: the command line inherits these options.
+"""Settings of `condvae design scan`."""
+# This file must not import torch: the command line inherits these options and has to start fast.
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from condvae.runtime.checks import check_choice, check_seed, check_whole
 
 @dataclass(frozen=True, kw_only=True)
 class ScanSettings:
-    """What is asked, and how the answer is found."""
+    """The task of the scans, and how their locations are chosen."""
 
     task: str | None = None
     """What is asked: a variable of the classifier's such as effusion, or "no finding"; may be left out where there is
@@ -37,4 +37,4 @@ class ScanSettings:
         check_choice(self.estimator, "the estimator", ("eig", "epe"))
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         if not 0 < self.side < 1:
-            raise ValueError(f"the side of a scan is {self.side}, expected a share of the image's between 0 and 1")
+            raise ValueError(f"the side of a window is {self.side}, expected a share of the image between 0 and 1")

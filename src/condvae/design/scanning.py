@@ -1,4 +1,4 @@
-"""A scanner simulated on whole images: a policy says where, and g says what it makes of the pixels seen so far."""
+"""Simulate scans on whole images: a policy chooses each location, and g predicts from the pixels known so far."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from condvae.observe.observation import observe_levels
 from condvae.runtime.checks import check_whole
 
 OnStep: TypeAlias = Callable[[int, Observation, Choice, Observation], None]
-"""Called with the step, what was known before it, what was chosen, and what is known after it."""
+"""Called with the step, the observation before it, the policy's choice, and the observation after it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scans:
-    """Where was scanned, and what g said."""
+    """The locations that were scanned, and the classifier's predictions."""
 
     chosen: Tensor
-    """[B, T] int64 into the candidates."""
+    """[B, T] int64: indices of the scanned locations among the candidates."""
     log_p: Tensor
-    """[B, T + 1, V, K] float32: log g after 0, ..., T scans, of all variables."""
+    """[B, T + 1, V, K] float32: log g of all variables after 0, ..., T scans."""
 
 
 @torch.no_grad()
@@ -42,64 +42,68 @@ def scan(
     on_step: OnStep | None = None,
     ends_early: bool = False,
 ) -> Scans:
-    """Scan images [B, C, H, W] uint8, of which nothing is known at first; a policy is only given what was scanned.
+    """Scan images [B, C, H, W] uint8, starting with no known pixels. The policy sees only the pixels scanned so far.
 
-    places: what stands for image b in all randomness, where these are some of many; 0, 1, ... if not given.
-    ends_early: take fewer scans rather than none that shows anything new of any image, which is a ValueError otherwise.
+    places: one number per image that stands for it in all random draws, so that an image gets the same scans in any
+    batch; 0, 1, ... by default.
+    ends_early: stop as soon as no image has hidden pixels left to scan; without it, that is a ValueError.
     """
     _check(images, candidates)
     check_whole(steps, "the number of scans", least=1)
     check_seed(seed)
     places = list(range(len(images))) if places is None else [int(place) for place in places]
     if len(places) != len(images):
-        raise ValueError(f"{len(places)} places were given for {len(images)} images, expected one for each")
+        raise ValueError(f"{len(places)} places were given for {len(images)} images, expected one per image")
     candidates = candidates.to(images.device)
     observation = observe_levels(images, torch.zeros_like(images[:, :1], dtype=torch.bool))
-    chosen, said = [], [_said(classifier, images, observation)]
+    chosen, predictions = [], [_predict(classifier, images, observation)]
     for step in range(steps):
         assert observation.known is not None
         if ends_early and not candidates.new(observation.known).any():
             break
         choice = policy.choose(observation, step, seed=seed, places=places)
-        index = _index(choice, policy.name, len(images), len(candidates)).to(images.device)
+        index = _check_index(choice, policy.name, len(images), len(candidates)).to(images.device)
         after = observe_levels(images, observation.known | candidates.windows[index])
         if on_step is not None:
             on_step(step, observation, choice, after)
         observation = after
         chosen.append(index)
-        said.append(_said(classifier, images, observation))
-    return Scans(chosen=torch.stack(chosen, dim=1), log_p=torch.stack(said, dim=1))
+        predictions.append(_predict(classifier, images, observation))
+    return Scans(chosen=torch.stack(chosen, dim=1), log_p=torch.stack(predictions, dim=1))
 
 
 def full_image(images: Tensor, classifier: Classifier) -> Tensor:
-    """[B, V, K] float32: log g of whole images [B, C, H, W] uint8, to compare scans with. It is no bound: a part can
-    serve g better than the whole.
+    """Predict log g [B, V, K] float32 from whole images [B, C, H, W] uint8, as a reference for scans.
+
+    It is not an upper bound on the quality of predictions: g can do better with a part of an image.
     """
     return log_posteriors(classifier, images, torch.ones_like(images[:, :1], dtype=torch.bool))
 
 
-def _said(classifier: Classifier, images: Tensor, observation: Observation) -> Tensor:
+def _predict(classifier: Classifier, images: Tensor, observation: Observation) -> Tensor:
     assert observation.known is not None
     return log_posteriors(classifier, images, observation.known)
 
 
-def _index(choice: Choice, name: str, images: int, candidates: int) -> Tensor:
-    """[B]: what a policy chose, or a ValueError if there is no such candidate."""
+def _check_index(choice: Choice, name: str, images: int, candidates: int) -> Tensor:
+    """Return the chosen indices [B]; raise a ValueError if they are not valid candidates."""
     index = choice.index if isinstance(choice, Choice) else None
     if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.shape != (images,):
-        found = f"{index.dtype} of {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
-        raise ValueError(f"{name} chose {found}, expected a candidate for each image: torch.int64 of [{images}]")
+        found = f"{index.dtype} of shape {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
+        raise ValueError(f"{name} chose {found}, expected one candidate per image: torch.int64 of shape [{images}]")
     if bool(((index < 0) | (index >= candidates)).any()):
-        raise ValueError(f"{name} chose another candidate than the {candidates} that there are: give both the same")
+        raise ValueError(
+            f"{name} chose a candidate outside 0 to {candidates - 1}: give the policy and the scan the same candidates"
+        )
     return index
 
 
 def _check(images: Tensor, candidates: Candidates) -> None:
     if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 4 or not len(images):
-        kind = f"{images.dtype} of {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
-        raise ValueError(f"the images are {kind}, expected a uint8 tensor of [B, C, H, W]: grey levels 0 to 255")
+        kind = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+        raise ValueError(f"the images are {kind}, expected a uint8 tensor of shape [B, C, H, W]: grey levels 0 to 255")
     if images.shape[2:] != (candidates.size, candidates.size):
         raise ValueError(
-            f"the images are {images.shape[2]} x {images.shape[3]}, the candidates are windows of "
-            f"{candidates.size} x {candidates.size}: give candidates of the images' size"
+            f"the images are {images.shape[2]} x {images.shape[3]} but the candidates are for images of "
+            f"{candidates.size} x {candidates.size}: give candidates for the images' size"
         )

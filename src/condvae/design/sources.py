@@ -1,4 +1,4 @@
-"""What the unseen rest of an image may be: images that a policy imagines."""
+"""Sources of imagined images: guesses of the whole image, by which a policy judges the possible scans."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,39 +15,37 @@ from condvae.observe import KnownPixels, Observation
 
 
 class ImageSource(Protocol):
-    """Draws images that may be the one behind an observation."""
+    """Draws images that could be the true image behind an observation."""
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """Name of the source in reports."""
 
     def imagine(self, observation: Observation, n: int, seed: int, places: Sequence[int]) -> Tensor:
-        """[B, n, C, H, W] uint8; what stands for observation b depends on (seed, its place) alone."""
+        """Draw n images per observation: [B, n, C, H, W] uint8. Random draws depend only on the seed and the place."""
 
 
 def check_completes(model: ConditionalVAE, name: str = "the model") -> None:
-    """Raise a ValueError unless a model completes images of which some pixels are known."""
+    """Raise a ValueError unless the model was trained to complete images from known pixels."""
     sees_pixels = model.process is None or isinstance(model.process, KnownPixels)
     if not sees_pixels or model.partial_config.channels != model.artifact.config.channels + 1:
-        raise ValueError(
-            f"{name} was not trained to complete images, which is what is asked of it here: give one that was"
-        )
+        raise ValueError(f"{name} was not trained to complete images from known pixels: give a model that was")
 
 
 def check_pair(model: ConditionalVAE, model_name: str, takes: tuple[int, int], classifier_name: str) -> None:
-    """Raise a ValueError unless a model makes images of the size and with the channels that a classifier takes."""
+    """Raise a ValueError unless model and classifier use the same image size and channels."""
     config = model.artifact.config
     if (config.image_size, config.channels) != takes:
         size, channels = takes
         raise ValueError(
-            f"{model_name} makes images of {config.image_size} x {config.image_size} x {config.channels}, "
-            f"{classifier_name} takes {size} x {size} x {channels}: give a pair of one kind"
+            f"{model_name} makes images of {config.image_size} x {config.image_size} x {config.channels}, but "
+            f"{classifier_name} expects {size} x {size} x {channels}: give a model and a classifier for the same images"
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completions:
-    """Images that show what is known, with a rest by anything that completes: a model, nearest neighbours, a GAN."""
+    """Completions of the observation by any completer: a model, nearest training images, a GAN."""
 
     completer: Completer
 
@@ -58,18 +56,18 @@ class Completions:
     def imagine(self, observation: Observation, n: int, seed: int, places: Sequence[int]) -> Tensor:
         made = complete_at(self.completer, observation, n, seed=seed, places=places)
         kept = paste_known(observation, made)
-        # Observed pixels may lie between grey levels, where both sides of a tie are right.
+        # Observed pixels may lie halfway between two grey levels, where rounding up and rounding down are both correct.
         off = kept != made
         if bool(off.any()) and bool(((kept[off].short() - made[off].short()).abs() > 1).any()):
             raise ValueError(
-                f"{self.name} has changed known pixels, which a completion shows as they are: paste them into it"
+                f"{self.name} has changed known pixels, which a completion must keep: copy them into the completions"
             )
         return kept
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingImages:
-    """Training images at random, each as likely whatever is known, and nothing pasted: samples of p(x)."""
+    """Training images drawn uniformly, whatever is known: samples of p(x). Known pixels are not copied into them."""
 
     name: ClassVar[str] = "training images"
 
@@ -77,7 +75,7 @@ class TrainingImages:
 
     def __post_init__(self) -> None:
         if not len(self.images):
-            raise ValueError("there are no training images to draw from")
+            raise ValueError("there are no training images to draw from: give a set with at least one image")
 
     def imagine(self, observation: Observation, n: int, seed: int, places: Sequence[int]) -> Tensor:
         positions = random_positions(len(self.images), len(observation), n, seed, places)

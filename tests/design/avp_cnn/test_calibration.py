@@ -11,25 +11,25 @@ from condvae.design.avp_cnn.calibration import expected_calibration_error, platt
 
 
 def often(p: list[float], times: int) -> tuple[Tensor, Tensor]:
-    """Each probability `times` times, and labels of which just that share is 1."""
+    """Repeat each probability `times` times, with labels of which exactly that share is 1."""
     labels = torch.cat([torch.arange(times) < round(share * times) for share in p])
     return torch.tensor(p).repeat_interleave(times), labels.long()
 
 
 @pytest.mark.parametrize("equal_mass", [False, True])
-def test_what_comes_true_as_often_as_said_has_no_error(equal_mass: bool) -> None:
+def test_calibrated_probabilities_have_no_error(equal_mass: bool) -> None:
     p, labels = often([0.05, 0.25, 0.5, 0.75, 0.95], 100)
     assert expected_calibration_error(p, labels, equal_mass=equal_mass) == pytest.approx(0, abs=1e-7)
-    # All 0.04 too high but the last, which is as much too low.
+    # All are 0.04 too high, except the last, which is 0.04 too low.
     wrong = torch.where(p > 0.9, p - 0.04, p + 0.04)
     assert expected_calibration_error(wrong, labels, equal_mass=equal_mass) == pytest.approx(0.04)
 
 
-def test_bins_by_hand() -> None:
+def test_bins_agree_with_a_calculation_by_hand() -> None:
     p, labels = torch.tensor([0.1, 0.2, 0.3, 0.9, 1.0]), torch.tensor([0, 1, 0, 1, 1])
-    # Below and above a half: |0.6 - 1| and |1.9 - 2|, of five.
+    # Two bins, below and above 0.5: |0.6 - 1| and |1.9 - 2|, divided by five.
     assert expected_calibration_error(p, labels, bins=2) == pytest.approx(0.5 / 5)
-    # Of equal mass: two or three in each; .3 is smaller than two of five, so it stands in the first.
+    # Equal mass, two or three in each bin: only two of five are smaller than .3, so .3 is in the first bin.
     assert expected_calibration_error(p, labels, bins=2, equal_mass=True) == pytest.approx(0.5 / 5)
     assert expected_calibration_error(p, labels, bins=5, equal_mass=True) == pytest.approx((0.1 + 0.8 + 0.3 + 0.1) / 5)
 
@@ -40,43 +40,43 @@ def test_equal_probabilities_stay_together() -> None:
     assert expected_calibration_error(p, labels, equal_mass=True) == pytest.approx(0, abs=1e-7)
 
 
-def test_a_column_of_a_table_is_as_good_as_a_copy() -> None:
+def test_a_column_of_a_table_works_like_a_copy() -> None:
     table = torch.rand(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = torch.arange(50) % 2
-    found = expected_calibration_error(table[:, 1], labels, equal_mass=True)  # which warns of nothing
+    found = expected_calibration_error(table[:, 1], labels, equal_mass=True)  # without a warning
     assert found == expected_calibration_error(table[:, 1].clone(), labels, equal_mass=True)
 
 
-def test_of_many_outcomes_the_likeliest_is_judged() -> None:
+def test_with_many_outcomes_the_most_likely_one_is_judged() -> None:
     p = torch.tensor([[0.75, 0.2, 0.05], [0.75, 0.2, 0.05], [0.1, 0.05, 0.85], [0.2, 0.65, 0.15]])
     labels = torch.tensor([0, 1, 2, 1])
     assert expected_calibration_error(p, labels, bins=10) == pytest.approx((0.5 + 0.15 + 0.35) / 4)
 
 
-def test_what_cannot_be_judged_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"probabilities are \[3\] and labels \[2\]"):
+def test_invalid_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"probabilities have shape \[3\] and labels \[2\]"):
         expected_calibration_error(torch.zeros(3), torch.zeros(2))
-    with pytest.raises(ValueError, match="not all between 0 and 1"):
+    with pytest.raises(ValueError, match="not all probabilities are between 0 and 1"):
         expected_calibration_error(torch.tensor([0.5, math.nan]), torch.zeros(2))
-    with pytest.raises(ValueError, match="there are 0 bins"):
+    with pytest.raises(ValueError, match="the number of bins is 0"):
         expected_calibration_error(torch.zeros(3), torch.zeros(3), bins=0)
-    with pytest.raises(ValueError, match=r"logits are \[3\] and labels"):
+    with pytest.raises(ValueError, match=r"logits have shape \[3\] and labels"):
         platt_scaling(torch.zeros(3), torch.zeros(3))
     with pytest.raises(ValueError, match=r"expected \[N, K\] and \[N\]"):
         temperature_scaling(torch.zeros(3, 2), torch.zeros(3, 2))
 
 
 def test_platt_scaling_undoes_a_distortion() -> None:
-    """True log-odds z; the classifier says (z - 1) / 2, so gain 2 and offset 1 put it right."""
+    """The classifier predicts (z - 1) / 2 for true log-odds z, so gain 2 and offset 1 correct it."""
     true = torch.tensor([-3.0, -1.0, 0.0, 0.5, 2.0])
     _, labels = often(true.sigmoid().tolist(), 100_000)
-    said = ((true - 1) / 2).repeat_interleave(100_000)
-    gain, offset = platt_scaling(said[:, None], labels[:, None], strength=0.0)
+    predicted = ((true - 1) / 2).repeat_interleave(100_000)
+    gain, offset = platt_scaling(predicted[:, None], labels[:, None], strength=0.0)
     assert gain.item() == pytest.approx(2, abs=1e-3)
     assert offset.item() == pytest.approx(1, abs=1e-3)
 
 
-def test_it_is_logistic_regression_towards_what_was_said() -> None:
+def test_platt_scaling_is_logistic_regression_with_a_prior() -> None:
     random = torch.Generator().manual_seed(0)
     z = 3 * torch.randn(200, 3, generator=random, dtype=torch.float64)
     labels = (torch.rand(200, 3, generator=random) < (0.4 * z - 1).sigmoid()).long()
@@ -89,11 +89,11 @@ def test_it_is_logistic_regression_towards_what_was_said() -> None:
     torch.testing.assert_close(torch.stack(firm), torch.tensor([[1.0] * 3, [0.0] * 3]).double(), rtol=0, atol=1e-5)
 
 
-def test_few_or_no_positives_do_no_harm() -> None:
+def test_few_or_no_positives_give_sensible_results() -> None:
     z = torch.linspace(-6, -2, 50)[:, None].repeat(1, 3)
     labels = torch.zeros(50, 3)
-    labels[-1, 1] = 1  # the one that was said first
-    labels[0, 2] = 1  # the one that was said last: speaks for turning the order round
+    labels[-1, 1] = 1  # the image with the highest logit
+    labels[0, 2] = 1  # the image with the lowest logit, which suggests a reversed ranking
     gain, offset = platt_scaling(z, labels)
     assert torch.isfinite(gain).all() and torch.isfinite(offset).all()
     assert (gain >= 0.05).all()
@@ -103,16 +103,16 @@ def test_few_or_no_positives_do_no_harm() -> None:
     assert p[:, 2].mean() == pytest.approx(1 / 50, abs=0.05)
 
 
-def test_a_variable_that_speaks_against_itself_is_silenced_not_reversed() -> None:
+def test_a_reversed_variable_gets_the_smallest_gain() -> None:
     z = torch.linspace(-4, 4, 400)[:, None]
     labels = (z < 0).long()
     gain, offset = platt_scaling(z, labels)
     assert gain.item() == pytest.approx(0.05)
-    assert offset.item() == pytest.approx(0, abs=1e-3)  # as many of one as of the other
+    assert offset.item() == pytest.approx(0, abs=1e-3)  # both labels are equally frequent
 
 
 @given(st.integers(0, 10_000), st.floats(0.1, 30))
-def test_no_step_of_newton_leads_astray(seed: int, spread: float) -> None:
+def test_newtons_method_finds_the_minimum(seed: int, spread: float) -> None:
     random = torch.Generator().manual_seed(seed)
     z = spread * torch.randn(40, 2, generator=random, dtype=torch.float64)
     labels = (torch.rand(40, 2, generator=random) < 0.2).double()
@@ -136,7 +136,9 @@ def test_temperature_scaling_undoes_a_distortion() -> None:
         for k, share in enumerate(row.softmax(dim=0).tolist()):
             rows.append(row.expand(round(share * times), 3))
             labels.append(torch.full((round(share * times),), k))
-    gain = temperature_scaling(4 * torch.cat(rows) + 7, torch.cat(labels), strength=0.0)  # one number added to all
+    gain = temperature_scaling(
+        4 * torch.cat(rows) + 7, torch.cat(labels), strength=0.0
+    )  # adding one number to all logits changes nothing
     assert gain.item() == pytest.approx(0.25, abs=1e-3)
     assert temperature_scaling(4 * torch.cat(rows), torch.cat(labels), strength=1e12).item() == pytest.approx(1)
     assert temperature_scaling(-torch.cat(rows), torch.cat(labels)).item() == pytest.approx(0.05)

@@ -32,7 +32,7 @@ def model() -> AVPCNN:
     return made.eval()
 
 
-def test_a_classifier_comes_back(model: AVPCNN, tmp_path: Path) -> None:
+def test_a_saved_classifier_is_restored(model: AVPCNN, tmp_path: Path) -> None:
     path = tmp_path / "new" / "g.safetensors"
     record = {"data": "some", "seed": 3, "validation": {"1": {"auroc": None}}}
     pixels, known = images(3, size=16, channels=1), some_known(3, size=16)
@@ -48,14 +48,14 @@ def test_a_classifier_comes_back(model: AVPCNN, tmp_path: Path) -> None:
     _, tensors = sealed_file.read(path, kind=classifier_file.KIND)
     kinds = {name: tensor.dtype for name, tensor in tensors.items()}
     assert kinds["trunk.stem.conv.weight"] == torch.float16
-    assert kinds["trunk.stem.norm.running_var"] == torch.float32  # which may be too large for half precision
+    assert kinds["trunk.stem.norm.running_var"] == torch.float32  # variances may overflow half precision
     packed = path.stat().st_size
     save_classifier(model, path, packed=False)
     assert packed < path.stat().st_size
     assert describe_classifier(path).process is None and describe_classifier(path).record == {}
 
 
-def test_a_loaded_classifier_can_go_on_training_and_is_saved_again_as_it_is(model: AVPCNN, tmp_path: Path) -> None:
+def test_a_loaded_classifier_can_be_trained_and_saved_again(model: AVPCNN, tmp_path: Path) -> None:
     save_classifier(model, tmp_path / "a.safetensors", half=False)
     found = load_classifier(tmp_path / "a.safetensors")
     assert all(parameter.requires_grad for parameter in found.parameters())
@@ -64,7 +64,7 @@ def test_a_loaded_classifier_can_go_on_training_and_is_saved_again_as_it_is(mode
     assert all(torch.equal(again[name], tensor) for name, tensor in model.state_dict().items())
 
 
-def test_other_files_give_one_clear_error(model: AVPCNN, tmp_path: Path) -> None:
+def test_other_files_give_a_clear_error(model: AVPCNN, tmp_path: Path) -> None:
     path = tmp_path / "g.safetensors"
     save_classifier(model, path)
     whole = path.read_bytes()
@@ -83,7 +83,7 @@ def test_other_files_give_one_clear_error(model: AVPCNN, tmp_path: Path) -> None
         weights.load(path)
 
 
-def test_a_file_must_hold_what_it_describes(model: AVPCNN, tmp_path: Path) -> None:
+def test_the_weights_must_match_the_description(model: AVPCNN, tmp_path: Path) -> None:
     path = tmp_path / "g.safetensors"
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     plain = {"config": CONFIG.to_dict(), "process": None, "record": {}}
@@ -112,14 +112,14 @@ def test_a_file_must_hold_what_it_describes(model: AVPCNN, tmp_path: Path) -> No
     ]
     for wrong in descriptions:
         write(wrong)
-        with pytest.raises(ValueError, match="does not describe a classifier that this condvae knows"):
+        with pytest.raises(ValueError, match="does not describe a classifier that this condvae can read"):
             load_classifier(path)
     write({**plain, "config": replace(CONFIG, head=2**31 - 1).to_dict()})
-    with pytest.raises(ValueError, match=r"too large to exist|the wrong shape"):
+    with pytest.raises(ValueError, match=r"too large to build|the wrong shape"):
         load_classifier(path)
 
 
-def test_nothing_of_no_use_is_written(model: AVPCNN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file(model: AVPCNN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "g.safetensors"
     save_classifier(model, path)
     before = path.read_bytes()
@@ -142,10 +142,10 @@ def test_nothing_of_no_use_is_written(model: AVPCNN, tmp_path: Path, monkeypatch
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
-def test_names_stand_for_files(model: AVPCNN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedded_classifiers_are_found_by_name(model: AVPCNN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifier_file, "CLASSIFIERS", tmp_path / "ours")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"unknown classifier 'xray': .*this installation has none embedded"):
+    with pytest.raises(ValueError, match=r"unknown classifier 'xray': .*no classifiers are embedded here"):
         load_classifier("xray")
     for name in ("xray", "digits"):
         save_classifier(model, tmp_path / "ours" / f"{name}.safetensors", record={"name": name})
@@ -157,5 +157,5 @@ def test_names_stand_for_files(model: AVPCNN, tmp_path: Path, monkeypatch: pytes
         locate_classifier("g.safetensors")
     with pytest.raises(ValueError, match="ours is a folder"):
         locate_classifier("ours")
-    save_classifier(model, tmp_path / "xray", record={"name": "mine"})  # what lies under a path comes first
+    save_classifier(model, tmp_path / "xray", record={"name": "mine"})  # an existing path takes precedence
     assert describe_classifier("xray").record == {"name": "mine"}

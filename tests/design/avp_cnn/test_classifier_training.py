@@ -60,25 +60,25 @@ def trained(pack: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return out, said
 
 
-def test_it_learns_where_a_finding_shows(trained: tuple[Path, list[str]], pack: Path) -> None:
+def test_it_learns_to_see_a_finding(trained: tuple[Path, list[str]], pack: Path) -> None:
     model = load_classifier(trained[0])
     data = open_data(pack)
     levels = data.test.take(torch.arange(len(data.test)).numpy())
     assert levels.labels is not None
     labels, pixels = levels.labels, from_uint8(levels.images)
     known = torch.zeros(len(labels), 1, 16, 16, dtype=torch.bool)
-    known[:, :, 2:6, 2:6] = True  # in the corner that shows a mass
+    known[:, :, 2:6, 2:6] = True  # the corner that shows a mass
     p = model.log_posterior(pixels, known)[..., 1].exp()
     mass = labels[:, 0] > 0
     assert p[mass, 0].min() > p[~mass, 0].max()
     assert p[mass, 0].mean() > 0.6 and p[~mass, 0].mean() < 0.35
-    # Of what cannot be seen there it says how often it is.
+    # For findings that cannot be seen there, it predicts their frequency.
     assert p[:, 1].std() < 0.1 and abs(p[:, 1].mean() - 0.4) < 0.2
     assert p[:, 2].max() < 0.1
     assert p[mass, 3].mean() > p[~mass, 3].mean()
 
 
-def test_no_kernels_are_compiled_for_the_few_times_it_is_judged(
+def test_evaluations_in_training_compile_no_kernels(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged, logits = [], HeldOut.logits
@@ -89,11 +89,11 @@ def test_no_kernels_are_compiled_for_the_few_times_it_is_judged(
 
     monkeypatch.setattr(HeldOut, "logits", noted)
     out = train_classifier(options(pack, tmp_path / "g.safetensors", steps=2, evaluate_every=1), silent)
-    assert judged == [True] * 4  # twice in training, then held-out and test images, once each
+    assert judged == [True] * 4  # twice in training, then once each for held-out and test images
     assert not load_classifier(out).plain
 
 
-def test_the_record_says_what_was_done_and_how_good_it_is(trained: tuple[Path, list[str]]) -> None:
+def test_the_record_describes_training_and_quality(trained: tuple[Path, list[str]]) -> None:
     out, said = trained
     header = describe_classifier(out)
     assert header.config.names == (*FINDINGS, "any finding") and header.config.channels == 1
@@ -112,13 +112,13 @@ def test_the_record_says_what_was_done_and_how_good_it_is(trained: tuple[Path, l
     assert any("nats on 16 held-out images" in line for line in said) and said[-1].startswith(f"wrote {out}")
 
 
-def test_it_is_a_function_of_data_and_seed(pack: Path, tmp_path: Path) -> None:
+def test_training_depends_only_on_data_and_seed(pack: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
     states = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         out = train_classifier(options(pack, tmp_path / f"{name}.safetensors", steps=5, seed=seed), silent)
         states.append(load_classifier(out).state_dict())
-        torch.rand(3)  # what others draw has no part in it
+        torch.rand(3)  # other random draws have no influence
     assert all(torch.equal(states[1][name], tensor) for name, tensor in states[0].items())
     assert not torch.equal(states[2]["last.weight"], states[0]["last.weight"])
 
@@ -133,7 +133,7 @@ def test_classes_are_learnt_too(tmp_path: Path) -> None:
 
 
 def test_the_best_weights_are_kept(pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held-out losses as given: those after the second evaluation are the best."""
+    """The held-out losses are prescribed; the second evaluation is the best."""
     given = iter([0.5, 0.2, 0.4])
     seen: list[dict[str, torch.Tensor]] = []
 
@@ -170,20 +170,20 @@ def test_lite0_starts_from_the_real_weights(pack: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_data_and_options_of_no_use_are_refused_before_anything_is_done(pack: Path, tmp_path: Path) -> None:
+def test_wrong_data_and_options_are_refused_at_once(pack: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "g.safetensors"
     bare = classes_file(tmp_path / "bare.npz", labelled=False)
     good = options(pack, out)
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.safetensors").mkdir()
     for wrong, message in (
-        (replace(good, data=(bare,)), "have no labels, from which a classifier learns"),
+        (replace(good, data=(bare,)), "has no labels, which a classifier needs"),
         (replace(good, data=()), "no data was given"),
-        (replace(good, out=tmp_path / "g.pt"), r"should end in \.safetensors"),
+        (replace(good, out=tmp_path / "g.pt"), r"does not end in \.safetensors"),
         (replace(good, out=tmp_path / "folder.safetensors"), "is a folder"),
         (replace(good, out=tmp_path / "file" / "g.safetensors"), "cannot be written to"),
-        (replace(good, observe=("edges",)), "edges shows none: use patches"),
-        (replace(good, start="imagenet"), "--start imagenet is for --trunk lite0"),
+        (replace(good, observe=("edges",)), "--observe edges has no known pixels.*: use patches"),
+        (replace(good, start="imagenet"), "--start imagenet only applies to --trunk lite0"),
         (replace(good, steps=0), "--steps is 0"),
         (replace(good, lr=-1.0), "learning rate is -1.0"),
         (replace(good, blur=1.0), "--blur is 1.0"),
@@ -191,7 +191,7 @@ def test_data_and_options_of_no_use_are_refused_before_anything_is_done(pack: Pa
         (replace(good, head=-1), "--head is -1"),
         (replace(good, shift=math.inf), "--shift is inf"),
         (replace(good, weight_decay=math.nan), "--weight-decay is nan"),
-        (replace(good, weights=tmp_path / "w.safetensors"), "--weights are where --trunk lite0 starts"),
+        (replace(good, weights=tmp_path / "w.safetensors"), "--weights does not apply to --trunk plain"),
         (replace(good, device="abacus"), "device 'abacus' cannot be used"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -199,19 +199,19 @@ def test_data_and_options_of_no_use_are_refused_before_anything_is_done(pack: Pa
     assert not out.parent.exists()
 
 
-def test_files_of_another_kind_stay_and_classifiers_give_way(
+def test_other_files_are_kept_and_classifiers_replaced(
     pack: Path, tmp_path: Path, trained: tuple[Path, list[str]]
 ) -> None:
     out = tmp_path / "g.safetensors"
     out.write_text("mine")
-    with pytest.raises(ValueError, match=r"g\.safetensors is there already, and is no classifier"):
+    with pytest.raises(ValueError, match=r"g\.safetensors already exists and is not a classifier"):
         train_classifier(options(pack, out, steps=1), silent)
     assert out.read_text() == "mine"
     out.write_bytes(trained[0].read_bytes())
     assert describe_classifier(train_classifier(options(pack, out, steps=1), silent)).record["steps"] == 1
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(
+def test_a_full_disk_gives_one_sentence_and_leaves_the_old_file(
     pack: Path, tmp_path: Path, trained: tuple[Path, list[str]]
 ) -> None:
     out = tmp_path / "g.safetensors"
@@ -226,7 +226,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [trained[0].read_bytes()]
 
 
-def test_who_is_in_training_and_test_images_is_told_of(
+def test_patients_in_training_and_test_images_cause_a_warning(
     pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = open_data(pack)
@@ -241,7 +241,7 @@ def test_who_is_in_training_and_test_images_is_told_of(
     monkeypatch.setattr(training, "open_data", lambda *args, **options: mixed)
     said: list[str] = []
     train_classifier(options(pack, tmp_path / "g.safetensors", steps=1, draws=1), said.append)
-    assert any(line.startswith("5 of those on test images") for line in said)
+    assert any(line.startswith("5 of the test patients") for line in said)
     assert any("no images are held out" in line for line in said)
 
 
@@ -252,7 +252,7 @@ def test_a_run_that_diverges_writes_nothing(pack: Path, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_flips_are_left_to_the_data(pack: Path, tmp_path: Path) -> None:
+def test_the_data_decides_about_flips(pack: Path, tmp_path: Path) -> None:
     model = load_classifier(train_classifier(options(pack, tmp_path / "g.safetensors", steps=1), silent))
     targets = targets_of(open_data(pack))
     process = observe.parse("patches pixels,least=1")
@@ -263,7 +263,7 @@ def test_flips_are_left_to_the_data(pack: Path, tmp_path: Path) -> None:
         assert learner.augment.flips is expected
 
 
-def test_the_verb_trains_and_speaks(pack: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_trains_and_reports(pack: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "g.safetensors"
     words = ["--trunk", "plain", "--widths", "4", "--steps", "3", "--batch", "8", "--draws", "1", "--device", "cpu"]
     main(["design", "train", "--data", str(pack), "--out", str(out), *words])

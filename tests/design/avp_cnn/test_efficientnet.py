@@ -11,7 +11,7 @@ from condvae.weights.downloaded_networks import read
 
 
 def released(seed: int = 0) -> dict[str, Tensor]:
-    """Random weights under the release's names, in its shapes."""
+    """Random weights with the names and shapes of the released file."""
     torch.manual_seed(seed)
     trunk = Lite0(3)
     state = trunk.state_dict()
@@ -32,7 +32,7 @@ def test_stages_shrink_and_widen_as_published() -> None:
     assert weights == 4_652_008 - 1_281_000 - (320 * 1280 + 2 * 1280)
 
 
-def test_grey_images_start_as_colour_images_that_are_grey() -> None:
+def test_a_grey_trunk_treats_grey_images_like_the_colour_trunk() -> None:
     weights = released()
     colour, grey = Lite0(4, stages=3).eval(), Lite0(2, stages=3).eval()
     colour.start_from(weights, image_channels=3)
@@ -41,7 +41,7 @@ def test_grey_images_start_as_colour_images_that_are_grey() -> None:
     known = torch.ones(2, 1, 32, 32)
     of_grey = grey(torch.cat((x, known), dim=1))
     torch.testing.assert_close(of_grey, colour(torch.cat((x.expand(-1, 3, -1, -1), known), dim=1)))
-    # What is known starts without a say, all else with the released one.
+    # The weights of `known` start at zero, all others at the released values.
     assert torch.equal(of_grey, grey(torch.cat((x, 0 * known), dim=1)))
     assert torch.equal(colour.stem.conv.weight[:, :3], weights["_conv_stem.weight"])
     assert torch.equal(grey.state_dict()["blocks.3.depthwise.norm.running_var"], weights["_blocks.3._bn1.running_var"])
@@ -50,7 +50,9 @@ def test_grey_images_start_as_colour_images_that_are_grey() -> None:
 def test_other_weights_are_refused() -> None:
     weights = released()
     del weights["_blocks.0._bn2.running_mean"]
-    with pytest.raises(ValueError, match=r"not the weights of EfficientNet-Lite0: _blocks\.0\._bn2\.running_mean"):
+    with pytest.raises(
+        ValueError, match=r"not the weights of EfficientNet-Lite0: they lack _blocks\.0\._bn2\.running_mean"
+    ):
         Lite0(2, stages=1).start_from(weights, image_channels=1)
     weights = {**released(), "_blocks.0._bn2.running_mean": torch.zeros(17)}
     with pytest.raises(ValueError, match=r"has shape \(17,\)"):
@@ -59,7 +61,7 @@ def test_other_weights_are_refused() -> None:
         Lite0(2, stages=8)
 
 
-def test_the_verb_wants_the_real_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetch_refuses_another_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "efficientnet-lite0-57934424.pth"
     torch.save(released(), file)
     with pytest.raises(SystemExit) as stopped:
@@ -69,7 +71,7 @@ def test_the_verb_wants_the_real_one(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_real_one_is_taken_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_weights_of_the_real_file_are_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = read(LITE0, real_file(LITE0))
     trunk = Lite0(4)
     taken = {theirs for _, theirs in _released_names(trunk)}

@@ -24,17 +24,17 @@ def classifier(names: tuple[str, ...], outcomes: int = 2, channels: int = 1) -> 
     return model.eval()
 
 
-def test_patches_inside_are_so_many_whole_squares() -> None:
+def test_patches_inside_draws_whole_squares() -> None:
     none = patches_inside(3, 16, side=0.25, count=0, generator=generator())
     assert none.shape == (3, 1, 16, 16) and not none.any()
     one = patches_inside(500, 16, side=0.25, count=1, generator=generator())
     assert (one.sum(dim=(1, 2, 3)) == 16).all()
-    assert one.any(dim=0).all()  # every pixel can be scanned
+    assert one.any(dim=0).all()  # every pixel can be covered
     five = patches_inside(500, 16, side=0.25, count=5, generator=generator()).sum(dim=(1, 2, 3))
     assert five.max() <= 5 * 16 and five.min() > 16 and (five == 80).any()
 
 
-def test_images_are_shown_by_number_of_patches_the_same_every_time(tmp_path: Path) -> None:
+def test_views_by_number_of_patches_are_the_same_every_time(tmp_path: Path) -> None:
     data = open_data(findings_pack(tmp_path / "pack.zip"))
     targets = targets_of(data)
     model = classifier(targets.names)
@@ -46,7 +46,7 @@ def test_images_are_shown_by_number_of_patches_the_same_every_time(tmp_path: Pat
     assert all(torch.equal(again[view], logits) for view, logits in found.items())
     other = HeldOut(data.test, targets, SCANS, seed=1, draws=2).logits(model)
     assert torch.equal(other["whole"], found["whole"]) and not torch.equal(other["2"], found["2"])
-    assert torch.equal(found["0"], found["0"][:1, :1].expand_as(found["0"]))  # nothing seen, the same said
+    assert torch.equal(found["0"], found["0"][:1, :1].expand_as(found["0"]))  # no known pixels give equal predictions
     assert not torch.equal(found["1"][0], found["1"][1])
     report = held.report(found)
     assert report["0"]["auroc"] == 0.5 and report["0"]["auroc of"]["Hernia"] is None
@@ -55,7 +55,7 @@ def test_images_are_shown_by_number_of_patches_the_same_every_time(tmp_path: Pat
     assert held.report({"0": found["0"] + rounding})["0"] == report["0"]
 
 
-def test_other_processes_are_shown_as_they_draw(tmp_path: Path) -> None:
+def test_other_processes_have_one_drawn_view(tmp_path: Path) -> None:
     data = open_data(classes_file(tmp_path / "data.npz"))
     held = HeldOut(data.test, targets_of(data), Boxes(), seed=0)
     found = held.logits(classifier(("class",), 3, channels=3))
@@ -63,7 +63,7 @@ def test_other_processes_are_shown_as_they_draw(tmp_path: Path) -> None:
     assert set(held.report(found)["drawn"]) == {"nll", "accuracy", "ece"}
 
 
-def test_numbers_by_hand(tmp_path: Path) -> None:
+def test_known_predictions_give_known_numbers(tmp_path: Path) -> None:
     data = open_data(findings_pack(tmp_path / "pack.zip"))
     held = HeldOut(data.test, targets_of(data), SCANS, seed=0)
     truth = held.truth
@@ -85,12 +85,12 @@ def test_calibration_lowers_the_loss_and_keeps_the_order(tmp_path: Path, classes
     model = classifier(targets.names, targets.outcomes, channels=3 if classes else 1)
     held = HeldOut(data.train, targets, SCANS, seed=0)
     before = held.logits(model)
-    said = held.calibrate(model)
+    returned = held.calibrate(model)
     after = held.logits(model)
-    assert all(torch.equal(said[view], found) for view, found in after.items())
+    assert all(torch.equal(returned[view], found) for view, found in after.items())
     assert held.nll(after) < held.nll(before)
     assert torch.equal(before["2"].argsort(dim=1, stable=True), after["2"].argsort(dim=1, stable=True)) or classes
     assert torch.equal(before["2"].argmax(dim=2), after["2"].argmax(dim=2)) or not classes
     gain = model.gain.clone()
-    held.calibrate(model)  # from the network's own logits, not on top of what was there
+    held.calibrate(model)  # starts from the network's own logits, not from the previous calibration
     torch.testing.assert_close(model.gain, gain)

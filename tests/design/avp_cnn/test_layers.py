@@ -9,7 +9,7 @@ from condvae.design.avp_cnn.residual import Residual
 
 
 def settle(module: nn.Module, seed: int = 0) -> None:
-    """Random weights and moments, as after training."""
+    """Set random weights and running statistics, as after training."""
     randomise(module, seed)
     random = torch.Generator().manual_seed(seed)
     for layer in module.modules():
@@ -42,7 +42,7 @@ def test_sizes_and_activations(activation: Activation, low: float, high: float) 
 @pytest.mark.parametrize(
     "trunk", [lambda: Lite0(2, stages=4), lambda: Residual(2, widths=(4, 8), blocks=2)], ids=["lite0", "plain"]
 )
-def test_folding_changes_nothing_but_rounding(trunk: type[nn.Module]) -> None:
+def test_folding_changes_results_only_by_rounding(trunk: type[nn.Module]) -> None:
     torch.manual_seed(0)
     module = trunk().double()
     settle(module)
@@ -55,5 +55,5 @@ def test_folding_changes_nothing_but_rounding(trunk: type[nn.Module]) -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
     for layer in made.modules():
         if isinstance(layer, ConvNorm):
-            layer.fold()  # once more is once
+            layer.fold()  # folding twice changes nothing
     torch.testing.assert_close(made(x), module(x), rtol=1e-10, atol=1e-10)

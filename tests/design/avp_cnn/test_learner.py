@@ -1,4 +1,4 @@
-"""Every part of training has its effect, and nothing of it has seen a test image."""
+"""Each part of the training has an effect, and none of them uses test images."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ def process_of(words: str | tuple[str, ...]) -> KnownPixels:
 
 
 def learner(data: Dataset, **changes: Any) -> Learner:
-    """One that sees all of every image, as it is, and starts with opinions of its own."""
+    """A learner that sees whole images without augmentation, and starts from random weights."""
     options = ClassifierOptions(data=(), out=Path("g.safetensors"), **{**SMALL, **STILL, "flip": "no", **changes})
     targets = targets_of(data)
     config = ClassifierConfig(
@@ -63,7 +63,7 @@ def batch(data: Dataset) -> LevelBatch:
     return data.train.take(torch.arange(16).numpy())
 
 
-def test_images_are_altered_and_features_left_out_in_training(data: Dataset) -> None:
+def test_augmentation_and_dropout_change_the_loss(data: Dataset) -> None:
     def loss(**changes: Any) -> float:
         return float(learner(data, **changes).step(0, batch(data)))
 
@@ -73,9 +73,9 @@ def test_images_are_altered_and_features_left_out_in_training(data: Dataset) -> 
         assert abs(loss(**{name: value}) - still) > 1e-5, name
 
 
-def test_steep_gradients_are_shortened(data: Dataset) -> None:
+def test_large_gradients_are_clipped(data: Dataset) -> None:
     def slope(clip: float) -> float:
-        """Of the gradients with which the first step was made."""
+        """Norm of the gradients of the first step."""
         one = learner(data, clip=clip)
         one.step(0, batch(data))
         return float(torch.cat([p.grad.flatten() for p in one.model.parameters() if p.grad is not None]).norm())
@@ -105,9 +105,9 @@ def train(pack: Path, out: Path, **changes: Any) -> AVPCNN:
     return load_classifier(train_classifier(ClassifierOptions(data=(pack,), out=out, **given), silent))
 
 
-def test_the_average_is_what_is_judged_and_saved(pack: Path, data: Dataset, tmp_path: Path) -> None:
+def test_the_averaged_weights_are_evaluated_and_saved(pack: Path, data: Dataset, tmp_path: Path) -> None:
     long, none = (train(pack, tmp_path / f"{ema}.safetensors", ema=ema, lr=0.2) for ema in (0.9, 0.0))
-    # Both have made the same steps, and one remembers more of them.
+    # Both made the same steps, but one averages over more of them.
     assert float((long.last.weight - none.last.weight).detach().abs().max()) > 0.005
     process = process_of(ClassifierOptions(data=(), out=tmp_path).observe)
     with torch.no_grad():
@@ -115,11 +115,11 @@ def test_the_average_is_what_is_judged_and_saved(pack: Path, data: Dataset, tmp_
         long.offset.fill_(0)
     held_out = HeldOut(data.validation, targets_of(data), process, seed=0)
     expected = held_out.nll(held_out.logits(long))
-    told = describe_classifier(tmp_path / "0.9.safetensors").record["validation_nll"]
-    assert told == pytest.approx(expected, abs=2e-4)
+    recorded = describe_classifier(tmp_path / "0.9.safetensors").record["validation_nll"]
+    assert recorded == pytest.approx(expected, abs=2e-4)
 
 
-def test_it_starts_at_how_often_findings_are(pack: Path, data: Dataset, tmp_path: Path) -> None:
+def test_training_starts_at_the_frequencies_of_findings(pack: Path, data: Dataset, tmp_path: Path) -> None:
     model = train(pack, tmp_path / "g.safetensors", lr=1e-9, steps=1, dropout=0.3)
     expected = targets_of(data).frequencies(data.train).logit().float()
     torch.testing.assert_close(model.last.bias.detach(), expected, rtol=2e-3, atol=1e-3)
@@ -127,7 +127,7 @@ def test_it_starts_at_how_often_findings_are(pack: Path, data: Dataset, tmp_path
     assert describe_classifier(tmp_path / "g.safetensors").config.dropout == 0.3
 
 
-def test_it_is_chosen_and_calibrated_by_held_out_images_alone(
+def test_only_held_out_images_choose_and_calibrate(
     pack: Path, data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[list[int]] = []
@@ -140,7 +140,7 @@ def test_it_is_chosen_and_calibrated_by_held_out_images_alone(
     monkeypatch.setattr(HeldOut, "__init__", noted)
     model = train(pack, tmp_path / "g.safetensors", steps=30, seed=3)
     held_out, tests = data.validation.rows.tolist(), data.test.rows.tolist()
-    assert judged == [held_out, held_out, tests]  # to choose, to calibrate, and to report on at the end
+    assert judged == [held_out, held_out, tests]  # for choosing, for calibration, and for the final report
     process = process_of(ClassifierOptions(data=(), out=tmp_path).observe)
 
     def fitted(images: Any) -> Tensor:

@@ -49,11 +49,11 @@ def test_it_gives_log_probabilities(config: ClassifierConfig, shape: tuple[int, 
     torch.testing.assert_close(log_p.exp().sum(dim=2), torch.ones(shape[:2]))
     assert model.names == config.names and model.outcomes == shape[2]
     assert not log_p.requires_grad
-    assert len(log_p[:, 0, 0].unique()) == 5  # it looks
+    assert len(log_p[:, 0, 0].unique()) == 5  # predictions depend on the images
 
 
 @pytest.mark.parametrize("config", [SMALL, CLASSES])
-def test_it_is_what_was_trained_with_the_normalisations_folded(config: ClassifierConfig) -> None:
+def test_log_posterior_agrees_with_forward(config: ClassifierConfig) -> None:
     model, (pixels, known) = small(config), seen()
     logits = model(observe_pixels(pixels, known, model.normalise).y)
     expected = logits.log_softmax(dim=1)[:, None]
@@ -69,11 +69,11 @@ def test_hidden_pixels_cannot_be_seen() -> None:
     for anything in (float("nan"), float("inf"), 0.3):
         assert torch.equal(model.log_posterior(torch.where(known, pixels, anything), known), expected)
     assert not torch.equal(model.log_posterior(pixels, ~known), expected)
-    dark = torch.full_like(pixels, 2 * SMALL.mean / 255 - 1)  # what unknown pixels look like
+    dark = torch.full_like(pixels, 2 * SMALL.mean / 255 - 1)  # known pixels of this value look like hidden ones
     assert not torch.equal(model.log_posterior(dark, known), model.log_posterior(dark, ~known))
 
 
-def test_any_number_of_images_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_processed_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     model, (pixels, known) = small(), seen(7)
     whole = model.log_posterior(pixels, known)
     sizes: list[int] = []
@@ -103,7 +103,7 @@ def test_calibration_scales_and_shifts_the_log_odds() -> None:
     torch.testing.assert_close(classes.log_posterior(pixels, known), (before / 2).log_softmax(dim=2))
 
 
-def test_what_it_says_follows_its_weights() -> None:
+def test_predictions_follow_the_weights() -> None:
     model, (pixels, known) = small(), seen()
     first = model.log_posterior(pixels, known)
     other = small(seed=1)
@@ -118,16 +118,16 @@ def test_what_it_says_follows_its_weights() -> None:
     torch.testing.assert_close(copy.deepcopy(model).double().float().log_posterior(pixels, known), first)
 
 
-def test_weights_that_are_written_to_in_evaluation_are_noticed() -> None:
+def test_changed_weights_are_noticed() -> None:
     model, (pixels, known) = small(), seen()
-    said = [model.log_posterior(pixels, known)]
+    predictions = [model.log_posterior(pixels, known)]
 
     def check() -> None:
-        said.append(model.log_posterior(pixels, known))
-        assert not torch.equal(said[-1], said[-2])
+        predictions.append(model.log_posterior(pixels, known))
+        assert not torch.equal(predictions[-1], predictions[-2])
         fresh = small(seed=1)
         fresh.load_state_dict(model.state_dict())
-        assert torch.equal(fresh.log_posterior(pixels, known), said[-1])
+        assert torch.equal(fresh.log_posterior(pixels, known), predictions[-1])
 
     for foreach in (False, True):
         optimiser = torch.optim.AdamW(model.parameters(), lr=0.1, foreach=foreach)
@@ -145,10 +145,10 @@ def test_weights_that_are_written_to_in_evaluation_are_noticed() -> None:
     check()
     network = model._folded(torch.float32)
     model.log_posterior(pixels, known)
-    assert model._folded(torch.float32) is network  # nothing is done again where nothing has changed
+    assert model._folded(torch.float32) is network  # nothing is folded again if nothing has changed
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     model, (pixels, known) = small(), seen()
     first = model.log_posterior(pixels, known)
     other = copy.deepcopy(model)
@@ -158,7 +158,7 @@ def test_a_copy_goes_its_own_way() -> None:
     assert torch.equal(model.log_posterior(pixels, known), first)
 
 
-def test_it_starts_at_how_often_things_are() -> None:
+def test_start_at_predicts_the_frequencies() -> None:
     pixels, known = seen()
     model, shares = small(), torch.tensor([0.1, 0.5, 0.9])
     model.start_at(shares)
@@ -168,7 +168,7 @@ def test_it_starts_at_how_often_things_are() -> None:
     torch.testing.assert_close(classes.log_posterior(pixels, known)[:, 0].exp(), shares.expand(5, 4))
 
 
-def test_features_are_left_out_by_a_generator_alone() -> None:
+def test_dropout_needs_a_generator() -> None:
     model, (pixels, known) = small(replace(SMALL, dropout=0.5)), seen()
     y = observe_pixels(pixels, known, model.normalise).y
     whole = model(y)
@@ -192,16 +192,16 @@ def test_a_config_survives_json_and_refuses_typos() -> None:
     ("wrong", "message"),
     [
         ({"names": ()}, "expected the names of one or more variables"),
-        ({"outcomes": 3}, "3 variables have 3 outcomes"),
-        ({"outcome_names": ("a",)}, "2 outcomes and 1 names"),
+        ({"outcomes": 3}, "3 variables have 3 outcomes each"),
+        ({"outcome_names": ("a",)}, "2 outcomes but 1 outcome names"),
         ({"channels": 2}, "channels is 2"),
         ({"trunk": "oak"}, "trunk is 'oak'"),
         ({"dropout": 1.0}, "dropout is 1.0"),
-        ({"std": 0.0}, "std positive"),
+        ({"std": 0.0}, "a positive std"),
         ({"enlarge": 0}, "enlarge is 0"),
     ],
 )
-def test_what_makes_no_classifier_is_refused(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_configurations_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **wrong)
 

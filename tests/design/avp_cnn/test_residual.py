@@ -11,7 +11,7 @@ def test_each_width_halves_the_image() -> None:
     assert Residual(2, widths=(4,), blocks=1, stem_stride=1).eval()(torch.zeros(1, 2, 8, 8)).shape == (1, 4, 4, 4)
 
 
-def test_what_makes_no_network_is_refused() -> None:
+def test_invalid_networks_are_refused() -> None:
     with pytest.raises(ValueError, match="has no widths"):
         Residual(2, widths=(), blocks=1)
     with pytest.raises(ValueError, match="a width of the plain trunk is 0"):

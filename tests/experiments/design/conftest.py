@@ -1,4 +1,4 @@
-"""One small experiment in one call, which others are compared with."""
+"""One small uninterrupted experiment, which the tests compare others with."""
 
 import functools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Numbers of a report worked out once more by other means: intervals, means, calibration."""
+"""Intervals, means and calibration errors of a report agree with independent calculations."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def test_intervals_are_over_patients_and_not_over_images(whole: dict[str, Any]) 
     test = small_data().test
     levels = test.take(np.arange(len(test)))
     assert levels.labels is not None and test.members is not None
-    said = PatchClassifier().log_posterior(levels.images / 127.5 - 1, torch.ones(len(test), 1, 8, 8, dtype=torch.bool))
-    losses = -said[:, 0].gather(1, levels.labels[:, :1].long())[:, 0].double().numpy()
+    log_p = PatchClassifier().log_posterior(levels.images / 127.5 - 1, torch.ones(len(test), 1, 8, 8, dtype=torch.bool))
+    losses = -log_p[:, 0].gather(1, levels.labels[:, :1].long())[:, 0].double().numpy()
     cell = whole["policies"]["full"]["nll"]["edema"][1]
     assert cell["mean"] == pytest.approx(losses.mean(), rel=1e-5)
 
@@ -32,7 +32,7 @@ def test_intervals_are_over_patients_and_not_over_images(whole: dict[str, Any]) 
     assert (cell["low"], cell["high"]) != interval_over(np.arange(len(test)))
 
 
-def test_the_mean_of_tasks_is_a_mean(whole: dict[str, Any]) -> None:
+def test_means_over_tasks_are_means(whole: dict[str, Any]) -> None:
     some = [Resampled(values=np.array([x]), resamples=np.array([[x], [x**2]])) for x in (1.0, 2.0, 6.0)]
     mean = Resampled.mean(some)
     assert mean.values.tolist() == [3.0] and mean.resamples.tolist() == [[3.0], [41 / 3]]
@@ -43,7 +43,7 @@ def test_the_mean_of_tasks_is_a_mean(whole: dict[str, Any]) -> None:
                 assert cell["mean"] == pytest.approx(np.mean([cells[task][t]["mean"] for task in SMALL.tasks]))
 
 
-def test_calibration_is_of_all_tries_together() -> None:
+def test_calibration_pools_all_tries() -> None:
     n, tries, dice = 50, 3, torch.Generator().manual_seed(0)
     task = DesignTask(name="edema", variable=0, positive=1, labels=np.arange(n) % 3 == 0)
     log_p = torch.randn(n, tries, 2, 1, 2, generator=dice).log_softmax(dim=-1)

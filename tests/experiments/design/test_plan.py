@@ -10,10 +10,10 @@ def test_policies_by_name() -> None:
     assert settings.spec("epe-my-gan") == PolicySpec("epe-my-gan", "completions", "epe", "my-gan", 7)
     assert settings.spec("uncond").n == 7 and settings.spec("uncond-1000").n == 1000
     assert settings.spec("non-greedy").kind == "non-greedy"
-    assert [name for name in settings.policies if not settings.spec(name).asks] == ["random", "full"]
+    assert [name for name in settings.policies if not settings.spec(name).depends_on_task] == ["random", "full"]
 
 
-def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
+def test_only_policies_with_few_draws_are_repeated() -> None:
     settings = DesignSettings(repeats=4)
     tries = {name: settings.tries(settings.spec(name)) for name in settings.policies}
     assert tries == dict.fromkeys(settings.policies, 1) | {"random": 4, "uncond": 4, "non-greedy": 4}
@@ -26,14 +26,14 @@ def test_only_what_hangs_on_a_few_draws_is_repeated() -> None:
     "name", ["eig", "eig-", "uncond-", "uncond-0", "uncond-x", "uncond-01", "uncond-1000000", "greedy", "", "random-2"]
 )
 def test_unknown_policies_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"unknown policy .* expected some of eig-ipa"):
+    with pytest.raises(ValueError, match=r"unknown policy .* choose from eig-ipa"):
         DesignSettings(policies=(name,))
 
 
-def test_refusals() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="number of scans is 0"):
         DesignSettings(steps=0)
-    with pytest.raises(ValueError, match="5 scans of 4 locations were asked for: give more --points"):
+    with pytest.raises(ValueError, match="5 scans do not fit 4 locations: give fewer --steps or more --points"):
         DesignSettings(points=2)
     with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a share"):
         DesignSettings(side=1.5)
@@ -41,5 +41,5 @@ def test_refusals() -> None:
         DesignSettings(resamples=10**6)
     with pytest.raises(ValueError, match="no policies were given"):
         DesignSettings(policies=())
-    with pytest.raises(ValueError, match="a policy was given twice"):
+    with pytest.raises(ValueError, match="a policy is repeated"):
         DesignSettings(policies=("random", "random"))

@@ -1,4 +1,4 @@
-"""JSON, CSV, Markdown and figures say the same; the folder is nobody else's."""
+"""JSON, CSV, Markdown and figures of a report agree."""
 
 import copy
 import csv
@@ -15,11 +15,11 @@ from condvae.experiments.design import figures, redraw, tables
 from condvae.experiments.design.report import REPORT
 
 
-def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
+def test_files_agree(folder: Path, whole: dict[str, Any]) -> None:
     assert json.loads((folder / "results.json").read_text()) == whole
     assert whole["format"] == REPORT.format
     assert whole["model"] == {"name": None, "temperature": 1.0, "pixels": "mean", "precision": "fp32"}
-    assert whole["classifier"] == {"name": None, "precision": "its own"}
+    assert whole["classifier"] == {"name": None, "precision": "not stated"}
     with open(folder / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     (row,) = [
@@ -35,7 +35,7 @@ def test_files_say_the_same(folder: Path, whole: dict[str, Any]) -> None:
     after_one = whole["policies"]["eig-nearest"]["auroc"]["edema"][1]["mean"]
     assert f"| eig-nearest | 0.500 [0.500, 0.500] | {after_one:.3f} [" in text
     assert "24 test images of 12 patients of patches; positives: edema 8, effusion 8, no finding 5." in text
-    assert "The mean of 2 tries with other draws: random, uncond, non-greedy." in text
+    assert "Averaged over 2 tries with new random draws: random, uncond, non-greedy." in text
     for policy in whole["policies"]:
         assert text.count(f"| {policy} |") >= 5
 
@@ -63,11 +63,11 @@ def test_figures_show_every_policy_and_task(tmp_path: Path, whole: dict[str, Any
 
 
 @pytest.mark.usefixtures("drawn")
-def test_figures_of_a_poor_report(tmp_path: Path) -> None:
+def test_a_report_with_few_numbers_has_few_figures(tmp_path: Path) -> None:
     change: dict[str, Any] = {"policies": ("full",), "tasks": ("edema",)}
     nobody = small_data(without=FINDINGS)
     (tmp_path / "runs").mkdir()
-    (tmp_path / "auroc.png").write_text("of an earlier report, whose numbers a kill has taken")
+    (tmp_path / "auroc.png").write_text("a figure of an earlier report whose numbers are gone")
     result = small_experiment(tmp_path, change=change, data=nobody, model=None)
     assert result is not None
     assert [path.name for path in tmp_path.glob("*.png")] == ["nll.png"]
@@ -75,7 +75,7 @@ def test_figures_of_a_poor_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("drawn")
-def test_numbers_that_somebody_has_edited_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_edited_numbers_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> None:
     short, worded = copy.deepcopy(whole), copy.deepcopy(whole)
     short["policies"]["random"]["where"]["all tasks"].pop()
     worded["policies"]["random"]["nll"]["edema"][1]["mean"] = "much"

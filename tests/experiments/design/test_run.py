@@ -1,4 +1,4 @@
-"""What is measured is what was scanned, and scans are chosen by those who claim it."""
+"""Reported numbers come from the stored scans, and each policy's scans are its own."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ QUICK: dict[str, Any] = {"policies": ("eig-nearest", "random"), "tasks": ("edema
 
 
 def scans_of(folder: Path, name: str) -> dict[str, Tensor]:
-    """What lies on disk of a policy and a variable, read by hand."""
+    """The stored tensors of a policy and a variable, read without condvae."""
     (place,) = (folder / "runs").glob(f"{name}-" + "[0-9a-f]" * 24)
     parts = [load_file(path) for path in sorted(place.glob("*.safetensors"))]
     return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
@@ -61,8 +61,8 @@ def test_the_classifier_is_shown_what_was_chosen_and_nothing_else(folder: Path) 
         torch.testing.assert_close(found["log_p"][:, 0, t], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_who_knows_where_to_look_is_seen(folder: Path, whole: dict[str, Any]) -> None:
-    """A finding shows in one corner: the first scan should go there, for everybody, and tell who has it."""
+def test_policies_that_find_the_right_location_score_well(folder: Path, whole: dict[str, Any]) -> None:
+    """A finding shows in one corner: the first scan should always go there and reveal the finding."""
     for policy in ("eig-ipa", "epe-ipa", "eig-nearest", "uncond"):
         for task, corner in (("edema", 0), ("effusion", 3)):
             assert (scans_of(folder, f"{policy}-{task}")["chosen"][..., 0] == corner).all()
@@ -73,7 +73,7 @@ def test_who_knows_where_to_look_is_seen(folder: Path, whole: dict[str, Any]) ->
     assert 0 < difference["low"] <= difference["mean"] <= difference["high"]
 
 
-def test_scans_for_another_task_tell_less(whole: dict[str, Any]) -> None:
+def test_scans_for_another_task_are_worse(whole: dict[str, Any]) -> None:
     assert set(whole["cross_tasks"]) == {"eig-ipa", "epe-ipa", "eig-nearest"}
     matrix = whole["cross_tasks"]["eig-ipa"]
     auroc = whole["policies"]["eig-ipa"]["auroc"]
@@ -84,7 +84,7 @@ def test_scans_for_another_task_tell_less(whole: dict[str, Any]) -> None:
     assert edema[0]["mean"] > edema[1]["mean"] and effusion[1]["mean"] > effusion[0]["mean"]
 
 
-def test_where_each_policy_looks(folder: Path, whole: dict[str, Any]) -> None:
+def test_counts_of_scans_by_location(folder: Path, whole: dict[str, Any]) -> None:
     where = whole["policies"]["eig-ipa"]["where"]
     assert list(where) == ["edema", "effusion", "no finding"]
     assert len(where["edema"]) == 16 and sum(where["edema"]) == 24 * 3 and where["edema"][0] == 24
@@ -93,7 +93,7 @@ def test_where_each_policy_looks(folder: Path, whole: dict[str, Any]) -> None:
     assert not whole["policies"]["full"]["where"]
 
 
-def test_who_needs_no_task_is_run_once(folder: Path) -> None:
+def test_policies_independent_of_the_task_run_once(folder: Path) -> None:
     names = [path.name.rpartition("-")[0] for path in (folder / "runs").iterdir()]
     assert sorted(name for name in names if name.startswith(("random", "full"))) == ["full", "random"]
     assert len(names) == 2 + 5 * 3
@@ -110,7 +110,7 @@ def test_tries_have_other_draws(folder: Path) -> None:
         steps=3,
         seed=0,
     )
-    assert torch.equal(again.chosen, chosen[:, 0].long())  # the first try is that of the seed itself
+    assert torch.equal(again.chosen, chosen[:, 0].long())  # the first try uses the seed itself
 
 
 def test_the_seed_decides(tmp_path: Path, folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_seed_decides(tmp_path: Path, folder: Path) -> None:
     assert not torch.equal(scans_of(tmp_path, "random")["chosen"], scans_of(folder, "random")["chosen"])
 
 
-def test_some_images_get_what_they_get_among_all(tmp_path: Path, folder: Path) -> None:
+def test_a_subset_of_images_gets_the_same_scans(tmp_path: Path, folder: Path) -> None:
     result = small_experiment(tmp_path, change={**QUICK, "images": 8})
     assert result is not None and result["images"] == 8
     for name in ("random", "eig-nearest-edema"):
@@ -129,33 +129,36 @@ def test_patients_are_resampled_whole(whole: dict[str, Any]) -> None:
     assert (whole["images"], whole["patients"], whole["patients_also_in_training"]) == (24, 12, 0)
 
 
-def test_patients_in_both_splits_are_told_of(tmp_path: Path) -> None:
+def test_patients_in_both_splits_cause_a_warning(tmp_path: Path) -> None:
     data, said = small_data(), list[str]()
     assert data.train.groups is not None
     data = replace(data, train=replace(data.train, groups=data.train.groups - 12))
     result = small_experiment(tmp_path, change=QUICK, data=data, say=said.append)
     assert result is not None and result["patients_also_in_training"] == 12
-    told = "12 of the 12 patients are in training images too, which flatters every number"
-    assert told in said[:2] and "12 of the patients are in training images too" in (tmp_path / "results.md").read_text()
+    told = "12 of the 12 test patients also have training images, which makes every result look too good"
+    assert (
+        told in said[:2]
+        and "12 of the test patients also have training images" in (tmp_path / "results.md").read_text()
+    )
     few = small_experiment(tmp_path, change={**QUICK, "images": 5}, data=data)
-    assert few is not None and few["patients"] == few["patients_also_in_training"] == 5  # of those who are scanned
+    assert few is not None and few["patients"] == few["patients_also_in_training"] == 5  # only scanned patients count
 
 
-def test_images_of_nobody_knows_whom_are_resampled_one_by_one(tmp_path: Path) -> None:
+def test_without_patients_single_images_are_resampled(tmp_path: Path) -> None:
     data, said = small_data(), list[str]()
     unknown = replace(data, test=replace(data.test, groups=None))
     result = small_experiment(tmp_path, change=QUICK, data=unknown, say=said.append)
     assert result is not None and (result["patients"], result["patients_also_in_training"]) == (None, None)
-    assert any(line.startswith("the data does not say whose images they are") for line in said)
+    assert any(line.startswith("the data does not name patients") for line in said)
     text = (tmp_path / "results.md").read_text()
-    assert "24 test images of patches;" in text and "60 resamples of the images, each by itself" in text
+    assert "24 test images of patches;" in text and "60 resamples of the single images" in text
 
 
-def test_an_image_scanned_by_itself_ranks_with_its_like(tmp_path: Path) -> None:
-    """Before any scan all images look the same, however they are cut into blocks, and AUROCs are 1/2 exactly."""
+def test_rounding_does_not_break_ties(tmp_path: Path) -> None:
+    """Before any scan all predictions are equal, in any blocks, so the AUROC is exactly 1/2."""
 
     class Rounding(PatchClassifier):
-        """Off in the last digits, by how many images there are beside, as sums in another order are."""
+        """Changes the last digits with the batch size, like sums in another order."""
 
         def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
             return super().log_posterior(pixels, known) * (1 + 1e-6 / len(pixels))
@@ -165,17 +168,17 @@ def test_an_image_scanned_by_itself_ranks_with_its_like(tmp_path: Path) -> None:
     assert all(result["policies"]["eig-nearest"]["auroc"][task][0]["mean"] == 0.5 for task in ("edema", "effusion"))
 
 
-def test_one_image_imagined_is_no_information_and_that_is_said(tmp_path: Path) -> None:
+def test_a_single_imagined_image_causes_a_warning(tmp_path: Path) -> None:
     said = list[str]()
     small_experiment(tmp_path, change={**QUICK, "n": 1}, say=said.append)
-    assert any("policies by eig choose at random: give -n 2 or more" in line for line in said)
+    assert any("choose at random: give -n 2 or more" in line for line in said)
 
 
-def test_a_finding_that_nobody_has_is_a_stated_result(tmp_path: Path) -> None:
+def test_a_finding_without_positives_is_reported(tmp_path: Path) -> None:
     said = list[str]()
     result = small_experiment(tmp_path, change=QUICK, data=small_data(without=["Edema"]), say=said.append)
     assert result is not None
-    told = "edema has no positives among the 24 images: it has no AUROC, and means leave it out"
+    told = "edema has no positives among the 24 images, so it has no AUROC and is left out of means"
     assert said.count(told) == 1 and result["tasks"]["edema"] == {"positives": 0, "trouble": told}
     found = result["policies"]["eig-nearest"]
     assert found["auroc"]["edema"][2] == {"mean": None, "low": None, "high": None}
@@ -188,7 +191,7 @@ def test_a_finding_that_nobody_has_is_a_stated_result(tmp_path: Path) -> None:
 
 
 class Mine:
-    """Paints what is hidden black."""
+    """Completes hidden pixels with black."""
 
     name, varies, identity = "mine", False, "black"
 
@@ -198,7 +201,7 @@ class Mine:
         return torch.where(observation.known, levels, 0)[:, None].expand(-1, k, -1, -1, -1)
 
 
-def test_any_completer_may_choose(tmp_path: Path) -> None:
+def test_own_completers_can_be_used(tmp_path: Path) -> None:
     data = small_data()
     change = {"policies": ("eig-mine", "eig-mean"), "tasks": ("edema",)}
     others = {"mine": Mine(), "mean": TrainingMean.fit(data.train)}
@@ -221,21 +224,27 @@ def without_test(data: Dataset) -> Dataset:
     ("options", "words"),
     [
         ({"model": None}, "eig-ipa needs a model"),
-        ({"change": {"policies": ("eig-gan",)}}, "eig-gan needs a completer called gan, there are ipa, nearest"),
-        ({"completers": {"ipa": Mine()}}, "a completer is called 'ipa', which has a meaning already"),
+        (
+            {"change": {"policies": ("eig-gan",)}},
+            "eig-gan needs a completer called gan, but there are only ipa, nearest",
+        ),
+        ({"completers": {"ipa": Mine()}}, "the completer name 'ipa' is reserved"),
         ({"data": without_test(small_data())}, "there are no test images to scan"),
-        ({"data": replace(small_data(), label_names=None)}, "4 labels of each image have no names, expected named fin"),
+        (
+            {"data": replace(small_data(), label_names=None)},
+            "4 labels of each image have no names: give data that names",
+        ),
         ({"data": replace(small_data(), label_names=("a", "b"))}, "4 labels of each image have 2 names"),
-        ({"block": 0}, "the number of images that are scanned together is 0"),
-        ({"block": -3}, "the number of images that are scanned together is -3"),
-        ({"change": {"side": 0.5, "steps": 5}}, "but 4 of 4 x 4 pixels can show all .*: give at most 4 --steps"),
+        ({"block": 0}, "the number of images scanned together is 0"),
+        ({"block": -3}, "the number of images scanned together is -3"),
+        ({"change": {"side": 0.5, "steps": 5}}, "but 4 scans of 4 x 4 pixels can cover .*: give at most --steps 4"),
         ({"model": translator()}, "the model was not trained to complete images"),
-        ({"change": {"tasks": ("hernia",)}}, "knows nothing of 'hernia'"),
-        ({"classifier": PatchClassifier(FINDINGS)}, "knows nothing of 'no finding'"),
+        ({"change": {"tasks": ("hernia",)}}, "does not predict 'hernia'"),
+        ({"classifier": PatchClassifier(FINDINGS)}, "does not predict 'no finding'"),
         ({"change": {"side": 1.0, "points": 3}}, "nothing is left to scan"),
     ],
 )
-def test_refusals(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         small_experiment(tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
@@ -249,11 +258,11 @@ def test_an_image_of_another_size_is_refused(tmp_path: Path) -> None:
         def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
             return super().log_posterior(pixels[..., :8, :8], known[..., :8, :8])
 
-    with pytest.raises(ValueError, match="the data has images of 16 x 16 x 3, the model makes 8 x 8 x 3"):
+    with pytest.raises(ValueError, match="the images are 16 x 16 x 3, but the model makes 8 x 8 x 3"):
         small_experiment(tmp_path / "out", data=replace(data, train=train, test=test), classifier=Any16())
 
 
-def test_a_classifier_that_cannot_be_told_from_others_is_refused(tmp_path: Path) -> None:
+def test_a_classifier_without_identity_is_refused(tmp_path: Path) -> None:
     class Plain:
         names, outcomes = (*FINDINGS, "any finding"), 2
 
@@ -267,17 +276,17 @@ def test_a_classifier_that_cannot_be_told_from_others_is_refused(tmp_path: Path)
     assert small_experiment(tmp_path / "out", classifier=named, change=QUICK)
 
 
-def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
+def test_results_with_other_settings_are_kept_apart(tmp_path: Path) -> None:
     policies = ("eig-ipa", "random")
     base: dict[str, Any] = {"policies": policies, "tasks": ("edema",), "repeats": 1}
     seen: set[str] = set()
 
     def folders(**options: Any) -> set[str]:
         change = {**base, **options.pop("change", {})}
-        with planned("condvae.experiments.design.run") as asked:
+        with planned("condvae.experiments.design.run") as requested:
             small_experiment(tmp_path, change=change, **options)
-        new = {name.rpartition("-")[0] for name in asked if name not in seen}
-        seen.update(asked)
+        new = {name.rpartition("-")[0] for name in requested if name not in seen}
+        seen.update(requested)
         return new
 
     both = {"eig-ipa-edema", "random"}
@@ -303,13 +312,13 @@ def test_what_depends_on_other_things_is_never_mixed(tmp_path: Path) -> None:
     assert numbers(small_experiment(tmp_path, change=base)) == numbers(first)
 
 
-def test_settings_of_the_paper_are_the_defaults() -> None:
+def test_the_defaults_are_the_papers_settings() -> None:
     defaults = type(SMALL)()
     assert (defaults.steps, defaults.n, defaults.points, defaults.side) == (5, 10, 17, 0.25)
     assert len(defaults.tasks) == 6
 
 
-def test_a_completer_that_changes_what_is_known_is_refused(tmp_path: Path) -> None:
+def test_a_completer_that_changes_known_pixels_is_refused(tmp_path: Path) -> None:
     class Elsewhere(Mine):
         def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
             return super().complete(observation, k, seed).roll(1, dims=-1)

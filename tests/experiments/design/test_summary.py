@@ -26,7 +26,7 @@ def job(policy: str, variable: int | None) -> DesignJob:
 
 
 def scanned(tasks: list[DesignTask], *, tries: int = 1, skill: float = 1.0, seed: int = 0) -> ScanResult:
-    """The later, the better told; 0 scans tell nothing."""
+    """Predictions that improve with every scan; without scans they are constant."""
     dice = torch.Generator().manual_seed(seed)
     logits = torch.zeros(N, tries, STEPS + 1, len(tasks))
     for one in tasks:
@@ -87,7 +87,7 @@ def test_the_whole_image_is_the_same_after_any_number_of_scans() -> None:
     assert len(found["ece"]["edema"]) == 1 and not found["where"]
 
 
-def test_cross_tasks_judge_rows_by_scans_for_columns() -> None:
+def test_cross_tasks_evaluate_rows_with_scans_for_columns() -> None:
     results = [(job("epe-nearest", v), scanned(TASKS, skill=0.5 + v, seed=v)) for v in (0, 1)]
     matrix = summary(*results)["cross_tasks"]["epe-nearest"]
     for i, judged in enumerate(TASKS):
@@ -108,7 +108,7 @@ def test_means_are_over_the_papers_tasks_and_over_all() -> None:
     assert sets_of([tasks[0], nobody, *tasks[2:]])["the paper's tasks"] == ["edema", "infiltration", "no finding"]
 
 
-def test_what_g_has_ruled_out_and_is_so_has_no_likelihood() -> None:
+def test_an_impossible_true_outcome_has_no_likelihood() -> None:
     scans = scanned(TASKS)
     row = int(np.flatnonzero(TASKS[0].labels)[0])
     scans.log_p[row, 0, 3, 0] = torch.tensor([0.0, -torch.inf])
@@ -117,7 +117,7 @@ def test_what_g_has_ruled_out_and_is_so_has_no_likelihood() -> None:
     assert found["nll"]["edema"][2]["mean"] > 0 and found["auroc"]["edema"][3]["mean"] < 1
 
 
-def test_a_sure_and_wrong_g_is_badly_calibrated() -> None:
+def test_an_overconfident_g_is_badly_calibrated() -> None:
     right, wrong = scanned(TASKS, skill=100.0), scanned(TASKS, skill=-100.0)
     found = summary((job("random", None), right), (job("eig-ipa", 0), wrong), (job("eig-ipa", 1), wrong))
     assert found["policies"]["random"]["ece"]["edema"][3] == pytest.approx(0.0, abs=1e-6)

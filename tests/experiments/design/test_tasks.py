@@ -8,7 +8,7 @@ from helpers.design_runs import FINDINGS, PatchClassifier, small_data
 from condvae.experiments.design.tasks import tasks_of
 
 
-def test_findings_are_named_as_in_the_classifier_and_in_the_labels() -> None:
+def test_tasks_pair_variables_with_labels() -> None:
     test = small_data().test
     assert test.labels is not None
     labels = test.labels[test.rows]
@@ -30,33 +30,33 @@ def test_no_finding_is_the_other_outcome() -> None:
 def test_a_task_without_positives_or_negatives_says_so() -> None:
     test = small_data(without=["Edema"]).test
     (edema,) = tasks_of(["edema"], PatchClassifier(), test, FINDINGS)
-    assert edema.trouble == "edema has no positives among the 24 images: it has no AUROC, and means leave it out"
+    assert edema.trouble == "edema has no positives among the 24 images, so it has no AUROC and is left out of means"
     assert test.labels is not None
     everybody = replace(test, labels=np.ones_like(test.labels))
     assert "no negatives" in str(tasks_of(["edema"], PatchClassifier(), everybody, FINDINGS)[0].trouble)
 
 
-def test_refusals() -> None:
+def test_invalid_tasks_are_refused() -> None:
     test, classifier = small_data().test, PatchClassifier()
-    with pytest.raises(ValueError, match=r"knows nothing of 'hernia', expected one of: "):
+    with pytest.raises(ValueError, match=r"does not predict 'hernia': choose one of "):
         tasks_of(["hernia"], classifier, test, FINDINGS)
-    with pytest.raises(ValueError, match="the data has no labels for edema, only for a, b, c, d: give other --tasks"):
+    with pytest.raises(ValueError, match="the data has no labels for edema, only for a, b, c, d: choose other --tasks"):
         tasks_of(["edema"], classifier, test, ("a", "b", "c", "d"))
     with pytest.raises(ValueError, match="the images have no labels"):
         tasks_of(["edema"], classifier, replace(test, labels=None), FINDINGS)
-    with pytest.raises(ValueError, match="the images have one class each"):
+    with pytest.raises(ValueError, match="each image has a single class label"):
         tasks_of(["edema"], classifier, replace(test, labels=np.zeros(len(test.images), dtype=np.int64)), FINDINGS)
     with pytest.raises(ValueError, match="the task edema was given twice"):
         tasks_of(["edema", "Edema"], classifier, test, FINDINGS)
-    with pytest.raises(ValueError, match="no tasks were given, expected some of no finding, Edema"):
+    with pytest.raises(ValueError, match="no tasks were given: choose from no finding, Edema"):
         tasks_of([], classifier, test, FINDINGS)
     classifier.outcomes = 3
-    with pytest.raises(ValueError, match="tells 3 outcomes apart, expected 2"):
+    with pytest.raises(ValueError, match="predicts 3 outcomes, expected 2"):
         tasks_of(["edema"], classifier, test, FINDINGS)
 
 
-def test_a_column_of_no_finding_is_no_finding() -> None:
-    """Others' tables may have one: who has nothing does not have something for that."""
+def test_a_no_finding_column_is_not_a_finding() -> None:
+    """Some tables have a "No Finding" column, which must not count as a finding."""
     test = small_data().test
     assert test.labels is not None
     nothing = 1 - test.labels.any(axis=1, keepdims=True).astype(np.uint8)

@@ -1,1 +1,1 @@
-"""The classifier g(v | y), AVP-CNN: its network, its file, and how it is trained and calibrated."""
+"""The classifier g(v | y), AVP-CNN: its network, its file format, its training and its calibration."""

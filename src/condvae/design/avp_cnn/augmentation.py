@@ -1,4 +1,4 @@
-"""Images a little different each time they are seen: all of a batch at once, on its device."""
+"""Random augmentation of training images, for a whole batch at once on its device."""
 
 import math
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """How far images are moved at most; every number is drawn evenly up to it, both ways."""
+    """The largest changes to an image; each change is drawn uniformly between minus and plus its limit."""
 
     shift: float = 0.0
-    """As a share of half the image's width."""
+    """Largest shift, as a share of half the image's width."""
     scale: float = 0.0
-    """Share by which sides grow or shrink."""
+    """Largest relative change of the image's size."""
     rotation: float = 0.0
-    """Degrees."""
+    """Largest rotation in degrees."""
     contrast: float = 0.0
-    """Share by which differences from mid-grey grow or shrink."""
+    """Largest relative change of the differences from mid-grey."""
     brightness: float = 0.0
-    """Added, in [-1, 1]."""
+    """Largest value added to the pixels, which are in [-1, 1]."""
     blur: float = 0.0
-    """Share of the images that are smoothed by 3 x 3 means, as completions are smoother than photographs."""
+    """Share of the images that are smoothed with a 3 x 3 mean, because completions are smoother than photographs."""
     flips: bool = False
     """Mirror half of the images."""
 
     def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """x: [B, C, H, W] in [-1, 1], which stay there. Beyond the edges is what lies at the edges."""
+        """Augment x [B, C, H, W] in [-1, 1]; the result is clamped to [-1, 1]. Edge pixels are repeated outwards."""
         n, device = len(x), x.device
         if not n or self == Augmentation():
             return x
-        # As many numbers for every image whatever is done with them, so that one strength does not shuffle the others.
+        # Always draw the same numbers, so that changing one limit does not change the other random draws.
         drawn = 2 * torch.rand(8, n, device=device, generator=generator) - 1
         angle, size = drawn[0] * math.radians(self.rotation), 1 + drawn[1] * self.scale
         cosine, sine = angle.cos() * size, angle.sin() * size

@@ -1,4 +1,4 @@
-"""One `.safetensors` file per classifier: its weights, and in the metadata all else. Reading executes no code."""
+"""One `.safetensors` file per classifier: the weights, and everything else as metadata. Reading executes no code."""
 
 import difflib
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ from condvae.weights.artifact_file import assign, stored
 
 KIND = "condvae classifier"
 CLASSIFIERS = Path(__file__).parent / "classifiers"
-"""NAME.safetensors of every embedded classifier."""
+"""Folder of the embedded classifiers, one NAME.safetensors each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierHeader:
-    """What a file says of its classifier."""
+    """The description of a classifier in its file."""
 
     config: ClassifierConfig
     process: Process | None
-    """What it was shown of images in training, where its maker said so."""
+    """The observation process of the training, if it is recorded."""
     record: dict[str, Any]
-    """How it came to be: data, steps, seed, how good it is on held-out images."""
+    """How the classifier was made: data, steps, seed, and its quality on held-out images."""
     parameters: int
     """Number of weights."""
 
@@ -42,47 +42,46 @@ def save_classifier(
     packed: bool = True,
     record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the classifier and a free-form record; `half` stores convolutions as float16.
+    """Write a classifier file with a free-form record, atomically: an older file stays until the new one is complete.
 
-    packed: these in fewer bytes, for condvae alone to read; plain files are for whoever reads safetensors.
-
-    Atomic: the file appears whole under its name or not at all, and an older one stays until then.
+    half: store convolutions as float16. packed: compress the weights; only condvae can read packed files, while any
+    safetensors reader can read the others.
     """
     plain = {
         "config": model.config.to_dict(),
         "process": process.to_dict() if process else None,
         "record": dict(record or {}),
     }
-    # Vectors are few, and variances may not fit into half precision.
+    # Vectors stay in float32: they are small, and variances may overflow half precision.
     weights = {n: stored(n, tensor, half=half and tensor.ndim > 1) for n, tensor in model.state_dict().items()}
     sealed_file.write(Path(path), kind=KIND, description=plain, tensors=weights, packed=packed)
 
 
 def load_classifier(name: str | Path, *, precision: ClassifierPrecision = "auto") -> AVPCNN:
-    """The classifier in a file of `save_classifier`, on the CPU: by its path, or the name of an embedded one."""
+    """Load a classifier to the CPU, from the path of a file or the name of an embedded classifier."""
     path = locate_classifier(name)
     header, weights = _read(path)
     try:
         with torch.device("meta"):
             model = AVPCNN(header.config, precision=precision)
     except RuntimeError as error:
-        raise ValueError(f"{path} describes a network too large to exist") from error
+        raise ValueError(f"{path} describes a network that is too large to build: give another file") from error
     assign(model, weights, str(path))
     return model.eval()
 
 
 def describe_classifier(name: str | Path) -> ClassifierHeader:
-    """What a file says of its classifier; a name will do, as for `load_classifier`."""
+    """Read a classifier's description, from a path or a name as in `load_classifier`."""
     return _read(locate_classifier(name))[0]
 
 
 def embedded_classifiers() -> list[str]:
-    """The classifiers that come with the package."""
+    """Names of the classifiers that are installed with the package."""
     return sorted(path.stem for path in CLASSIFIERS.glob("*.safetensors"))
 
 
 def locate_classifier(name: str | Path) -> Path:
-    """The file of a classifier: a path, or an embedded name. What lies under a path comes first."""
+    """Find the file of a classifier, given a path or an embedded name. An existing path takes precedence."""
     path, text = Path(name), str(name)
     if path.is_file():
         return path
@@ -90,13 +89,13 @@ def locate_classifier(name: str | Path) -> Path:
     if text in names:
         return CLASSIFIERS / f"{text}.safetensors"
     if path.is_dir():
-        raise ValueError(f"{path} is a folder: give a file, such as {path / 'classifier.safetensors'}")
-    known = f"the embedded classifiers are {', '.join(names)}" if names else "this installation has none embedded"
+        raise ValueError(f"{path} is a folder: give a classifier file, such as {path / 'classifier.safetensors'}")
+    known = f"the embedded classifiers are {', '.join(names)}" if names else "no classifiers are embedded here"
     if "/" in text or "\\" in text or text.endswith(".safetensors"):
-        raise ValueError(f"{text} does not exist: give the path of a file of condvae design train, or a name ({known})")
+        raise ValueError(f"{text} does not exist: give a file made by condvae design train, or a name ({known})")
     near = difflib.get_close_matches(text.lower(), names, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
-    raise ValueError(f"unknown classifier {text!r}: {meant}a classifier is a file or a name ({known})")
+    raise ValueError(f"unknown classifier {text!r}: {meant}give a file or a name ({known})")
 
 
 def _read(path: Path) -> tuple[ClassifierHeader, dict[str, Tensor]]:
@@ -110,5 +109,5 @@ def _read(path: Path) -> tuple[ClassifierHeader, dict[str, Tensor]]:
             parameters=sum(tensor.numel() for tensor in weights.values()),
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not describe a classifier that this condvae knows: {error}") from error
+        raise ValueError(f"{path} does not describe a classifier that this condvae can read: {error}") from error
     return header, weights

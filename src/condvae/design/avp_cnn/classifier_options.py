@@ -1,4 +1,4 @@
-"""The options of training a classifier: plain data, documented here once for the library and `--help`."""
+"""Options of `condvae design train`. Their docstrings are also the texts of `--help`."""
 
 import dataclasses
 import math
@@ -9,12 +9,12 @@ from typing import Any, Literal
 from condvae.runtime.checks import check_seed, check_whole
 
 WHOLE = "pixels,least=1"
-"""The observation process that shows everything."""
+"""The observation process that makes every pixel known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOptions:
-    """How a classifier is made, from data to file."""
+    """Options for training a classifier, from the data to the file."""
 
     data: tuple[Path, ...]
     """Labelled images: Chest X-ray 14, CIFAR-10, a pack whose dataset.json has labels, or others that `condvae train`
@@ -96,11 +96,11 @@ class ClassifierOptions:
     """Where to compute. auto: on a GPU if there is one. On a CPU a call can be repeated bit for bit."""
 
     def check(self) -> None:
-        """Raise a ValueError unless the numbers make sense; files are not looked at."""
+        """Raise a ValueError if an option has an invalid value. Files are not checked here."""
         if not self.data:
-            raise ValueError("no data was given: --data takes labelled images")
+            raise ValueError("no data was given: give labelled images with --data")
         if self.out.suffix != ".safetensors":
-            raise ValueError(f"{self.out} should end in .safetensors")
+            raise ValueError(f"{self.out} does not end in .safetensors: give --out such a name")
         for name in ("batch", "steps", "evaluate_every", "draws", "log_every", "enlarge", "stages", "blocks"):
             check_whole(getattr(self, name), _option(name), least=1)
         for name in ("seed", "split_seed"):
@@ -110,35 +110,36 @@ class ClassifierOptions:
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number such as 1e-3")
         if not 0 <= self.ema < 1:
-            raise ValueError(f"--ema is {self.ema}, expected a share from 0 to below 1")
+            raise ValueError(f"--ema is {self.ema}, expected at least 0 and less than 1")
         for name in ("weight_decay", "shift", "rotation", "contrast", "brightness"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a number from 0")
+                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a number, 0 or more")
         if not self.clip > 0:
             raise ValueError(f"--clip is {self.clip}, expected a positive number")
         for name in ("scale", "blur", "dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a share from 0 to below 1")
+                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected at least 0 and less than 1")
         if self.trunk == "plain" and self.start == "imagenet":
-            raise ValueError("--start imagenet is for --trunk lite0: the plain trunk has no weights to start from")
+            raise ValueError("--start imagenet only applies to --trunk lite0: leave it out, or use that trunk")
         if self.weights is not None and not self.from_imagenet:
-            raise ValueError("--weights are where --trunk lite0 starts, unless at random: leave them out")
+            raise ValueError("--weights does not apply to --trunk plain or --start random: leave it out")
 
     @property
     def from_imagenet(self) -> bool:
+        """Whether training starts from ImageNet weights."""
         return self.trunk == "lite0" and self.start != "random"
 
     def for_record(self) -> dict[str, Any]:
-        """What the file tells others: options, with the names of files but not where they lie."""
+        """The options for the record: file names without folders, and neither the output file nor the device."""
         plain = dataclasses.asdict(self)
-        told = {key: value for key, value in plain.items() if value is not None and key not in ("out", "device")}
-        return {key: _told(value) for key, value in told.items()}
+        kept = {key: value for key, value in plain.items() if value is not None and key not in ("out", "device")}
+        return {key: _without_folders(value) for key, value in kept.items()}
 
 
-def _told(value: Any) -> Any:
+def _without_folders(value: Any) -> Any:
     if isinstance(value, Path):
         return value.name
-    return [_told(item) for item in value] if isinstance(value, tuple) else value
+    return [_without_folders(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _option(name: str) -> str:

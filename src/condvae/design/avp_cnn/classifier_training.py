@@ -1,4 +1,4 @@
-"""From labelled images to a calibrated classifier: `train_classifier`."""
+"""`train_classifier`: train and calibrate a classifier on labelled images."""
 
 import copy
 import math
@@ -36,40 +36,43 @@ from condvae.training.schedule import Schedule
 from condvae.weights import downloaded_networks as networks
 
 _BETAS = (0.9, 0.98)
-_LAST_RATE = 0.02  # share of the learning rate at the end
+_LAST_RATE = 0.02  # the final learning rate as a share of --lr
 
 
 def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
-    """Train, calibrate on held-out images, judge on these and on test images, write the file; returns its path."""
+    """Train a classifier, calibrate it on held-out images, evaluate it on these and on test images, and write its file.
+
+    Returns the path of the file.
+    """
     options.check()
     _check_out(options.out)
     folders.check_writable(options.out.parent)
     process = observe.parse(options.observe)
     if not isinstance(process, KnownPixels):
-        raise ValueError(f"a classifier sees some pixels of images, and {process.name} shows none: use patches")
-    released = _released(options)
+        raise ValueError(f"--observe {process.name} has no known pixels, from which a classifier predicts: use patches")
+    pretrained = _pretrained(options)
     began = time.monotonic()
     with join(options.device) as world:
         if world.size > 1:
-            raise ValueError("a classifier is trained by one process: start it without torchrun")
+            raise ValueError("a classifier is trained by a single process: start it without torchrun")
         dataset = open_data(options.data, size=options.size, validation=options.validation, seed=options.split_seed)
         targets = targets_of(dataset)
         say(f"data: {dataset.summary()}")
-        model = _fresh(_config(options, dataset, targets), options.seed)
-        model.plain = True  # the few times that it is judged here are not worth compiling kernels for
+        model = _new_network(_config(options, dataset, targets), options.seed)
+        model.plain = True  # it is evaluated too few times here to be worth compiling kernels
         model.start_at(targets.frequencies(dataset.train))
-        if released is not None:
+        if pretrained is not None:
             assert isinstance(model.trunk, Lite0)
-            model.trunk.start_from(released, image_channels=dataset.train.channels)
+            model.trunk.start_from(pretrained, image_channels=dataset.train.channels)
         model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         if shared := dataset.seen_before(dataset.test):
-            say(f"{shared} of those on test images are on training images too, which flatters what is said of tests")
+            say(f"{shared} of the test patients also have training images, which makes test results look too good")
         held_out = dataset.validation
         if not len(held_out) or held_out.labels is None:
-            say("no images are held out: the classifier is chosen and calibrated by training images")
+            say("no images are held out: the best weights and the calibration are chosen on training images")
             held_out = dataset.train
         learner = Learner(model, options, process, targets, flips=dataset.flips)
-        best = _learn(learner, dataset, HeldOut(held_out, targets, process, seed=options.seed), say)
+        best = _train(learner, dataset, HeldOut(held_out, targets, process, seed=options.seed), say)
         judge = HeldOut(held_out, targets, process, seed=options.seed + 1, draws=options.draws)
         calibrated = judge.calibrate(model.eval())
         record = {
@@ -88,24 +91,24 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
         try:
             save_classifier(model, options.out, process=process, record=record)
         except OSError as error:
-            raise ValueError(f"{error}: make room, and train once more") from error
+            raise ValueError(f"{error}: free some disk space and train again") from error
     say(f"wrote {options.out}, {options.out.stat().st_size / 2**20:.1f} MiB")
     return options.out
 
 
 def _check_out(out: Path) -> None:
-    """Raise a ValueError unless a file of that name can be written and takes nobody else's place."""
+    """Raise a ValueError if `out` is a folder, or a file that is not a classifier and must not be overwritten."""
     if out.is_dir():
-        raise ValueError(f"{out} is a folder: give the name of a file")
+        raise ValueError(f"{out} is a folder: give a file name as --out")
     if out.exists():
         try:
             describe_classifier(out)
         except ValueError as error:
-            raise ValueError(f"{out} is there already, and is no classifier: give another --out") from error
+            raise ValueError(f"{out} already exists and is not a classifier: choose another --out") from error
 
 
 class Learner:
-    """A network that learns, one batch at a time, and the average of its weights."""
+    """The training of a network, one batch at a time, with a moving average of its weights."""
 
     def __init__(
         self, model: AVPCNN, options: ClassifierOptions, process: KnownPixels, targets: Targets, *, flips: bool
@@ -135,7 +138,7 @@ class Learner:
         self._seeds = Seeds(options.seed, "classifier")
 
     def step(self, number: int, levels: LevelBatch) -> Tensor:
-        """Update number 0, 1, ...; the loss, which nobody has waited for yet."""
+        """Make update `number`, counted from 0. Return the loss as a tensor, without waiting for the device."""
         assert levels.labels is not None
         options, generator = self.options, self._seeds.generator(number, self.device)
         rate = options.lr * self.schedule.factor(number, number / options.steps)
@@ -146,7 +149,7 @@ class Learner:
             known = self.process.draw(len(x), x.shape[-1], generator)
             y = observe_pixels(x, known, self.model.normalise).y
             y = y.contiguous(memory_format=torch.channels_last)
-        # On a CPU bfloat16 is slower than float32, or not to be had.
+        # On a CPU, bfloat16 is slower than float32 or not supported.
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             logits = self.model(y, generator)
         loss = self._loss(logits.float(), self.targets.of(levels.labels))
@@ -154,7 +157,7 @@ class Learner:
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
         self.optimiser.step()
-        self._follow(number)
+        self._update_average(number)
         return loss.detach()
 
     def _loss(self, logits: Tensor, truth: Tensor) -> Tensor:
@@ -163,14 +166,17 @@ class Learner:
         return F.cross_entropy(logits, truth)
 
     @torch.no_grad()
-    def _follow(self, number: int) -> None:
-        """The average takes its step; moments of normalisations too, as they belong to the weights."""
+    def _update_average(self, number: int) -> None:
+        """Update the moving average of the weights, including the running statistics of normalisations."""
         decay = min(self.options.ema, (1 + number) / (10 + number))
         torch._foreach_lerp_(self._averaged, self._current, 1 - decay)
 
 
-def _learn(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> dict[str, Any]:
-    """All steps; leaves the best averaged weights in the learner's model. What is worth recording of it."""
+def _train(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> dict[str, Any]:
+    """Run all training steps and load the best averaged weights into the learner's model.
+
+    Returns the entries for the classifier's record.
+    """
     options, model = learner.options, learner.model
     count = sum(parameter.numel() for parameter in model.parameters())
     say(f"training {count:,} weights on {learner.device.type}")
@@ -189,15 +195,15 @@ def _learn(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> d
                 if math.isfinite(nll) and (best is None or nll < best[0]):
                     best = nll, done, copy.deepcopy(learner.average.state_dict())
     if best is None:
-        from condvae.training import Diverged  # late: the step of condvae train comes with it
+        from condvae.training import Diverged  # imported late, because it also imports the training step
 
-        raise Diverged("training has diverged: the classifier says nothing that is a number; try a smaller --lr")
+        raise Diverged("training has diverged: the classifier predicts NaN or infinity; try a smaller --lr")
     model.load_state_dict(best[2])
     return {"steps": options.steps, "best_step": best[1], "validation_nll": round(best[0], 5), "seed": options.seed}
 
 
 def _batches(dataset: Dataset, options: ClassifierOptions, device: torch.device) -> Iterator[LevelBatch]:
-    """One batch per step, on the device, where all images lie if they fit."""
+    """Yield one batch per step on the device. All images are kept on the device if they fit."""
     order = Order(len(dataset.train), Seeds(options.seed, "order of images")(0))
 
     def positions() -> Iterator[Indices]:
@@ -225,15 +231,15 @@ def _config(options: ClassifierOptions, dataset: Dataset, targets: Targets) -> C
     )
 
 
-def _released(options: ClassifierOptions) -> networks.StateDict | None:
-    """The weights to start from, before anything else is done."""
+def _pretrained(options: ClassifierOptions) -> networks.StateDict | None:
+    """Read the pretrained weights to start from; None if training starts from random weights."""
     if not options.from_imagenet:
         return None
     return networks.read(LITE0, LITE0.cached if options.weights is None else options.weights)
 
 
-def _fresh(config: ClassifierConfig, seed: int) -> AVPCNN:
-    """A network whose random weights depend on the seed alone."""
+def _new_network(config: ClassifierConfig, seed: int) -> AVPCNN:
+    """Make a network whose random weights depend only on the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Seeds(seed, "weights")(0))
         return AVPCNN(config)

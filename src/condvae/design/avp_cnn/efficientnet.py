@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation) up to a stage: where classifiers may start.
+"""EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation), cut after a stage: a pretrained trunk.
 
-The release pads what has a stride behind alone, as TensorFlow does; here both sides are padded, which is quicker. What
-that shifts by a pixel, training soon puts right.
+The released network pads strided convolutions asymmetrically, as TensorFlow does. Here both sides are padded, which is
+faster; training soon adapts to the resulting shift of one pixel.
 """
 
 import io
@@ -24,7 +24,7 @@ STEM = 32
 
 
 class Lite0Stage(NamedTuple):
-    """Blocks of one width, the first of which has the stride."""
+    """Blocks of one width; only the first block uses the stride."""
 
     expansion: int
     kernel: int
@@ -45,7 +45,7 @@ STAGES = (
 
 
 class InvertedResidual(nn.Module):
-    """Widen by a 1 x 1 convolution, look around in each channel by itself, narrow again; added to what came in."""
+    """Expand by a 1 x 1 convolution, convolve depthwise, project back; with a residual connection if shapes match."""
 
     def __init__(self, inputs: int, stage: Lite0Stage, *, first: bool) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class InvertedResidual(nn.Module):
 
 
 class Lite0(nn.Module):
-    """The stem and the first `stages` of seven. A stem stride of 1 keeps small images from shrinking to nothing."""
+    """The stem and the first `stages` of seven stages. A stem stride of 1 keeps more resolution for small images."""
 
     def __init__(self, channels: int, *, stages: int = len(STAGES), stem_stride: int = 2) -> None:
         super().__init__()
@@ -85,10 +85,11 @@ class Lite0(nn.Module):
         return features
 
     def folded_layers(self) -> "tuple[nn.Conv2d, list[FoldedBlock]]":
-        """The convolutions of a folded copy (`layers.folded`), as kernels take them."""
-        from condvae.kernels.fused_classifier import FoldedBlock  # late: it needs Triton
+        """The convolutions of a folded copy (`layers.folded`), in the form that `FusedLite0` expects."""
+        from condvae.kernels.fused_classifier import FoldedBlock  # imported late, because it needs Triton
 
-        assert all(layer.norm is None for layer in self.modules() if isinstance(layer, ConvNorm)), "it is folded"
+        layers = [layer for layer in self.modules() if isinstance(layer, ConvNorm)]
+        assert all(layer.norm is None for layer in layers), "the network must be folded first"
         blocks = [block for block in self.blocks if isinstance(block, InvertedResidual)]
         return self.stem.conv, [
             FoldedBlock(
@@ -102,14 +103,14 @@ class Lite0(nn.Module):
 
     @torch.no_grad()
     def start_from(self, weights: Mapping[str, Tensor], *, image_channels: int) -> None:
-        """Take the released weights. The first channels are an image's; others, such as `known`, start at zero.
+        """Copy the released weights. Input channels beyond the image's, such as `known`, start at zero.
 
-        A grey image is one whose red, green and blue are equal, so its weights are their sum.
+        A grey image has equal red, green and blue, so its stem weights are the sum over the three colours.
         """
         state = self.state_dict()
         names = dict(_released_names(self))
         if missing := sorted(set(names.values()) - set(weights)):
-            raise ValueError(f"these are not the weights of EfficientNet-Lite0: {first_few(missing)} missing")
+            raise ValueError(f"these are not the weights of EfficientNet-Lite0: they lack {first_few(missing)}")
         for ours, theirs in names.items():
             tensor = weights[theirs]
             if ours == "stem.conv.weight":
@@ -123,7 +124,7 @@ class Lite0(nn.Module):
 
 
 def _released_names(trunk: Lite0) -> Iterator[tuple[str, str]]:
-    """Our names of weights, each with that of the release."""
+    """Pairs of our name of a weight and its name in the released file."""
     layers = [("stem", "_conv_stem", "_bn0")]
     for i, block in enumerate(trunk.blocks):
         assert isinstance(block, InvertedResidual)

@@ -1,4 +1,4 @@
-"""What a classifier is worth on images that it has not seen: by how many patches of them it is shown."""
+"""Evaluation and calibration of a classifier on held-out images, by the number of patches that are known."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,18 +19,19 @@ from condvae.runtime.pixels import from_uint8
 from condvae.runtime.seeds import Seeds
 
 _CHUNK = 256
-"""Images seen together. A constant: each chunk has its own seed, so results do not depend on memory."""
+"""Images per chunk. Each chunk has its own seed, so this must stay constant for results to stay the same."""
 _STRENGTH = 300.0
-"""In images: how much the belief weighs that logits are right as they are. Images of a patient are not independent: of
-357 held-out x-rays 28 showed an edema, of 3 patients, and a weaker belief fitted those three."""
+"""Weight, in images, of the prior that the logits need no change. It is large because images of one patient are not
+independent: among 357 held-out x-rays, 28 showed an edema, but of only 3 patients, whom a weaker prior fitted."""
 WHOLE = "whole"
 
 
 class HeldOut:
-    """Held-out images, each shown in the same few ways whenever it is asked for.
+    """Held-out images in a few fixed views, which are the same in every evaluation.
 
-    Of patches, as in training: 0 of them, 1, ... up to as many as there may be, wholly inside the image, as scans are;
-    of anything else: as it draws them. And whole.
+    If training used patches, the views have 0, 1, ... up to the largest number of known patches, each wholly inside the
+    image like a scan. For any other observation process there is one view, "drawn" by that process. The last view is
+    the whole image.
     """
 
     def __init__(self, images: ImageSet, targets: Targets, process: KnownPixels, *, seed: int, draws: int = 1) -> None:
@@ -42,21 +43,23 @@ class HeldOut:
         self.truth = torch.cat([targets.of(labels) for _, labels in self._batches()])
 
     def logits(self, model: AVPCNN) -> dict[str, Tensor]:
-        """For each view [draws, N, logits], on the CPU; everything drawn on the CPU too, whatever the device."""
-        return {view: torch.stack([self._seen(model, view, draw) for draw in range(self.draws)]) for view in self.views}
+        """Predict the logits [draws, N, logits] of each view, on the CPU. Known pixels are always drawn on the CPU."""
+        return {
+            view: torch.stack([self._one_draw(model, view, draw) for draw in range(self.draws)]) for view in self.views
+        }
 
     def nll(self, logits: dict[str, Tensor]) -> float:
-        """The mean over views of minus the log-probability, in nats, of what is true of an image, per variable."""
+        """Mean negative log-likelihood of the labels, in nats per image and variable, averaged over views."""
         return float(np.mean([float(self._nll(found)) for found in logits.values()]))
 
     def calibrate(self, model: AVPCNN) -> dict[str, Tensor]:
-        """Scale the model's logits to fit these images, all views together; returns what `logits` now gives."""
+        """Set the model's calibration to fit these images in all views; return the calibrated logits."""
         model.gain.fill_(1)
         model.offset.zero_()
         raw = self.logits(model)
         found = torch.cat([part for seen in raw.values() for part in seen])
         times = len(self.views) * self.draws
-        strength = _STRENGTH * times  # an image that is shown several times is still one
+        strength = _STRENGTH * times  # an image counts once, however many views show it
         if self.targets.binary:
             gain, offset = platt_scaling(found, self.truth.repeat(times, 1), strength=strength)
             model.gain.copy_(gain)
@@ -67,11 +70,11 @@ class HeldOut:
         return {view: seen * gain + offset for view, seen in raw.items()}
 
     def report(self, logits: dict[str, Tensor]) -> dict[str, Any]:
-        """For each view: NLL, calibration error (bins of equal mass) and AUROC per variable, or accuracy."""
+        """Evaluate each view: NLL, calibration error (bins of equal mass), and AUROC per variable or accuracy."""
         return {view: self._report(found) for view, found in logits.items()}
 
     def _report(self, found: Tensor) -> dict[str, Any]:
-        # The same said of two images may differ in the last digits, by where they stand in a batch: that ranks nobody.
+        # Equal predictions can differ in the last digits by their position in a batch; rounding makes them ties again.
         found = found.round(decimals=4)
         about: dict[str, Any] = {"nll": _rounded(float(self._nll(found)))}
         if not self.targets.binary:
@@ -84,7 +87,7 @@ class HeldOut:
         for i, name in enumerate(self.targets.names):
             pair = p[..., i].flatten(), truth[..., i].flatten()
             errors[name] = _rounded(expected_calibration_error(*pair, equal_mass=True))
-            # Each draw by itself: it is images that are ranked, not images with what is shown of them.
+            # Rank the images within each draw, since other draws show other pixels of them.
             each = [ranking.auroc(scores.numpy(), self.truth[:, i].numpy() > 0) for scores in found[..., i]]
             ranks[name] = _rounded(float(np.mean(each)))
         known = [value for value in ranks.values() if value is not None]
@@ -98,7 +101,8 @@ class HeldOut:
             return F.binary_cross_entropy_with_logits(z, self.truth.double().expand(z.shape))
         return F.cross_entropy(z.flatten(0, 1), self.truth.repeat(len(z)))
 
-    def _seen(self, model: AVPCNN, view: str, draw: int) -> Tensor:
+    def _one_draw(self, model: AVPCNN, view: str, draw: int) -> Tensor:
+        """Predict the logits [N, logits] of one draw of a view."""
         seeds = Seeds(self.seed, f"held-out view {view} draw {draw}")
         made, device = [], model.device
         for chunk, (levels, _) in enumerate(self._batches()):
@@ -122,7 +126,7 @@ class HeldOut:
 
 
 def patches_inside(n: int, size: int, *, side: float, count: int, generator: torch.Generator) -> Tensor:
-    """[n, 1, size, size] bool: exactly `count` squares known, wholly inside the image; they may overlap."""
+    """Draw known pixels [n, 1, size, size] bool: exactly `count` squares inside the image, which may overlap."""
     width = max(1, round(side * size))
     corner = torch.randint(size - width + 1, (n, count, 2, 1), generator=generator)
     place = torch.arange(size)
@@ -131,6 +135,7 @@ def patches_inside(n: int, size: int, *, side: float, count: int, generator: tor
 
 
 def _patches_in(process: KnownPixels) -> Patches | None:
+    """The patches process, or the first one in a mixture; None if there is none."""
     parts = [part for part, _ in process.parts] if isinstance(process, Mixture) else [process]
     return next((part for part in parts if isinstance(part, Patches)), None)
 

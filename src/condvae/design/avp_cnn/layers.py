@@ -1,4 +1,4 @@
-"""What the classifiers' trunks are made of: a convolution with the batch normalisation that can be folded into it."""
+"""The building block of the classifiers' trunks: a convolution and a batch normalisation that can be folded into it."""
 
 import copy
 from typing import Literal, TypeAlias, TypeVar
@@ -12,7 +12,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Norm(nn.Module):
-    """Batch normalisation, without the count of batches that torch's own keeps."""
+    """Batch normalisation like torch's, without the buffer that counts batches."""
 
     def __init__(self, channels: int, *, eps: float = 1e-3, momentum: float = 0.01) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Norm(nn.Module):
 
 
 class ConvNorm(nn.Module):
-    """A convolution, its normalisation and an activation; the image keeps its size, or is divided by the stride."""
+    """A padded convolution, its normalisation and an activation. The stride divides the image's size."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ConvNorm(nn.Module):
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Put the normalisation, as it is in evaluation, into the convolution; computed in float64."""
+        """Merge the normalisation, in evaluation mode, into the convolution's weights. Computed in float64."""
         if self.norm is None:
             return
         norm, kernel = self.norm, self.conv.weight
@@ -70,7 +70,7 @@ class ConvNorm(nn.Module):
 
 
 def folded(module: M) -> M:
-    """A copy for evaluation, without gradients, whose normalisations are in its convolutions."""
+    """Copy a module for evaluation without gradients, with its normalisations merged into the convolutions."""
     made = copy.deepcopy(module).eval().requires_grad_(False)
     for layer in made.modules():
         if isinstance(layer, ConvNorm):

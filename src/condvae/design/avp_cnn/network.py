@@ -1,5 +1,5 @@
-"""AVP-CNN (attentional variational posterior, Harvey et al. 2019): g(v | y) from an image of which some pixels are
-known, as a convolutional network.
+"""AVP-CNN (attentional variational posterior, Harvey et al. 2019): a convolutional network g(v | y) that predicts
+variables from the known pixels of an image.
 """
 
 import dataclasses
@@ -27,43 +27,43 @@ if TYPE_CHECKING:
 ClassifierPrecision: TypeAlias = Literal["auto", "exact", "fast"]
 
 _PIXELS_AT_ONCE = {"cuda": 2**25, "cpu": 2**17}
-"""Of all images that go through the network together: as many as stay in a CPU's cache, or in a GPU's memory."""
+"""Limit on the pixels that pass through the network together, chosen for a CPU's cache or a GPU's memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig:
-    """A whole classifier as data."""
+    """The full configuration of a classifier."""
 
     size: int
     """Pixels per side of the images."""
     channels: int
     """1 for grey, 3 for RGB."""
     names: tuple[str, ...]
-    """Of the variables v."""
+    """Names of the variables v."""
     outcomes: int = 2
-    """How many values v can take: 2, where there are several variables."""
+    """Number of values that v can take. It must be 2 if there are several variables."""
     outcome_names: tuple[str, ...] | None = None
-    """Of the values, in order."""
+    """Names of the values, in order."""
     mean: float = 127.5
-    """Grey level that the network sees as 0 ..."""
+    """Grey level that is normalised to 0."""
     std: float = 63.75
-    """... and how many grey levels above it sees as 1."""
+    """Grey levels per unit after normalisation."""
     trunk: Literal["lite0", "plain"] = "lite0"
     """EfficientNet-Lite0, or a residual network of 3 x 3 convolutions."""
     stages: int = 5
-    """lite0: how many of the seven stages there are."""
+    """lite0: number of stages used, of seven."""
     widths: tuple[int, ...] = (32, 64, 128)
-    """plain: channels of the stages."""
+    """plain: channels of each stage."""
     blocks: int = 2
-    """plain: residual blocks of each stage."""
+    """plain: residual blocks per stage."""
     stem_stride: int = 2
-    """Of the first convolution; 1 keeps the image's size."""
+    """Stride of the first convolution; 1 keeps the image's size."""
     enlarge: int = 1
-    """Times by which images are enlarged first, bilinearly."""
+    """Factor by which images are first enlarged, bilinearly."""
     head: int = 256
-    """Channels of a 1 x 1 convolution behind the trunk; 0: there is none."""
+    """Channels of a 1 x 1 convolution after the trunk; 0 for no such layer."""
     dropout: float = 0.2
-    """Share of features that are left out in training."""
+    """Share of the pooled features that dropout sets to zero in training."""
 
     def __post_init__(self) -> None:
         for name, least in (("size", 1), ("enlarge", 1), ("head", 0), ("outcomes", 2)):
@@ -73,26 +73,29 @@ class ClassifierConfig:
         if not self.names or not all(isinstance(name, str) for name in self.names):
             raise ValueError(f"names is {self.names!r}, expected the names of one or more variables")
         if len(self.names) > 1 and self.outcomes != 2:
-            raise ValueError(f"{len(self.names)} variables have {self.outcomes} outcomes, expected 2, or one variable")
+            raise ValueError(
+                f"{len(self.names)} variables have {self.outcomes} outcomes each, expected 2 outcomes or one variable"
+            )
         if self.outcome_names is not None and len(self.outcome_names) != self.outcomes:
-            raise ValueError(f"there are {self.outcomes} outcomes and {len(self.outcome_names)} names of them")
+            names = len(self.outcome_names)
+            raise ValueError(f"there are {self.outcomes} outcomes but {names} outcome names: give one name per outcome")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}, expected a share from 0 to below 1")
+            raise ValueError(f"dropout is {self.dropout}, expected at least 0 and less than 1")
         if not math.isfinite(self.mean) or not 0 < self.std < math.inf:
-            raise ValueError(f"grey levels have mean {self.mean} and std {self.std}, expected numbers, std positive")
+            raise ValueError(f"mean is {self.mean} and std is {self.std}, expected finite numbers and a positive std")
 
     @property
     def logits(self) -> int:
-        """Numbers that come out: one per variable of two outcomes, one per outcome of a variable of more."""
+        """Number of outputs: one per yes-or-no variable, or one per outcome of a single variable."""
         return len(self.names) if self.outcomes == 2 else self.outcomes
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `from_dict` reads it back."""
+        """Convert to plain data for JSON; `from_dict` reads it back."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "ClassifierConfig":
-        """The config that `to_dict` wrote; an unknown or missing key is an error that names it."""
+        """Read what `to_dict` wrote; raise a ValueError that names an unknown or missing key."""
         values = dict(plain)
         for name in ("names", "outcome_names", "widths"):
             if isinstance(values.get(name), list):
@@ -101,7 +104,7 @@ class ClassifierConfig:
 
 
 class _Weights(NamedTuple):
-    """The tensors of a network, and by what it shows that they were written to."""
+    """The tensors of a network, with marks that change when a tensor is written to."""
 
     tensors: list[Tensor]
     marks: list[tuple[int, int]]
@@ -109,7 +112,7 @@ class _Weights(NamedTuple):
     @classmethod
     def of(cls, network: nn.Module) -> "_Weights":
         tensors = [*network.parameters(), *network.buffers()]
-        # Torch counts what is written to a tensor, unless it was made in inference mode.
+        # Torch counts the writes to a tensor, unless it was made in inference mode.
         return cls(tensors, [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors])
 
     def are(self, other: "_Weights") -> bool:
@@ -118,10 +121,10 @@ class _Weights(NamedTuple):
 
 
 class AVPCNN(nn.Module):
-    """g(v | y). `forward` is for training; `log_posterior` is what it says of images, calibrated."""
+    """The classifier g(v | y). Use `forward` for training and `log_posterior` for calibrated predictions."""
 
     def __init__(self, config: ClassifierConfig, *, precision: ClassifierPrecision = "auto") -> None:
-        """precision: of `log_posterior`. fast: float16 on a GPU. auto: fast where there is one."""
+        """precision: of `log_posterior`. exact: float32. fast and auto: float16 on a GPU, float32 on a CPU."""
         super().__init__()
         check_choice(precision, "precision", ("auto", "exact", "fast"))
         self.config, self.precision = config, precision
@@ -138,10 +141,10 @@ class AVPCNN(nn.Module):
         self.offset: Tensor
         self.register_buffer("gain", torch.ones(len(config.names)))
         self.register_buffer("offset", torch.zeros(len(config.names)))
-        self.plain = False  # whether to do without kernels where they are available
-        self._ready: dict[torch.dtype, AVPCNN] = {}  # folded copies of this network, as it is now
-        self._fused: FusedLite0 | None = None  # the same out of kernels
-        self._folded_from: _Weights | None = None  # what these were made of
+        self.plain = False  # whether to use plain torch even where kernels are available
+        self._ready: dict[torch.dtype, AVPCNN] = {}  # folded copies of this network by dtype
+        self._fused: FusedLite0 | None = None  # the folded network as fused kernels
+        self._folded_from: _Weights | None = None  # the weights that both were made from
         self.register_load_state_dict_post_hook(lambda module, _: module._forget())  # type: ignore[no-untyped-call]
 
     @property
@@ -158,24 +161,27 @@ class AVPCNN(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What `log_posterior` computes in."""
+        """The dtype in which `log_posterior` computes."""
         return torch.float16 if self.precision != "exact" and self.device.type == "cuda" else torch.float32
 
     def normalise(self, x: Tensor) -> Tensor:
-        """Images in [-1, 1] as the network sees them."""
+        """Normalise images in [-1, 1] for the network."""
         return (to_levels(x) - self.config.mean) / self.config.std
 
     @torch.no_grad()
     def start_at(self, frequencies: Tensor) -> None:
-        """Say of every image how often outcomes are: of 1 for each variable of two, or of all K of one variable."""
+        """Initialise the last layer so that the network predicts these frequencies for every image.
+
+        frequencies: of outcome 1 for each yes-or-no variable, or of all K outcomes of a single variable.
+        """
         odds = frequencies.logit() if self.outcomes == 2 else frequencies.log()
         self.last.weight.zero_()
         self.last.bias.copy_(odds)
 
     def forward(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """[B, logits] before calibration, for y = concat(x * known, known), x normalised: [B, channels + 1, H, W].
+        """Logits [B, logits] before calibration, for y = concat(x * known, known) with x normalised.
 
-        generator: draws the features that are left out; without it none are.
+        y: [B, channels + 1, H, W]. generator: draws the dropout; without it there is no dropout.
         """
         if self.config.enlarge > 1:
             y = F.interpolate(y, scale_factor=self.config.enlarge, mode="bilinear")
@@ -191,7 +197,7 @@ class AVPCNN(nn.Module):
         return made
 
     def logits(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """[B, logits] float32, calibrated, in bounded memory; see `log_posterior`."""
+        """Calibrated logits [B, logits] float32, computed in bounded memory; arguments as in `log_posterior`."""
         config, home = self.config, pixels.device
         check_images(pixels, channels=config.channels, size=config.size, name="pixels", values=False)
         check_known(known, (len(pixels), 1, config.size, config.size))
@@ -199,12 +205,13 @@ class AVPCNN(nn.Module):
         step = max(1, _PIXELS_AT_ONCE.get(device.type, 2**17) // (config.size * config.enlarge) ** 2)
         chunks = zip(pixels.to(device).split(step), known.to(device).split(step), strict=True)
         made = torch.cat([self._chunk(*chunk) for chunk in chunks])
-        # One offset for all outcomes of a variable changes nothing: for K classes only the gain is a calibration.
+        # For K classes one offset is added to all logits, which changes nothing: only the gain calibrates.
         return (made * self.gain + self.offset).to(home)
 
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """[B, V, K] float32 log g(v = k | y), for pixels [B, C, H, W] in [-1, 1], of which only known [B, 1, H, W] are
-        looked at.
+        """Predict log g(v = k | y), [B, V, K] float32.
+
+        pixels: [B, C, H, W] in [-1, 1]. known: [B, 1, H, W] bool; hidden pixels do not influence the result.
         """
         logits = self.logits(pixels, known)
         if self.outcomes == 2:
@@ -216,25 +223,25 @@ class AVPCNN(nn.Module):
         if self._fuses(pixels.device):
             return self._kernels()(pixels.float(), known)
         y = observe_pixels(pixels.float(), known, self.normalise).y
-        # Three times as fast as channel by channel, on CPUs too.
+        # channels_last is three times as fast as the default layout, on CPUs too.
         y = y.to(self.dtype, memory_format=torch.channels_last)
         network = self._folded(y.dtype)
         with (
             torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False),
-            torch.autocast(y.device.type, enabled=False),  # whatever the caller is in
+            torch.autocast(y.device.type, enabled=False),  # even if the caller has enabled it
         ):
             return network.forward(y).float()
 
     def _folded(self, dtype: torch.dtype) -> "AVPCNN":
         self._forget_if_changed()
         if dtype not in self._ready:
-            self._ready = {}  # one at a time
+            self._ready = {}  # keep only one copy
             made = folded(self).to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
             self._ready[dtype] = made
         return self._ready[dtype]
 
     def _fuses(self, device: torch.device) -> bool:
-        """Whether kernels compute this: what they cannot, plain torch does."""
+        """Whether fused kernels can compute this network; if not, plain torch does."""
         can = isinstance(self.trunk, Lite0) and self.config.enlarge == 1 and not self.plain
         return can and self.precision != "exact" and kernels.available(device)
 
@@ -255,14 +262,14 @@ class AVPCNN(nn.Module):
         self._ready, self._fused, self._folded_from = {}, None, None
 
     def _forget_if_changed(self) -> None:
-        """Weights may have been written to since: by an optimiser, or by hand."""
+        """Drop the folded copies if weights have changed since, for instance by an optimiser."""
         now = _Weights.of(self)
         if self._folded_from is None or not now.are(self._folded_from):
             self._forget()
             self._folded_from = now
 
     def train(self, mode: bool = True) -> "AVPCNN":
-        """In training or not; what was folded before is forgotten."""
+        """Switch between training and evaluation, and drop the folded copies."""
         self._forget()
         return super().train(mode)
 

@@ -1,4 +1,4 @@
-"""The paper's comparison of policies: who chooses the scans that tell most."""
+"""The paper's comparison of policies: which policy's scans let the classifier predict best."""
 
 from typing import TYPE_CHECKING
 

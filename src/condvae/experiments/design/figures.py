@@ -1,4 +1,4 @@
-"""The figures of a report: the paper's curves, its cross-task matrix, and where each policy looks."""
+"""The figures of a report: the paper's curves, its cross-task matrix, and maps of where each policy scans."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 NAMES = ("auroc.png", "nll.png", "cross_tasks.png", "where.png")
 _SQUARE = (2.1, 2.2)
-"""Inches of a small map."""
+"""Width and height of a map in inches."""
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
-    """All figures, as far as there are numbers for them."""
+    """Draw every figure for which the report has numbers; return their paths."""
     drawn: dict[str, Callable[[], Figure | None]] = {
         "auroc.png": partial(curves_figure, result, "auroc"),
         "nll.png": partial(curves_figure, result, "nll"),
@@ -31,18 +31,18 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def curves_figure(result: Mapping[str, Any], metric: str) -> "Figure | None":
-    """A panel for the mean of each set of tasks and for each task, a line for each policy."""
+    """Draw one panel per set of tasks (its mean) and per task, with one line per policy."""
     tasks = [name for name, task in result["tasks"].items() if metric == "nll" or not task["trouble"]]
     names = [*result["sets"], *tasks]
     if not names:
         return None
-    ylabel = {"auroc": "AUROC", "nll": "negative log-likelihood, nats"}[metric]
+    ylabel = {"auroc": "AUROC (higher is better)", "nll": "NLL in nats (lower is better)"}[metric]
     return panel_for_each(names, partial(_curves, result, metric), ylabel=ylabel)
 
 
 def _curves(result: Mapping[str, Any], metric: str, axis: "Axes", name: str) -> None:
     steps = result["settings"]["steps"]
-    scans = np.arange(1, steps + 1)  # nobody has chosen anything before the first
+    scans = np.arange(1, steps + 1)  # without a scan, all policies are equal
     for number, (policy, found) in enumerate(result["policies"].items()):
         mean, low, high = curve(found[metric][name][1 : steps + 1])
         if policy == FULL:
@@ -58,16 +58,19 @@ def _curves(result: Mapping[str, Any], metric: str, axis: "Axes", name: str) -> 
             label=label(policy),
             **style,
         )
-        if policy == OURS:  # those of all would hide each other; differences have their own intervals in the tables
+        if policy == OURS:  # bands of all policies would overlap; the tables have intervals of the differences
             axis.fill_between(scans, low, high, color=style["color"], alpha=0.15, linewidth=0)
     members = result["sets"].get(name)
     axis.set_title(f"mean of {len(members)} tasks" if members else name, fontsize=10)
     axis.set_xticks(scans)
-    axis.set_xlabel("scans", fontsize=8)
+    axis.set_xlabel("number of scans", fontsize=8)
 
 
 def cross_tasks_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Of our policy, or the first that has one; a cell is the paler the worse it is than the best of its row."""
+    """Draw the cross-task matrix of eig-ipa, or else of the first policy that has one.
+
+    The darker a cell, the closer it is to the best of its row.
+    """
     matrices = result["cross_tasks"]
     if not matrices:
         return None
@@ -76,7 +79,10 @@ def cross_tasks_figure(result: Mapping[str, Any]) -> "Figure | None":
     names = found["tasks"]
     side = 1.2 + 0.55 * len(names)
     figure, axes = panels(1, 2, inches=(side + 0.6, side))
-    titles = {"last": f"after {result['settings']['steps']} scans", "mean": "mean over scans"}
+    titles = {
+        "last": f"after {result['settings']['steps']} scans",
+        "mean": f"mean over 1 to {result['settings']['steps']} scans",
+    }
     for axis, (which, title) in zip(axes, titles.items(), strict=True):
         values = np.array([[cell["mean"] for cell in line] for line in found[which]], dtype=float)
         best = np.where(np.isnan(values), -np.inf, values).max(axis=1, keepdims=True)
@@ -89,14 +95,14 @@ def cross_tasks_figure(result: Mapping[str, Any]) -> "Figure | None":
             axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
         axis.set_xticks(range(len(names)), [label(name) for name in names], rotation=40, ha="right", fontsize=7)
         axis.set_yticks(range(len(names)), [label(name) for name in names], fontsize=7)
-        axis.set_xlabel("scans chosen for", fontsize=8)
+        axis.set_xlabel("task for which scans were chosen", fontsize=8)
         axis.set_title(f"{label(policy)}, {title}", fontsize=9)
-    axes[0].set_ylabel("AUROC of", fontsize=8)
+    axes[0].set_ylabel("task that is predicted (AUROC)", fontsize=8)
     return figure
 
 
 def where_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """A map for each policy and task: which share of the scans went to each location, all on one scale."""
+    """Draw one map per policy and task: the share of scans at each location, with the same scale in all maps."""
     rows = {policy: found["where"] for policy, found in result["policies"].items() if found["where"]}
     if not rows:
         return None
@@ -108,7 +114,7 @@ def where_figure(result: Mapping[str, Any]) -> "Figure | None":
             axis = axes[i * len(tasks) + j]
             counts = found.get(task, found.get("all tasks"))
             share = np.array(counts, dtype=float).reshape(points, points) / max(sum(counts), 1)
-            # The root shows rare places too.
+            # The square root makes rarely scanned locations visible.
             axis.imshow(np.sqrt(share), cmap="magma", vmin=0, vmax=most**0.5, interpolation="nearest")
             axis.set_xticks([])
             axis.set_yticks([])

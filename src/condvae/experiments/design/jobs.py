@@ -1,9 +1,9 @@
-"""The scans of an experiment: each policy, for each variable, over blocks of images, as files.
+"""The jobs of an experiment: each policy, for each variable, scans blocks of images and stores the results as files.
 
-DIR/runs/POLICY-VARIABLE-FINGERPRINT/BLOCK.safetensors holds of b images, R tries and T scans
-    chosen [b, R, T]            where was scanned
-    log_p [b, R, T + 1, V, K]   what g said after 0, ..., T scans, of all variables
-so that any task can be judged by scans that were chosen for any other.
+For b images, R tries and T scans, DIR/runs/POLICY-VARIABLE-FINGERPRINT/BLOCK.safetensors contains
+    chosen [b, R, T]            the scanned locations
+    log_p [b, R, T + 1, V, K]   predictions log g of all variables after 0, ..., T scans
+Since all variables are stored, every task can be evaluated with scans that were chosen for any other task.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,35 +19,36 @@ from condvae.experiments.resumable_work import ImageRange, ResultStore, WorkUnit
 
 PART = "condvae design scans"
 _IMAGES_PER_UNIT = {"cuda": 128, "cpu": 8}
-"""Images that are scanned together, which bounds what a kill can cost. Results do not depend on it but for rounding."""
+"""Images that are scanned together: the most work that a killed process loses. It changes results only by rounding."""
 _PIXELS_TOGETHER = 2**24
-"""Of those that are scanned together where the work is in the plan for all and not in the images: one process then has
-the plan, and others need not make it as well."""
+"""Pixels that are scanned together by policies without completions. Most of their work is one plan for all images, so
+large units avoid that several processes compute the same plan."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScanResult:
-    """What came of a policy."""
+    """The results of one job: one policy, choosing for one variable, on all images."""
 
     log_p: Tensor
-    """[N, R, T + 1, V, K] float32; of the whole image: [N, 1, 1, V, K]."""
+    """[N, R, T + 1, V, K] float32: log g after each scan. For the policy "full": [N, 1, 1, V, K]."""
     chosen: Tensor | None
-    """[N, R, T] int64 into the candidates."""
+    """[N, R, T] int64: indices of the scanned locations among the candidates."""
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DesignJob:
-    """One policy, choosing for one variable."""
+    """The work of one policy that chooses scans for one variable."""
 
     name: str
     spec: PolicySpec
     variable: int | None
-    """None where the policy does not ask for one."""
+    """None if the policy's choices do not depend on the variable."""
     units: tuple[ImageRange, ...]
     store: ResultStore
 
     def result(self) -> ScanResult:
+        """Read the finished results of all units."""
         self.store.check_whole(self.units)
         numbers, seconds = self.store.get(self.units)
         chosen = numbers.get("chosen")
@@ -55,12 +56,12 @@ class DesignJob:
 
 
 def jobs_of(context: DesignContext, variables: Sequence[int], out: Path, block: int | None) -> Iterator[DesignJob]:
-    """Every policy for every variable that it is asked for; once where it does not ask."""
+    """Yield one job per policy and variable, or one per policy if its choices do not depend on the variable."""
     settings = context.settings
     size = block or _IMAGES_PER_UNIT.get(context.device.type, _IMAGES_PER_UNIT["cpu"])
     together = max(size, _PIXELS_TOGETHER // context.data.test.size**2)
     for spec in map(settings.spec, settings.policies):
-        for variable in dict.fromkeys(variables) if spec.asks else (None,):
+        for variable in dict.fromkeys(variables) if spec.depends_on_task else (None,):
             name = spec.name if variable is None else f"{spec.name}, {context.classifier.names[variable].lower()}"
             store = ResultStore.of_job(out, name, context.made_of(spec, variable), kind=PART)
             units = image_ranges(len(context.rows), size if spec.kind == "completions" else together)
@@ -68,6 +69,7 @@ def jobs_of(context: DesignContext, variables: Sequence[int], out: Path, block: 
 
 
 def work_units(jobs: Sequence[DesignJob], context: DesignContext) -> list[WorkUnit]:
+    """All units of work of these jobs."""
     return [
         WorkUnit(
             what=job.name,

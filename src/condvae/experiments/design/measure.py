@@ -1,4 +1,4 @@
-"""What a unit of work does: scans of some images by one policy."""
+"""The work of one unit: scan some images with one policy."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ from condvae.data.digests import digest_of_set, pixels_of
 from condvae.data.order import spread
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier
-from condvae.design.policies import FirstLooks, Greedy, NonGreedy, Policy, Random
+from condvae.design.policies import FirstScanCache, Greedy, NonGreedy, Policy, Random
 from condvae.design.scanning import full_image, scan
 from condvae.design.sources import Completions, TrainingImages
 from condvae.experiments.design.plan import REVISION, DesignSettings, PolicySpec
@@ -26,7 +26,7 @@ from condvae.runtime.seeds import Seeds
 
 
 class DesignContext:
-    """All that scans are made with: images, classifier, candidates, completers."""
+    """Everything that the scans of an experiment need: images, classifier, candidates and completers."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class DesignContext:
         self.test = data.test.subset(self.rows)
         side = max(1, round(settings.side * data.test.size))
         self.candidates = Candidates.grid(data.test.size, side=side, points=settings.points).to(device)
-        self._looks = FirstLooks()
+        self._first_scans = FirstScanCache()
         self._policies: dict[tuple[str, int | None], Policy] = {}
 
     def scan(self, spec: PolicySpec, variable: int | None, block: ImageRange) -> ResultTensors:
-        """What a policy that chooses for this variable scans of some images, in every try; see `jobs`."""
+        """Scan a block of images with a policy that chooses for this variable; the tensors are described in `jobs`."""
         places = self.rows[block.first : block.stop]
         images = self.data.test.take(places).images.to(self.device)
         if spec.kind == "full":
@@ -62,7 +62,7 @@ class DesignContext:
         }
 
     def _policy(self, spec: PolicySpec, variable: int | None) -> Policy:
-        """Made once: policies remember what is the same for all images."""
+        """Return the policy; make it only once, since policies cache what is the same for all images."""
         key = (spec.name, variable)
         if key not in self._policies:
             self._policies[key] = self._made(spec, variable)
@@ -86,11 +86,11 @@ class DesignContext:
             estimator=spec.estimator,
             first=self._training,
             first_n=self.settings.first_n,
-            looks=self._looks,
+            first_scans=self._first_scans,
         )
 
     def _seeds(self, spec: PolicySpec) -> list[int]:
-        """One for each try."""
+        """The seeds of a policy's tries, one per try."""
         seed = self.settings.seed
         return [seed, *map(Seeds(seed, "tries"), range(1, self.settings.tries(spec)))]
 
@@ -104,7 +104,7 @@ class DesignContext:
 
     @functools.cached_property
     def identity(self) -> dict[str, str]:
-        """Digests of the classifier, and of the images that are scanned with where they stand in the test set."""
+        """Digests of the classifier and of the scanned images, including their positions in the test set."""
         pixels = hashlib.sha256(pixels_of(self.data.test, self.rows))
         pixels.update(self.rows.tobytes())
         return {"classifier": identity_of_classifier(self.classifier), "images": pixels.hexdigest()[:24]}
@@ -114,7 +114,7 @@ class DesignContext:
         return {name: identity_of(completer) for name, completer in self.completers.items()}
 
     def made_of(self, spec: PolicySpec, variable: int | None) -> dict[str, Any]:
-        """All that the scans of a policy depend on, but for the machine's rounding."""
+        """Everything that determines the scans of a policy, except the rounding of the machine."""
         settings = self.settings
         base: dict[str, Any] = {"revision": REVISION, "kind": spec.kind, **self.identity}
         if spec.kind == "full":
@@ -138,14 +138,14 @@ class DesignContext:
 
 
 def identity_of_classifier(classifier: Classifier) -> str:
-    """A digest of all that decides what it says."""
+    """A digest of everything that determines the classifier's predictions."""
     own = getattr(classifier, "identity", None)
     if own is not None:
         return fingerprint({"classifier": str(own), "names": list(classifier.names)})
     if not isinstance(classifier, Weighted):
         raise ValueError(
-            "the classifier has neither weights nor an `identity`, by which its results are told from those of others: "
-            "give it one"
+            "the classifier has neither weights nor an `identity`, so its results cannot be told apart from those of "
+            "other classifiers: give it an `identity` string"
         )
     config = {
         "config": repr(getattr(classifier, "config", None)),

@@ -1,5 +1,5 @@
-"""What is to be compared: the settings, and the policies by their names."""
-# No torch here: the command line reads its defaults from this file.
+"""The plan of a comparison: its settings, and the meaning of policy names."""
+# This file must not import torch: the command line reads its defaults here and has to start fast.
 
 import re
 from dataclasses import dataclass
@@ -11,44 +11,43 @@ if TYPE_CHECKING:
     from condvae.design.policies import Estimator
 
 REVISION = 1
-"""Of the scanning itself. Raise it whenever scans come out otherwise: what older code has done is then done anew."""
+"""Revision of the scanning code. Raise it when results change, so that results of older code are computed again."""
 
 PAPER_TASKS = ("edema", "effusion", "infiltration", "no finding")
 TASKS = (*PAPER_TASKS, "atelectasis", "cardiomegaly")
 OURS = "eig-ipa"
-"""What others are compared with."""
+"""The policy that all others are compared with."""
 FULL = "full"
-"""The oracle: g given the whole image."""
+"""The reference policy: g sees the whole image."""
 POLICIES = (OURS, "epe-ipa", "eig-nearest", "random", "uncond", "uncond-1000", "non-greedy", FULL)
 IPA, NEAREST = "ipa", "nearest"
-"""Completers that are there without being given: the model, and the nearest training images."""
+"""Built-in completers: the model, and the nearest training images."""
 
 _MANY = 100
-"""Training images of one draw, from which on another draw would change little."""
-
+"""From this many training images on, another random draw would change little, so one try is enough."""
 
 PolicyKind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
 
 
 class PolicySpec(NamedTuple):
-    """A policy by its name."""
+    """The meaning of a policy's name."""
 
     name: str
     kind: PolicyKind
     estimator: "Estimator" = "eig"
     completer: str | None = None
     n: int = 0
-    """Images that are imagined."""
+    """Imagined images per observation; 0 if the policy uses none."""
 
     @property
-    def asks(self) -> bool:
-        """Whether it looks elsewhere for another task."""
+    def depends_on_task(self) -> bool:
+        """Whether the chosen locations depend on the task."""
         return self.kind not in ("random", "full")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSettings:
-    """How a comparison is made, the same for all policies."""
+    """The settings of a comparison, which are the same for all policies."""
 
     tasks: tuple[str, ...] = TASKS
     """What is diagnosed, each by scans of its own: findings, or "no finding"."""
@@ -90,18 +89,20 @@ class DesignSettings:
         if self.images is not None:
             check_whole(self.images, "the number of images", least=1)
         if not 0 < self.side <= 1:
-            raise ValueError(f"the side of a window is {self.side}, expected a share of the image's, such as 0.25")
+            raise ValueError(f"the side of a window is {self.side}, expected a share of the image's side, such as 0.25")
         if self.steps > self.points**2:
-            raise ValueError(f"{self.steps} scans of {self.points**2} locations were asked for: give more --points")
+            raise ValueError(
+                f"{self.steps} scans do not fit {self.points**2} locations: give fewer --steps or more --points"
+            )
         if not self.policies:
-            raise ValueError(f"no policies were given, expected some of {', '.join(POLICIES)}")
+            raise ValueError(f"no policies were given: choose from {', '.join(POLICIES)}")
         for policy in self.policies:
             self.spec(policy)
         if len(set(self.policies)) < len(self.policies):
-            raise ValueError(f"a policy was given twice: give each of {', '.join(self.policies)} once")
+            raise ValueError(f"a policy is repeated in {', '.join(self.policies)}: give each policy once")
 
     def spec(self, policy: str) -> PolicySpec:
-        """What a name means: eig-NAME and epe-NAME go by anything that completes, uncond-N by N training images."""
+        """Parse a policy name: eig-NAME and epe-NAME use the completer NAME, uncond-N uses N training images."""
         head, dash, tail = policy.partition("-")
         if head in ("eig", "epe") and tail:
             return PolicySpec(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
@@ -114,10 +115,10 @@ class DesignSettings:
         if policy == FULL:
             return PolicySpec(policy, "full")
         raise ValueError(
-            f"unknown policy {policy!r}: expected some of {', '.join(POLICIES)}, or eig-NAME for another completer"
+            f"unknown policy {policy!r}: choose from {', '.join(POLICIES)}, or eig-NAME for another completer"
         )
 
     def tries(self, spec: PolicySpec) -> int:
-        """How often a policy is tried."""
+        """Number of tries with new random draws, whose AUROCs are averaged."""
         few = spec.kind == "uncond" and spec.n < _MANY
         return self.repeats if few or spec.kind in ("random", "non-greedy") else 1

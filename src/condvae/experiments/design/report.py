@@ -1,4 +1,4 @@
-"""From finished scans to the report: numbers of all policies, and its files."""
+"""Assemble the report of an experiment from its finished scans, and write its files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ redraw = REPORT.redraw
 def assemble(
     jobs: Sequence[DesignJob], tasks: Sequence[DesignTask], context: DesignContext, names: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """All numbers, and what they were measured on. names: of the data, the model and the classifier."""
+    """Collect all numbers and the conditions of their measurement. names: of the data, the model and the classifier."""
     settings, test = context.settings, context.test
     groups = np.arange(len(test)) if test.members is None else test.members
     counts = bootstrap(groups, settings.resamples, seed=settings.seed)
@@ -56,7 +56,7 @@ def assemble(
         "model": _model(context.completers.get(IPA), names["model"]),
         "classifier": {
             "name": names["classifier"],
-            "precision": str(getattr(context.classifier, "dtype", "its own")).removeprefix("torch."),
+            "precision": str(getattr(context.classifier, "dtype", "not stated")).removeprefix("torch."),
         },
         "made_of": {**context.identity, **context.completer_identities},
         "versions": versions(),
@@ -66,7 +66,7 @@ def assemble(
 
 
 def _model(completer: Completer | None, name: str | None) -> dict[str, Any] | None:
-    """How the model completed; None if it was not asked to."""
+    """The model's sampling settings; None if no policy used the model."""
     if not isinstance(completer, ModelCompleter):
         return None
     heat = list(completer.temperature)

@@ -1,5 +1,5 @@
-"""`experiment`: policies compared by how well their scans let g tell who has a finding, in as many calls and processes
-as it takes.
+"""`experiment`: compare policies by how well g predicts findings from their scans. The work can be split over several
+calls and processes.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from condvae.sampling.plain import PixelChoice
 from condvae.vdvae.temperature import TemperatureLike
 
 _PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
-"""Of the completions that a model computes together, those of an image always."""
+"""Limit on the pixels of completions computed together. All completions of one image are always together."""
 
 
 def experiment(
@@ -51,18 +51,18 @@ def experiment(
     shard: Shard | None = None,
     say: Say = print,
 ) -> dict[str, Any] | None:
-    """Scan the test images by every policy and report how well g does; the report is also written to `out`.
+    """Scan the test images with every policy and report how well g predicts; write the report to `out` and return it.
 
-    model: completes for the policies eig-ipa and epe-ipa, at that temperature. completers: {NAME: completer} for
-    policies called eig-NAME and epe-NAME. block: images that are scanned together. data_name, model_name,
-    classifier_name: as the report calls them.
+    model: completes for the policies eig-ipa and epe-ipa, with the given temperature and pixels. completers: {NAME:
+    completer} for policies called eig-NAME and epe-NAME. block: number of images scanned together. data_name,
+    model_name, classifier_name: their names in the report.
 
-    What is there already is not done again: a killed call goes on, and a policy or a task can be added later. None
-    where the report is not this process's to write: of shards, and of ranks that do not lead.
+    Results that already exist in `out` are kept: a killed call continues, and policies or tasks can be added later.
+    Returns None in processes that do not write the report: shards, and ranks other than the first.
     """
     settings = settings or DesignSettings()
     if block is not None:
-        check_whole(block, "the number of images that are scanned together", least=1)
+        check_whole(block, "the number of images scanned together", least=1)
     world = world or World(0, 1, _device(model, classifier))
     say = say if world.leads else silent
     _check_data(data, classifier, world.device)
@@ -93,9 +93,9 @@ def _completers(
     pixels: PixelChoice,
     say: Say,
 ) -> dict[str, Completer]:
-    """Those that policies ask for, by name."""
+    """Make the completers that the policies need, by name."""
     if reserved := sorted({IPA, NEAREST} & given.keys()):
-        raise ValueError(f"a completer is called {reserved[0]!r}, which has a meaning already: give it another name")
+        raise ValueError(f"the completer name {reserved[0]!r} is reserved: give the completer another name")
     made: dict[str, Completer] = {}
     for policy in settings.policies:
         name = settings.spec(policy).completer
@@ -105,13 +105,15 @@ def _completers(
             made[name] = NearestTrainingImages(images=data.train)
         elif name == IPA:
             if model is None:
-                raise ValueError(f"{policy} needs a model: give one, or other --policies")
+                raise ValueError(f"{policy} needs a model: give one, or choose other --policies")
             made[name] = _model_completer(model, data, settings.n, temperature, pixels, say)
         elif name in given:
             made[name] = given[name]
         else:
             there = ", ".join([IPA, NEAREST, *given])
-            raise ValueError(f"{policy} needs a completer called {name}, there are {there}: give it in `completers`")
+            raise ValueError(
+                f"{policy} needs a completer called {name}, but there are only {there}: add it to `completers`"
+            )
     return made
 
 
@@ -122,51 +124,53 @@ def _model_completer(
     check_completes(model)
     if (config.image_size, config.channels) != (data.test.size, data.test.channels):
         raise ValueError(
-            f"the data has images of {data.test.size} x {data.test.size} x {data.test.channels}, the model makes "
-            f"{config.image_size} x {config.image_size} x {config.channels}: give data of its kind"
+            f"the images are {data.test.size} x {data.test.size} x {data.test.channels}, but the model makes "
+            f"{config.image_size} x {config.image_size} x {config.channels}: give a model for these images"
         )
     chunk = sampler_chunk(model, n)
     return ModelCompleter.of(model, name=IPA, temperature=temperature, pixels=pixels, chunk=chunk, say=say)
 
 
 def sampler_chunk(model: ConditionalVAE, n: int) -> int:
-    """Completions that a model computes together where each image has n."""
+    """Number of completions that a model computes together; a multiple of n, the completions per image."""
     device, size = model.device, model.artifact.config.image_size
     return n * max(1, _PIXELS_AT_ONCE.get(device.type, _PIXELS_AT_ONCE["cpu"]) // (n * size**2))
 
 
 def _check_data(data: Dataset, classifier: Classifier, device: torch.device) -> None:
-    """Raise a ValueError for what could not be scanned, before anything is."""
+    """Raise a ValueError if the data cannot be scanned, before any work is done."""
     if not len(data.test):
-        raise ValueError("there are no test images to scan: give data that has some, such as a folder test/")
+        raise ValueError("there are no test images to scan: give data with test images, such as a folder test/")
     if not len(data.train):
-        raise ValueError("there are no training images, by which the first scan is chosen: give data that has some")
-    # An image that the classifier does not take is refused here and not minutes later.
+        raise ValueError(
+            "there are no training images, which are needed to choose the first scan: give data with training images"
+        )
+    # Try one image, so that a classifier for other images fails here and not minutes later.
     images = data.test.take(np.zeros(1, dtype=np.int64)).images.to(device)
     full_image(images, classifier)
 
 
 def _check_steps(context: DesignContext) -> None:
-    """Raise a ValueError if a scan could find nothing new to show, which would come out minutes later."""
+    """Raise a ValueError if a scan may find no hidden pixel, which would otherwise fail minutes later."""
     most, side, steps = context.candidates.scans_for_all, context.candidates.side, context.settings.steps
     if steps > most and any(context.settings.spec(policy).kind != "full" for policy in context.settings.policies):
         raise ValueError(
-            f"{steps} scans were asked for, but {most} of {side} x {side} pixels can show all there is, and nothing is "
-            f"left to scan: give at most {most} --steps, or a smaller --side"
+            f"--steps is {steps}, but {most} scans of {side} x {side} pixels can cover the whole grid, after which "
+            f"nothing is left to scan: give at most --steps {most}, or a smaller --side"
         )
 
 
 def _tell(data: Dataset, context: DesignContext, say: Say) -> None:
-    """What one should know before hours of work."""
+    """Print a summary of the data, and warnings, before hours of work."""
     say(f"data: {data.summary()}")
     if context.test.members is None:
-        say("the data does not say whose images they are: intervals are over images, as if no two were of one patient")
+        say("the data does not name patients: intervals treat every image as a separate patient")
     elif shared := data.seen_before(context.test):
         count = len(np.unique(context.test.members))
-        say(f"{shared} of the {count} patients are in training images too, which flatters every number")
+        say(f"{shared} of the {count} test patients also have training images, which makes every result look too good")
     specs = [context.settings.spec(policy) for policy in context.settings.policies]
     if any(spec.n == 1 and spec.estimator == "eig" and spec.kind in ("completions", "uncond") for spec in specs):
-        say("by one image no location tells more than another, so policies by eig choose at random: give -n 2 or more")
+        say("with one imagined image every EIG is 0, so policies that use it choose at random: give -n 2 or more")
 
 
 def _device(model: ConditionalVAE | None, classifier: Classifier) -> torch.device:

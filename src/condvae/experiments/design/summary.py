@@ -1,7 +1,7 @@
-"""From scans to numbers: AUROC and NLL after each scan with intervals, differences, the cross-task matrix, calibration.
+"""Compute the numbers of the report: AUROC and NLL with intervals, differences, the cross-task matrix, calibration.
 
-Every number is also computed in each resample of the patients, the same resamples for all: so means over tasks and
-differences between policies have intervals of their own, which know that the patients are the same.
+Every number is also computed on each bootstrap resample of the patients. All policies and tasks use the same resamples,
+so the intervals of means over tasks and of differences between policies are paired by patient.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,19 @@ from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auro
 
 Results: TypeAlias = Sequence[tuple[DesignJob, ScanResult]]
 Key: TypeAlias = tuple[str, str, str]
-"""Policy, task that it chose for, task that is judged."""
+"""The policy, the task for which it chose scans, and the task that is evaluated."""
 
 METRICS = ("auroc", "nll")
 _BINS = 15
 
 
 def columns_of(steps: int) -> list[str]:
-    """After how many scans: each number of them, and the mean from 2 on, where a policy can have learnt something."""
+    """Column names: each number of scans, and "2-T" for the mean from 2 scans on, where policies can adapt."""
     return [*map(str, range(steps + 1)), *([f"2-{steps}"] if steps > 2 else [])]
 
 
 def sets_of(tasks: Sequence[DesignTask]) -> dict[str, list[str]]:
-    """Over which tasks means are taken: the paper's, if all are there, and all; not those that have no AUROC."""
+    """Sets of tasks to average over: the paper's tasks if all are given, and all tasks; only tasks with an AUROC."""
     names = [task.name for task in tasks]
     sets = {"the paper's tasks": list(PAPER_TASKS)} if set(PAPER_TASKS) <= set(names) else {}
     if set(names) != set(PAPER_TASKS) or not sets:
@@ -44,11 +44,11 @@ def sets_of(tasks: Sequence[DesignTask]) -> dict[str, list[str]]:
 def summarise(
     results: Results, tasks: Sequence[DesignTask], counts: Counts, *, steps: int, locations: int
 ) -> dict[str, Any]:
-    """All numbers of the report. counts: [n, N] resamples of the images; locations: that can be scanned."""
+    """Compute all numbers of the report. counts: [n, N] resamples of the images. locations: number of locations."""
     found = _measured(results, tasks, counts, steps)
     policies = list(dict.fromkeys(job.spec.name for job, _ in results))
     sets = sets_of(tasks)
-    rows: dict[str, dict[str, dict[str, Resampled]]] = {}  # by policy, metric, and task or set of tasks
+    rows: dict[str, dict[str, dict[str, Resampled]]] = {}  # by policy, then metric, then task or set of tasks
     for policy in policies:
         own = {name: {task.name: found[policy, task.name, task.name][name] for task in tasks} for name in METRICS}
         means = {
@@ -74,7 +74,7 @@ def summarise(
 def _measured(
     results: Results, tasks: Sequence[DesignTask], counts: Counts, steps: int
 ) -> dict[Key, dict[str, Resampled]]:
-    """What each policy's scans are worth for each task, also where they were chosen for another one."""
+    """Evaluate each policy's scans on each task; for policies with completions, also scans chosen for other tasks."""
 
     def one(asked: tuple[Key, DesignTask, ScanResult]) -> tuple[Key, dict[str, Resampled]]:
         key, task, scanned = asked
@@ -92,12 +92,12 @@ def _measured(
 
 
 def _auroc(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:
-    """The mean over tries of their AUROCs."""
+    """AUROC after each scan, averaged over tries."""
     if task.trouble:
         columns = len(columns_of(steps))
         return Resampled(values=np.full(columns, np.nan), resamples=np.full((len(counts), columns), np.nan))
-    # They rank as the probability does, and have no ties near 1. What is said of two images that look the same may
-    # differ in the last digits, by where they stand in a batch: that ranks nobody.
+    # Logits rank like probabilities but do not tie near 1. Predictions for equal inputs can differ in the last digits
+    # by their position in a batch; rounding makes them ties again.
     logits = (log_p[..., 1] - log_p[..., 0]).round(4)
     _, tries, scans = logits.shape
     values = np.zeros(scans)
@@ -110,7 +110,7 @@ def _auroc(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: 
 
 
 def _nll(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:
-    """-log g(v | y) of what is so, nats per image; no number where g has ruled out what is so."""
+    """Mean of -log g(true outcome | y), in nats per image; NaN if g gives a true outcome the probability 0."""
     losses = -np.where(task.labels[:, None, None], log_p[..., 1], log_p[..., 0]).mean(axis=1)  # [N, T + 1]
     losses[~np.isfinite(losses)] = np.nan
     resamples = np.stack([resampled_mean(column, counts) for column in losses.T], axis=1)
@@ -118,7 +118,7 @@ def _nll(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: in
 
 
 def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], steps: int) -> Resampled:
-    """Scans 0 to T, and the mean of later ones; of the whole image, the same after any number of scans."""
+    """Arrange values in the columns of `columns_of`. For the whole image, repeat its one value in every column."""
     if values.shape == (1,):
         values, resamples = np.repeat(values, steps + 1), np.repeat(resamples, steps + 1, axis=1)
     if len(columns_of(steps)) > steps + 1:
@@ -128,12 +128,14 @@ def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], ste
 
 
 def _about(task: DesignTask) -> dict[str, Any]:
+    """The report's entry for a task."""
     return {"positives": int(task.labels.sum()), "trouble": task.trouble}
 
 
 def _policy(
     mine: Results, rows: Mapping[str, Mapping[str, Resampled]], tasks: Sequence[DesignTask], locations: int
 ) -> dict[str, Any]:
+    """The report's entry for a policy. mine: its jobs with their results."""
     about: dict[str, Any] = {
         "tries": mine[0][1].log_p.shape[1],
         "images_imagined": mine[0][0].spec.n or None,
@@ -157,7 +159,7 @@ def _policy(
 
 
 def _calibration(task: DesignTask, scanned: ScanResult) -> list[float]:
-    """ECE after each number of scans, all tries together."""
+    """ECE after each number of scans, over all tries together."""
     p = task.log_probabilities(scanned.log_p)[..., 1].double().exp()  # [N, R, T + 1]
     labels = torch.from_numpy(task.labels)[:, None].expand(p.shape[:2]).reshape(-1)
     return [
@@ -167,13 +169,13 @@ def _calibration(task: DesignTask, scanned: ScanResult) -> list[float]:
 
 
 def _where(scanned: ScanResult, locations: int) -> list[int]:
-    """How many scans went to each location."""
+    """Number of scans at each location."""
     assert scanned.chosen is not None
     return torch.bincount(scanned.chosen.reshape(-1), minlength=locations).tolist()
 
 
 def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> dict[str, Any]:
-    """How much better EIG with IPA is than each other policy: a difference, by metric and task."""
+    """Differences eig-ipa minus each other policy, by metric and task."""
     if OURS not in rows:
         return {}
     return {
@@ -189,7 +191,7 @@ def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> d
 def _cross_tasks(
     policy: str, found: Mapping[Key, Mapping[str, Resampled]], tasks: Sequence[DesignTask], steps: int
 ) -> dict[str, Any]:
-    """AUROC of the row's task with scans chosen for the column's: after all of them, and the mean over 1 to T."""
+    """AUROC of the row's task with scans chosen for the column's task: after all T scans, and the mean over 1 to T."""
     names = [task.name for task in tasks]
 
     def matrix(columns: slice) -> list[list[Cell]]:

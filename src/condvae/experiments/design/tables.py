@@ -1,4 +1,4 @@
-"""The report as files: JSON for programs, CSV in long form, Markdown for people."""
+"""The report as tables: CSV in long form for programs, Markdown for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -11,11 +11,11 @@ from condvae.runtime.formats import csv_text
 DesignRow: TypeAlias = tuple[str, str, str, str, float | None, float | None, float | None]
 
 _signed = partial(cell_text, signed=True)
-TITLES = {"auroc": "AUROC, more is better", "nll": "Negative log-likelihood, nats per image, less is better"}
+TITLES = {"auroc": "AUROC (higher is better)", "nll": "Negative log-likelihood in nats per image (lower is better)"}
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[DesignRow]:
-    """(policy, metric, task, scans, mean, low, high): everything that was measured."""
+    """Yield every measured number as (policy, metric, task, scans, mean, low, high)."""
     columns = result["columns"]
     for policy, found in result["policies"].items():
         for metric in ("auroc", "nll"):
@@ -40,37 +40,40 @@ def _rows(policy: str, metric: str, found: Mapping[str, Any], columns: Sequence[
 
 
 def columns_last(result: Mapping[str, Any]) -> str:
-    """After all scans."""
+    """The name of the column after the last scan."""
     return str(result["settings"]["steps"])
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """Long form; empty where there is no number."""
+    """The report as CSV with one number per row; missing numbers are empty."""
     return csv_text(("policy", "metric", "task", "scans", "mean", "low", "high"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
-    """The tables that a person reads."""
+    """The report as Markdown tables."""
     settings, versions = result["settings"], result["versions"]
     positives = ", ".join(f"{name} {found['positives']:,}" for name, found in result["tasks"].items())
     lines = [
-        "# Where to scan next",
+        "# Comparison of scan policies",
         "",
         f"{result['images']:,} test images of {_patients(result)}{result['data']}; positives: "
-        f"{positives}. Scans show {settings['side_pixels']} x {settings['side_pixels']} of {settings['size_pixels']} x "
-        f"{settings['size_pixels']} pixels, at {settings['points']} x {settings['points']} locations; the first is "
-        f"chosen by {settings['first_n']:,} training images, later ones by {settings['n']} imagined images each. In "
-        f"brackets: 95 % intervals over {settings['resamples']:,} resamples of {_resampled(result)}. "
+        f"{positives}. Each scan shows {settings['side_pixels']} x {settings['side_pixels']} of "
+        f"{settings['size_pixels']} x {settings['size_pixels']} pixels at one of {settings['points']} x "
+        f"{settings['points']} locations. Policies with completions choose the first scan with "
+        f"{settings['first_n']:,} training images and later scans with {settings['n']} completions per image. Brackets "
+        f"contain 95 % intervals over {settings['resamples']:,} resamples of {_resampled(result)}. "
         f"{_tries(result)} Seed {settings['seed']}; condvae {versions['condvae']}, torch "
         f"{versions['torch']}, {result['device']}.",
         "",
     ]
     notes = [found["trouble"] for found in result["tasks"].values() if found["trouble"]]
     if shared := result["patients_also_in_training"]:
-        notes.append(f"{shared:,} of the patients are in training images too, which flatters every number")
+        notes.append(
+            f"{shared:,} of the test patients also have training images, which makes every result look too good"
+        )
     lines += [line for note in notes for line in (f"{note}.", "")]
     for title, members in result["sets"].items():
-        lines += _by_policy(result, "auroc", title, f"mean of {', '.join(members)}")
+        lines += _by_policy(result, "auroc", title, f"mean over {', '.join(members)}")
     for other in ("auroc", "nll"):
         lines += _differences(result, other)
     for task in result["tasks"]:
@@ -89,14 +92,14 @@ def _patients(result: Mapping[str, Any]) -> str:
 def _resampled(result: Mapping[str, Any]) -> str:
     if result["patients"] is not None:
         return "the patients"
-    return "the images, each by itself, as the data does not say which are of one patient"
+    return "the single images, because the data does not name patients"
 
 
 def _tries(result: Mapping[str, Any]) -> str:
     repeated = [name for name, found in result["policies"].items() if found["tries"] > 1]
     if not repeated:
         return ""
-    return f"The mean of {result['settings']['repeats']} tries with other draws: {', '.join(repeated)}."
+    return f"Averaged over {result['settings']['repeats']} tries with new random draws: {', '.join(repeated)}."
 
 
 def _by_policy(result: Mapping[str, Any], metric: str, name: str, title: str) -> list[str]:
@@ -108,7 +111,7 @@ def _differences(result: Mapping[str, Any], metric: str) -> list[str]:
     lines = []
     for title in result["sets"] if result["differences"] else ():
         body = [[policy, *map(_signed, found[metric][title])] for policy, found in result["differences"].items()]
-        about = f"{TITLES[metric]}: {OURS} minus each other policy, mean of {title}"
+        about = f"{TITLES[metric]}: {OURS} minus each other policy, mean over {title}"
         lines += section(about, ["scans", *result["columns"]], body)
     return lines
 
@@ -116,15 +119,18 @@ def _differences(result: Mapping[str, Any], metric: str) -> list[str]:
 def _cross_tasks(result: Mapping[str, Any]) -> list[str]:
     lines = []
     for policy, found in result["cross_tasks"].items():
-        for which, scans in (("last", f"{columns_last(result)} scans"), ("mean", "each scan, mean")):
+        for which, scans in (
+            ("last", f"after {columns_last(result)} scans"),
+            ("mean", f"averaged over 1 to {columns_last(result)} scans"),
+        ):
             body = [[task, *map(cell_text, line)] for task, line in zip(found["tasks"], found[which], strict=True)]
-            about = f"AUROC of the row's task after {scans}, by {policy} for the column's task"
+            about = f"AUROC of the row's task {scans} that {policy} chose for the column's task"
             lines += section(about, ["", *found["tasks"]], body)
     return lines
 
 
 def _calibration(result: Mapping[str, Any]) -> list[str]:
-    """Mean over tasks of the expected calibration error."""
+    """The table of expected calibration errors, averaged over tasks."""
     body = []
     for policy, found in result["policies"].items():
         each = zip(*found["ece"].values(), strict=True)
@@ -133,4 +139,4 @@ def _calibration(result: Mapping[str, Any]) -> list[str]:
         means = means * (steps + 1) if policy == FULL else means
         body.append([policy, *(f"{value:.4f}" for value in means)])
     head = ["scans", *result["columns"][: result["settings"]["steps"] + 1]]
-    return section("Expected calibration error of g, mean over tasks, less is better", head, body)
+    return section("Expected calibration error of g, averaged over tasks (lower is better)", head, body)

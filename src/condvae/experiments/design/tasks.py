@@ -1,4 +1,4 @@
-"""What is diagnosed: findings by their names, as the classifier knows them and as the data labels them."""
+"""The tasks of an experiment: each pairs a variable of the classifier with labels of the data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,34 +8,34 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from condvae.data import ImageSet
-from condvae.design.classifier import Classifier, bare
-from condvae.design.question import ANY_FINDING, NO_FINDING, Question
+from condvae.design.classifier import Classifier, normalised_name
+from condvae.design.prediction_task import ANY_FINDING, NO_FINDING, PredictionTask
 from condvae.runtime.checks import first_few
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DesignTask:
-    """Whether something is so, for each image."""
+    """A yes-or-no task with the correct answer for each image."""
 
     name: str
     variable: int
-    """Among the classifier's: it decides where policies look."""
+    """Index among the classifier's variables. Policies choose scans for this variable."""
     positive: int
-    """The outcome of the variable that means yes: 1, or 0 where what is asked is that it is not so."""
+    """The outcome of the variable that means yes: 1, or 0 for a negated task such as "no finding"."""
     labels: NDArray[np.bool_]
-    """[N]: whether it is so."""
+    """[N]: the correct answers."""
 
     @property
     def trouble(self) -> str | None:
-        """Why there is no AUROC, if there is none."""
+        """Why the task has no AUROC; None if it has one."""
         count = len(self.labels)
         if self.labels.all() or not self.labels.any():
             found = "no negatives" if self.labels.any() else "no positives"
-            return f"{self.name} has {found} among the {count:,} images: it has no AUROC, and means leave it out"
+            return f"{self.name} has {found} among the {count:,} images, so it has no AUROC and is left out of means"
         return None
 
     def log_probabilities(self, log_p: Tensor) -> Tensor:
-        """[..., 2]: log g of no and of yes, for log g [..., V, 2] of all variables."""
+        """Log-probabilities of no and yes, [..., 2], from the predictions log_p [..., V, 2] of all variables."""
         of_variable = log_p[..., self.variable, :]
         return of_variable if self.positive else of_variable.flip(-1)
 
@@ -43,47 +43,50 @@ class DesignTask:
 def tasks_of(
     names: Sequence[str], classifier: Classifier, images: ImageSet, label_names: Sequence[str] | None
 ) -> list[DesignTask]:
-    """The tasks of these names on some images; a ValueError says which the classifier or the labels know nothing of."""
+    """Make the tasks of these names; raise a ValueError for a name that the classifier or the labels do not have."""
     labels = images.labels
     if labels is None:
-        raise ValueError("the images have no labels, which tell who has a finding: give data with labels")
+        raise ValueError("the images have no labels, which the comparison needs: give labelled data")
     if labels.ndim != 2:
-        raise ValueError("the images have one class each, expected named findings, of which any may hold together")
+        raise ValueError(
+            "each image has a single class label, expected several named findings per image: give such data"
+        )
     if label_names is None or len(label_names) != labels.shape[1]:
         count = "no names" if label_names is None else f"{len(label_names)} names"
-        raise ValueError(f"the {labels.shape[1]} labels of each image have {count}, expected named findings: name them")
+        raise ValueError(f"the {labels.shape[1]} labels of each image have {count}: give data that names each finding")
     if classifier.outcomes != 2:
         raise ValueError(
-            f"the classifier tells {classifier.outcomes} outcomes apart, expected 2: whether a finding is there or not"
+            f"the classifier predicts {classifier.outcomes} outcomes, expected 2: give a classifier of findings"
         )
     holds = labels[images.rows].astype(bool)
     found: dict[str, DesignTask] = {}
     for name in names:
-        question = Question.of(classifier, name)
+        predicted = PredictionTask.of(classifier, name)
         task = DesignTask(
-            name=question.name,
-            variable=question.variable,
-            positive=question.positive,
-            labels=_labels(question.name, holds, label_names),
+            name=predicted.name,
+            variable=predicted.variable,
+            positive=predicted.positive,
+            labels=_labels(predicted.name, holds, label_names),
         )
         if task.name in found:
-            raise ValueError(f"the task {task.name} was given twice: give each once")
+            raise ValueError(f"the task {task.name} was given twice: give each task once")
         found[task.name] = task
     if not found:
-        raise ValueError(f"no tasks were given, expected some of {first_few([NO_FINDING, *classifier.names])}")
+        raise ValueError(f"no tasks were given: choose from {first_few([NO_FINDING, *classifier.names])}")
     return list(found.values())
 
 
 def _labels(name: str, holds: NDArray[np.bool_], label_names: Sequence[str]) -> NDArray[np.bool_]:
-    plain = [bare(label) for label in label_names]
-    if bare(name) in plain:
-        return np.asarray(holds[:, plain.index(bare(name))])
-    something = holds[:, [label != bare(NO_FINDING) for label in plain]].any(axis=1)
-    if bare(name) == bare(ANY_FINDING):
+    """The correct answers [N] of a task, from the labels of the findings."""
+    plain = [normalised_name(label) for label in label_names]
+    if normalised_name(name) in plain:
+        return np.asarray(holds[:, plain.index(normalised_name(name))])
+    something = holds[:, [label != normalised_name(NO_FINDING) for label in plain]].any(axis=1)
+    if normalised_name(name) == normalised_name(ANY_FINDING):
         return np.asarray(something)
-    if bare(name) == bare(NO_FINDING):
+    if normalised_name(name) == normalised_name(NO_FINDING):
         return np.asarray(~something)
     raise ValueError(
-        f"the data has no labels for {name}, only for {first_few(list(label_names))}: give other --tasks, or data with "
-        "such labels"
+        f"the data has no labels for {name}, only for {first_few(list(label_names))}: choose other --tasks, or give "
+        "data with such labels"
     )

@@ -1,4 +1,4 @@
-"""Numbers at scan locations as a smooth layer of colour over an image."""
+"""Heat maps: values at scan locations, drawn as a smooth transparent layer over an image."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MapValues = npt.NDArray[np.float64]
 
-# From little to much, about evenly to the eye; none is like the red of a cross, nor like the greys of an x-ray.
+# From low to high in roughly even perceptual steps. No colour is close to the cross's red or to an x-ray's greys.
 _COLOURS = np.array(
     [
         *((68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142)),
@@ -20,36 +20,37 @@ _COLOURS = np.array(
     ],
     dtype=np.float64,
 )
-_THICKEST = 0.8
-"""How much of the image the colour of most hides; that of nothing hides nothing."""
+_MOST_OPAQUE = 0.8
+"""Opacity of the highest value. The lowest value is transparent."""
 
 
 def colours(shares: MapValues) -> npt.NDArray[np.uint8]:
-    """[..., 3]: the colours of numbers from 0 to 1, those beyond as the ends are."""
+    """RGB colours [..., 3] for numbers from 0 to 1; numbers outside that range are clipped."""
     at = np.clip(shares, 0, 1) * (len(_COLOURS) - 1)
     channels = [np.interp(at, np.arange(len(_COLOURS)), channel) for channel in _COLOURS.T]
     return np.stack(channels, axis=-1).round().astype(np.uint8)
 
 
 def layer(values: Tensor, candidates: "Candidates", side: int, *, low: float, high: float) -> Image.Image:
-    """[L] numbers, one for each candidate, as an RGBA picture of side x side to lie over the enlarged image.
+    """Draw values [L], one per candidate, as a side x side RGBA layer for the enlarged image.
 
-    On a grid a number stands at the centre of its window, with bilinear values between; nothing is said beyond the
-    outermost centres. Windows elsewhere give each pixel the mean of those that contain it.
+    low and high: the values at the ends of the colour scale. On a grid, each value is drawn at the centre of its window
+    and interpolated bilinearly; beyond the outermost centres the layer is transparent. Without a grid, each pixel gets
+    the mean value of the windows that contain it.
     """
     values = values.double().cpu()
-    values = values.where(values.isfinite(), low)  # as nothing, what a policy has ruled out
+    values = values.where(values.isfinite(), low)  # locations that a policy has excluded get the lowest value
     drawn = _on_grid(values, candidates, side) if candidates.shape else _over_windows(values, candidates, side)
     shares = (drawn - low) / (high - low) if high > low else np.zeros_like(drawn)
-    said = np.isfinite(shares)
-    shares = np.clip(np.where(said, shares, 0), 0, 1)
-    thickness = np.where(said, _THICKEST * np.sqrt(shares), 0)
-    alpha = (255 * thickness).round().astype(np.uint8)
+    drawn_here = np.isfinite(shares)
+    shares = np.clip(np.where(drawn_here, shares, 0), 0, 1)
+    opacity = np.where(drawn_here, _MOST_OPAQUE * np.sqrt(shares), 0)
+    alpha = (255 * opacity).round().astype(np.uint8)
     return Image.fromarray(np.concatenate([colours(shares), alpha[..., None]], axis=-1))
 
 
 def _on_grid(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
-    """[side, side], NaN where nothing is said."""
+    """Interpolate to [side, side]; NaN beyond the outermost centres."""
     assert candidates.shape is not None
     table = values.numpy().reshape(candidates.shape)
     centres = candidates.centres.double().cpu().numpy().reshape(*candidates.shape, 2)
@@ -60,11 +61,11 @@ def _on_grid(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
 
 
 def _weights(centres: MapValues, size: int, side: int) -> MapValues:
-    """[side, points]: what each point has to say at each enlarged pixel; NaN beyond the first and the last of them."""
-    # A grid finer than the pixels repeats itself: the first of equal points speaks for all.
+    """Interpolation weights [side, points] of the grid points along one side; NaN beyond the first and last centre."""
+    # A grid finer than the pixels has equal centres: the first of equal points gets all the weight.
     different, first = np.unique(centres, return_index=True)
-    at = (np.arange(side) + 0.5) * size / side - 0.5  # in pixels of the image, the first of which has its middle at 0
-    half = size / side / 2  # an enlarged pixel counts as inside if some of it is
+    at = (np.arange(side) + 0.5) * size / side - 0.5  # in image pixels, where pixel 0 has its centre at 0
+    half = size / side / 2  # an enlarged pixel counts as inside if it overlaps the range
     inside = (at >= different[0] - half) & (at <= different[-1] + half)
     weights = np.zeros((side, len(centres)))
     for point, hat in zip(first, np.eye(len(different)), strict=True):
@@ -74,10 +75,11 @@ def _weights(centres: MapValues, size: int, side: int) -> MapValues:
 
 
 def _over_windows(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
+    """Mean value [side, side] of the windows that contain each pixel; NaN where there is no window."""
     windows = candidates.windows[:, 0].cpu().numpy()
     count = windows.sum(axis=0)
     total = np.tensordot(values.numpy(), windows.astype(np.float64), axes=1)
     with np.errstate(invalid="ignore"):
-        mean: MapValues = total / count  # NaN where no window is
+        mean: MapValues = total / count  # NaN where there is no window
     at = np.arange(side) * len(mean) // side
     return mean[at[:, None], at]

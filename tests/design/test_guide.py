@@ -1,4 +1,4 @@
-"""docs/results/design.md: its example runs as printed."""
+"""The Python example of docs/guides/design.md runs as printed."""
 
 import re
 
@@ -7,7 +7,7 @@ from helpers.fixtures import ROOT
 
 from condvae.design import Location
 
-PAGE = ROOT / "docs" / "results" / "design.md"
+PAGE = ROOT / "docs" / "guides" / "design.md"
 
 
 def test_the_example_for_another_sensor_runs() -> None:

@@ -1,4 +1,4 @@
-"""One question, one answer: these pixels are known, where should one look next?"""
+"""`next_location`: given the known pixels of one image, choose the location to scan next."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
-from condvae.design.lookahead import ask, check_probabilities
+from condvae.design.lookahead import check_probabilities, predict
 from condvae.design.policies import Estimator, Greedy, check_seed
 from condvae.design.sources import Completions, check_completes
 from condvae.observe import Observation
@@ -23,24 +23,24 @@ from condvae.vdvae.temperature import TemperatureLike
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Location:
-    """Where to look next, and why."""
+    """The location to scan next, and the estimates behind that choice."""
 
     index: int
-    """Into the candidates."""
+    """Index of the chosen window among the candidates."""
     corner: tuple[int, int] | None
-    """Row and column of its upper left pixel, where candidates are squares."""
+    """Row and column of the window's upper left pixel. None if the candidates have no corners."""
     window: Tensor
-    """[1, H, W] bool: the pixels that it shows."""
+    """[1, H, W] bool: the pixels of the chosen window."""
     eig: Tensor
     """[L] nats: expected information gain of every candidate."""
     scores: Tensor
-    """[L]: what was maximised: the EIG, or minus the expected posterior entropy."""
+    """[L]: the quantity that was maximised, either the EIG or minus the expected posterior entropy."""
     gains: Tensor
-    """[N, L] nats: what each completion would tell at each candidate; their mean is the EIG."""
+    """[N, L] nats: gain of each candidate if completion n were the true image. The mean over N is the EIG."""
     completions: Tensor
-    """[N, C, H, W] uint8."""
+    """[N, C, H, W] uint8: the completions used for the estimates."""
     posterior: Tensor
-    """[K] float32: the probabilities of v as g sees them now."""
+    """[K] float32: the classifier's probabilities of v before the scan."""
 
 
 @torch.no_grad()
@@ -57,10 +57,10 @@ def next_location(
     temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "mean",
 ) -> Location:
-    """The candidate that is expected to tell most about a variable of the classifier's, as n completions show.
+    """Choose the candidate that is expected to tell most about one variable, estimated from n completions.
 
-    Give a `Sampler` rather than a model to ask many times on a GPU: it keeps what it has compiled. temperature and
-    pixels are how a model draws; another completer has its own ways.
+    model: give a `Sampler` instead of a model to make many calls on a GPU, because it keeps what it has compiled.
+    temperature and pixels apply to a model or a `Sampler`; other completers ignore them.
     """
     _check_kinds(observation, model, classifier, candidates)
     check_seed(seed)
@@ -73,7 +73,7 @@ def next_location(
     if not candidates.new(observation.known).any():
         raise ValueError(
             "nothing is left to scan: "
-            + ("the whole image is known" if observation.known.all() else "every candidate shows only known pixels")
+            + ("the whole image is known" if observation.known.all() else "all pixels of every candidate are known")
         )
     policy = Greedy(
         name="next location",
@@ -88,7 +88,7 @@ def next_location(
     assert choice.scores is not None and choice.gains is not None and choice.images is not None
     index = int(choice.index)
     corner = None if candidates.corners is None else candidates.corners[index].tolist()
-    now = ask(classifier, observation.pixels, observation.known)[0, number]
+    now = predict(classifier, observation.pixels, observation.known)[0, number]
     check_probabilities(now)
     return Location(
         index=index,
@@ -103,24 +103,26 @@ def next_location(
 
 
 def _check_kinds(observation: object, model: object, classifier: object, candidates: object) -> None:
-    """Raise a ValueError for what was meant for something else, such as the name of a model."""
+    """Raise a ValueError if an argument has the wrong type, such as a model's name instead of the model."""
     completes = isinstance(model, ConditionalVAE | Sampler) or hasattr(model, "complete")
     for good, value, name, expected in (
-        (isinstance(observation, Observation), observation, "the observation", "what model.observe(x, known) gives"),
-        (completes, model, "the model", "a conditional model, as load gives it, a Sampler, or a completer"),
-        (hasattr(classifier, "log_posterior"), classifier, "the classifier", "one as load_classifier gives it"),
-        (isinstance(candidates, Candidates), candidates, "the candidates", "Candidates, such as Candidates.grid(...)"),
+        (isinstance(observation, Observation), observation, "observation", "the result of model.observe(x, known)"),
+        (completes, model, "model", "a conditional model from condvae.load, a Sampler, or a completer"),
+        (hasattr(classifier, "log_posterior"), classifier, "classifier", "the result of load_classifier"),
+        (isinstance(candidates, Candidates), candidates, "candidates", "Candidates, such as Candidates.grid(...)"),
     ):
         if not good:
-            raise ValueError(f"a {type(value).__name__} was given for {name}, expected {expected}")
+            raise ValueError(f"the argument {name} has type {type(value).__name__}, expected {expected}")
 
 
 def _checked(observation: Observation, candidates: Candidates) -> Observation:
-    """The observation as every completer is given it, with nothing in it but what is known."""
+    """Check an observation and set its hidden pixels to 0, so that no completer can use them."""
     if observation.known is None or observation.pixels is None:
-        raise ValueError("the observation does not say which pixels are known: observe known pixels to scan others")
+        raise ValueError("the observation does not state which pixels are known: make it with model.observe(x, known)")
     if len(observation) != 1:
-        raise ValueError(f"{len(observation)} observations were given, expected one: ask for each, or use a policy")
+        raise ValueError(
+            f"{len(observation)} observations were given, expected one: call once per observation, or use a policy"
+        )
     channels = observation.pixels.shape[1]
     clean = torch.where(observation.known, observation.pixels, 0.0)
     check_images(clean, channels=channels, size=candidates.size, name="the observed image")
@@ -133,7 +135,7 @@ def _completer(
     temperature: TemperatureLike,
     pixels: PixelChoice,
 ) -> tuple[Completer, torch.device]:
-    """What completes, and where it computes."""
+    """Return the completer and the device on which it computes."""
     if not isinstance(model, ConditionalVAE | Sampler):
         return model, observation.y.device
     network = model.model if isinstance(model, Sampler) else model

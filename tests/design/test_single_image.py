@@ -3,13 +3,13 @@ import torch
 from helpers.factor_worlds import SIZE, BinaryWorld, uneven
 
 from condvae.design.candidates import Candidates
+from condvae.design.choose_location import next_location
 from condvae.design.information import entropy, expected_posterior_entropy
-from condvae.design.location import next_location
 from condvae.design.lookahead import look_ahead
-from condvae.design.patient import Scan, advised, follow
 from condvae.design.policies import Estimator, Greedy, Random
-from condvae.design.question import Question
+from condvae.design.prediction_task import PredictionTask
 from condvae.design.scanning import scan
+from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.sources import Completions
 from condvae.observe.observation import observe_levels
 
@@ -17,7 +17,7 @@ LOADS, STDS = uneven()
 WORLD = BinaryWorld(loads=LOADS, stds=STDS)
 GRID = Candidates.grid(SIZE, side=2, points=3)
 IMAGE = torch.randint(100, 156, (1, SIZE, SIZE), generator=torch.Generator().manual_seed(3)).to(torch.uint8)
-QUESTION = Question.of(WORLD, "v")
+TASK = PredictionTask.of(WORLD, "v")
 
 
 def greedy(estimator: Estimator = "eig") -> Greedy:
@@ -27,11 +27,11 @@ def greedy(estimator: Estimator = "eig") -> Greedy:
     )
 
 
-def test_a_patient_is_scanned_as_by_the_experiment_and_each_row_starts_where_the_last_ended() -> None:
-    told: list[Scan] = []
-    scans = follow(IMAGE, greedy(), WORLD, GRID, QUESTION, steps=3, seed=1, place=4, on_scan=told.append)
+def test_scans_equal_those_of_an_experiment_and_each_row_continues_the_last() -> None:
+    reported: list[Scan] = []
+    scans = scan_image(IMAGE, greedy(), WORLD, GRID, TASK, steps=3, seed=1, place=4, on_scan=reported.append)
     plain = scan(IMAGE[None], greedy(), WORLD, GRID, steps=3, seed=1, places=[4])
-    assert told == scans
+    assert reported == scans
     assert [one.index for one in scans] == plain.chosen[0].tolist()
     known = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
     for t, one in enumerate(scans):
@@ -46,33 +46,33 @@ def test_a_patient_is_scanned_as_by_the_experiment_and_each_row_starts_where_the
         assert one.nats == step.scores[one.index] == step.scores.max()
         assert torch.allclose(step.gains.mean(dim=0), step.scores)
         assert (step.images[:, step.known] == IMAGE[step.known]).all()  # completions, not other images
-        assert step.says == f"P(v) {one.before[1]:.3f}"
-        assert step.says_after == f"P(v) {one.after[1]:.3f}"
+        assert step.caption == f"P(v) {one.before[1]:.3f}"
+        assert step.caption_after == f"P(v) {one.after[1]:.3f}"
 
 
-def test_expected_entropy_is_shown_as_what_it_takes_from_the_doubt() -> None:
-    (one,) = follow(IMAGE, greedy("epe"), WORLD, GRID, QUESTION, steps=1, estimator="epe")
+def test_epe_is_shown_as_a_reduction_of_the_entropy() -> None:
+    (one,) = scan_image(IMAGE, greedy("epe"), WORLD, GRID, TASK, steps=1, estimator="epe")
     known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
     left = expected_posterior_entropy(look_ahead(WORLD, one.step.images[None], known, GRID, variable=0)[0])
     assert torch.allclose(one.step.scores, entropy(one.before.log()) - left, atol=1e-6)
     assert one.index == int(left.argmin())
 
 
-def test_advice_is_what_the_next_scan_would_be() -> None:
+def test_a_planned_scan_agrees_with_next_location() -> None:
     known = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
     known[..., :2, :2] = True
     observation = observe_levels(IMAGE[None], known)
     for estimator in ("eig", "epe"):
         location = next_location(observation, WORLD, WORLD, GRID, variable="v", n=6, estimator=estimator, seed=2)
-        one = advised(observation, location, QUESTION, estimator=estimator)
+        one = planned_scan(observation, location, TASK, estimator=estimator)
         assert one.index == location.index
         assert one.after is None and one.step.after is None
         assert torch.equal(one.step.seen[known[0]], IMAGE[known[0]])
-        assert one.step.says == f"P(v) {location.posterior[1]:.3f}"
+        assert one.step.caption == f"P(v) {location.posterior[1]:.3f}"
         expected = location.eig if estimator == "eig" else location.scores + entropy(location.posterior.log())
         assert torch.allclose(one.step.scores, expected, atol=1e-6)
 
 
-def test_a_policy_without_reasons_cannot_be_drawn() -> None:
-    with pytest.raises(ValueError, match="random does not say why"):
-        follow(IMAGE, Random(candidates=GRID), WORLD, GRID, QUESTION)
+def test_a_policy_without_scores_cannot_be_drawn() -> None:
+    with pytest.raises(ValueError, match="random gives no scores"):
+        scan_image(IMAGE, Random(candidates=GRID), WORLD, GRID, TASK)

@@ -9,11 +9,11 @@ from PIL import Image
 from torch import Tensor
 
 from condvae.design.candidates import Candidates
-from condvae.design.panel import PanelStep, animation, frames, in_nats, panel
+from condvae.design.scan_figure import FigureRow, draw_figure, draw_frames, format_nats, gif_options
 
 SIZE = 16
 GRID = Candidates.grid(SIZE, side=4, points=5)
-RED, UNSEEN = (226, 26, 28), (222, 227, 233)
+RED, HIDDEN = (226, 26, 28), (222, 227, 233)
 
 
 def flat(*colour: int) -> Tensor:
@@ -24,11 +24,11 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randint(256, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
 
 
-def some_step(*, chosen: int = 12, channels: int = 1, seed: int = 0) -> PanelStep:
+def some_step(*, chosen: int = 12, channels: int = 1, seed: int = 0) -> FigureRow:
     known = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
     known[:, :4, 8:12] = True
     gains = torch.rand(6, len(GRID), generator=torch.Generator().manual_seed(seed)) / 10
-    return PanelStep(
+    return FigureRow(
         seen=noise(channels, SIZE, SIZE, seed=seed),
         known=known,
         images=noise(6, channels, SIZE, SIZE, seed=seed + 1),
@@ -36,8 +36,8 @@ def some_step(*, chosen: int = 12, channels: int = 1, seed: int = 0) -> PanelSte
         scores=gains.mean(dim=0),
         chosen=chosen,
         after=noise(channels, SIZE, SIZE, seed=seed),
-        says="P(effusion) 0.2",
-        says_after="P(effusion) 0.3",
+        caption="P(effusion) 0.2",
+        caption_after="P(effusion) 0.3",
     )
 
 
@@ -50,7 +50,7 @@ def middle_of(picture: Image.Image, colour: tuple[int, int, int]) -> np.ndarray:
     return np.argwhere((np.asarray(picture) == colour).all(axis=-1)).mean(axis=0)  # type: ignore[no-any-return]
 
 
-def test_five_completions_stand_whole_and_crisp_beside_each_other() -> None:
+def test_five_completions_are_drawn_sharply_side_by_side() -> None:
     tints = [(10 * k, 255 - 10 * k, 7) for k in range(6)]
     step = dataclasses.replace(
         some_step(),
@@ -58,7 +58,7 @@ def test_five_completions_stand_whole_and_crisp_beside_each_other() -> None:
         gains=torch.zeros(6, len(GRID)),
         known=torch.zeros(1, SIZE, SIZE, dtype=torch.bool),
     )
-    picture = panel([step], GRID, tile=48)
+    picture = draw_figure([step], GRID, tile=48)
     counts = colour_counts(picture)
     assert [counts.get(tint, 0) for tint in tints] == [48 * 48] * 5 + [0]
     places = [middle_of(picture, tint) for tint in tints[:5]]
@@ -66,14 +66,14 @@ def test_five_completions_stand_whole_and_crisp_beside_each_other() -> None:
     assert len(set(np.diff([place[1] for place in places]))) == 1
 
 
-def test_each_completion_bears_its_own_gains() -> None:
-    tints = [(10 * k**2, 255 - 10 * k**2, 7) for k in range(5)]  # the mean of all is none of them
+def test_each_completion_has_its_own_heat_map() -> None:
+    tints = [(10 * k**2, 255 - 10 * k**2, 7) for k in range(5)]  # the mean of all differs from each of them
     nothing = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
     step = dataclasses.replace(some_step(), images=torch.stack([flat(*tint) for tint in tints]), known=nothing)
     for k in range(5):
         gains = torch.zeros(5, len(GRID))
         gains[k, 12] = 1.0
-        counts = colour_counts(panel([dataclasses.replace(step, gains=gains)], GRID, tile=48))
+        counts = colour_counts(draw_figure([dataclasses.replace(step, gains=gains)], GRID, tile=48))
         covered = [counts[tint] < 48 * 48 for tint in tints]
         assert covered == [i == k for i in range(5)]
 
@@ -83,10 +83,10 @@ def test_pixels_are_enlarged_by_a_whole_number() -> None:
     step = dataclasses.replace(some_step(), seen=flat(1, 2, 3).clone(), known=known, after=None)
     step.seen[:, 5, 9] = torch.tensor([200, 0, 200])
     for tile, scale in ((16, 1), (50, 3), (64, 4)):
-        assert colour_counts(panel([step], GRID, tile=tile))[(200, 0, 200)] == scale**2
+        assert colour_counts(draw_figure([step], GRID, tile=tile))[(200, 0, 200)] == scale**2
 
 
-def test_what_is_not_known_is_not_shown() -> None:
+def test_hidden_pixels_are_not_drawn() -> None:
     step = some_step()
     assert step.after is not None
     window = GRID.windows[step.chosen]
@@ -96,17 +96,19 @@ def test_what_is_not_known_is_not_shown() -> None:
         seen=torch.where(step.known, step.seen, other),
         after=torch.where(step.known | window, step.after, other),
     )
-    picture = panel([step], GRID)
-    assert picture.tobytes() == panel([hidden], GRID).tobytes()
+    picture = draw_figure([step], GRID)
+    assert picture.tobytes() == draw_figure([hidden], GRID).tobytes()
     told = dataclasses.replace(step, seen=torch.where(step.known, 255 - step.seen, step.seen))
-    assert picture.tobytes() != panel([told], GRID).tobytes()
+    assert picture.tobytes() != draw_figure([told], GRID).tobytes()
     seen_before, seen_after = (~step.known).sum(), (~(step.known | window)).sum()
-    assert colour_counts(picture)[UNSEEN] == 12**2 * (seen_before + seen_after)
+    assert colour_counts(picture)[HIDDEN] == 12**2 * (seen_before + seen_after)
 
 
-def test_the_cross_marks_the_middle_of_the_chosen_window() -> None:
+def test_the_cross_marks_the_centre_of_the_chosen_window() -> None:
     def cross(chosen: int) -> np.ndarray:
-        return middle_of(panel([dataclasses.replace(some_step(), chosen=chosen, after=None)], GRID, tile=192), RED)
+        return middle_of(
+            draw_figure([dataclasses.replace(some_step(), chosen=chosen, after=None)], GRID, tile=192), RED
+        )
 
     first = cross(6)
     for chosen in (7, 11, 18):
@@ -114,15 +116,15 @@ def test_the_cross_marks_the_middle_of_the_chosen_window() -> None:
         assert np.allclose(cross(chosen) - first, move, atol=0.3)
 
 
-def test_each_row_has_a_scale_of_its_own() -> None:
+def test_each_row_has_its_own_scale() -> None:
     step = some_step()
     assert step.gains is not None
     more = dataclasses.replace(step, gains=step.gains * 10, scores=step.scores * 10)
 
-    def tiles(row: PanelStep, *, at: int) -> np.ndarray:
-        """The second of two rows, without the words below its images."""
-        picture = panel([step, row], GRID, tile=48)
-        pitch = picture.height - panel([step], GRID, tile=48).height
+    def tiles(row: FigureRow, *, at: int) -> np.ndarray:
+        """The second of two rows, without the captions below its images."""
+        picture = draw_figure([step, row], GRID, tile=48)
+        pitch = picture.height - draw_figure([step], GRID, tile=48).height
         return np.asarray(picture)[-pitch:][:48, :at]
 
     assert (tiles(step, at=300) == tiles(more, at=300)).all()
@@ -130,18 +132,18 @@ def test_each_row_has_a_scale_of_its_own() -> None:
     assert (tiles(step, at=300) != tiles(shifted, at=300)).any()
 
 
-def test_the_last_column_is_there_if_anything_was_scanned() -> None:
+def test_the_last_column_is_drawn_if_a_scan_was_taken() -> None:
     step = some_step()
-    advice = dataclasses.replace(step, after=None)
-    assert panel([step], GRID).width - panel([advice], GRID).width > 192
-    assert panel([advice], GRID).height == panel([step], GRID).height
+    planned = dataclasses.replace(step, after=None)
+    assert draw_figure([step], GRID).width - draw_figure([planned], GRID).width > 192
+    assert draw_figure([planned], GRID).height == draw_figure([step], GRID).height
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_frames_make_an_animation_that_runs_for_ever(channels: int, tmp_path: Path) -> None:
+def test_frames_make_an_animation_that_repeats_endlessly(channels: int, tmp_path: Path) -> None:
     steps = [some_step(channels=channels, seed=seed) for seed in range(3)]
-    pictures = frames(steps, GRID, title="a patient", tile=48)
-    pictures[0].save(tmp_path / "a.gif", **animation(pictures))
+    pictures = draw_frames(steps, GRID, title="a patient", tile=48)
+    pictures[0].save(tmp_path / "a.gif", **gif_options(pictures))
     with Image.open(tmp_path / "a.gif") as gif:
         assert (gif.n_frames, gif.info["loop"]) == (3, 0)  # type: ignore[attr-defined]
         durations = []
@@ -150,36 +152,36 @@ def test_frames_make_an_animation_that_runs_for_ever(channels: int, tmp_path: Pa
             durations.append(gif.info["duration"])
             assert (np.asarray(gif.convert("RGB")) == np.asarray(picture.convert("RGB"))).all()
     assert durations[0] == durations[1] < durations[2]
-    exact = panel([steps[0]], GRID, title="a patient", tile=48)
+    exact = draw_figure([steps[0]], GRID, title="a patient", tile=48)
     assert np.abs(np.asarray(exact).astype(int) - np.asarray(pictures[0].convert("RGB"))).mean() < 8
-    assert colour_counts(pictures[0].convert("RGB"))[UNSEEN] >= colour_counts(exact)[UNSEEN]
+    assert colour_counts(pictures[0].convert("RGB"))[HIDDEN] >= colour_counts(exact)[HIDDEN]
 
 
-def test_words_of_any_length_fit() -> None:
-    step = dataclasses.replace(some_step(), says="word " * 100, gains=None)
-    picture = panel([step] * 2, GRID, title="title " * 100, criterion="criterion " * 100, tile=48)
-    assert picture.size == panel([some_step()] * 2, GRID, title="t", tile=48).size
+def test_texts_of_any_length_fit() -> None:
+    step = dataclasses.replace(some_step(), caption="word " * 100, gains=None)
+    picture = draw_figure([step] * 2, GRID, title="title " * 100, criterion="criterion " * 100, tile=48)
+    assert picture.size == draw_figure([some_step()] * 2, GRID, title="t", tile=48).size
     picture.save(io.BytesIO(), "PNG")
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_steps_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one step"):
-        panel([], GRID)
-    with pytest.raises(ValueError, match="16 x 16, but a step shows 8 x 8"):
-        panel([dataclasses.replace(some_step(), seen=noise(1, 8, 8))], GRID)
+        draw_figure([], GRID)
+    with pytest.raises(ValueError, match="16 x 16 images, but a step shows 8 x 8 pixels"):
+        draw_figure([dataclasses.replace(some_step(), seen=noise(1, 8, 8))], GRID)
 
 
 def test_nats_have_two_or_three_digits() -> None:
-    said = [in_nats(value) for value in (0.0, 1e-9, 4.2e-6, 0.00088, 0.00234, 0.0234, 0.2345, 0.9996, 1.5, -0.05)]
-    assert said[:5] == ["0", "0", "0.0042 mnat", "0.88 mnat", "2.34 mnat"]
-    assert said[5:] == ["23.4 mnat", "234 mnat", "1000 mnat", "1.50 nat", "-50.0 mnat"]
+    texts = [format_nats(value) for value in (0.0, 1e-9, 4.2e-6, 0.00088, 0.00234, 0.0234, 0.2345, 0.9996, 1.5, -0.05)]
+    assert texts[:5] == ["0", "0", "0.0042 mnat", "0.88 mnat", "2.34 mnat"]
+    assert texts[5:] == ["23.4 mnat", "234 mnat", "1000 mnat", "1.50 nat", "-50.0 mnat"]
 
 
-def test_windows_of_any_form_are_drawn_and_outlined() -> None:
+def test_windows_of_any_shape_are_drawn_and_outlined() -> None:
     lines = torch.eye(SIZE, dtype=torch.bool)[:, None, :, None].expand(-1, 1, -1, SIZE)
     gains = torch.rand(6, SIZE, generator=torch.Generator().manual_seed(0))
     step = dataclasses.replace(some_step(), gains=gains, scores=gains.mean(dim=0), chosen=3)
-    picture = panel([step], Candidates(windows=lines), tile=64)
+    picture = draw_figure([step], Candidates(windows=lines), tile=64)
     scanned = np.argwhere((np.asarray(picture)[:, -90:] == RED).all(axis=-1))
     assert scanned[:, 0].max() - scanned[:, 0].min() == 64 // SIZE - 1  # one line of pixels
     assert scanned[:, 1].max() - scanned[:, 1].min() == 63

@@ -1,4 +1,4 @@
-"""One image scanned step by step, and everything that a picture of it shows."""
+"""Scan one image step by step and keep everything that its figure shows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from condvae.design.candidates import Candidates
+from condvae.design.choose_location import Location
 from condvae.design.classifier import Classifier
 from condvae.design.information import entropy
-from condvae.design.location import Location
 from condvae.design.lookahead import log_posteriors
-from condvae.design.panel import PanelStep
 from condvae.design.policies import Choice, Estimator, Policy
-from condvae.design.question import Question
+from condvae.design.prediction_task import PredictionTask
+from condvae.design.scan_figure import FigureRow
 from condvae.design.scanning import scan
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
@@ -21,26 +21,26 @@ from condvae.runtime.pixels import to_uint8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scan:
-    """One scan: where, why, and what came of it."""
+    """One scan: its location, its expected gain, and the prediction before and after it."""
 
     index: int
-    """Into the candidates."""
+    """Index of the location among the candidates."""
     nats: float
-    """The information that it was expected to give, by the estimator that chose it."""
+    """Expected gain of the scan, by the estimator that chose it."""
     before: Tensor
-    """[K]: g's probabilities without it ..."""
+    """[K]: the classifier's probabilities before the scan."""
     after: Tensor | None
-    """... and with it; None where it has not been taken."""
-    step: PanelStep
-    """As it is drawn."""
+    """[K]: the classifier's probabilities after the scan. None if the scan has not been taken."""
+    step: FigureRow
+    """The row of the figure that shows the scan."""
 
 
-def follow(
+def scan_image(
     image: Tensor,
     policy: Policy,
     classifier: Classifier,
     candidates: Candidates,
-    question: Question,
+    task: PredictionTask,
     *,
     steps: int = 5,
     estimator: Estimator = "eig",
@@ -48,31 +48,33 @@ def follow(
     place: int = 0,
     on_scan: Callable[[Scan], None] | None = None,
 ) -> list[Scan]:
-    """Scan one image [C, H, W] uint8 by a policy that says why, until `steps` scans or all there is to see.
+    """Scan one image [C, H, W] uint8 until `steps` scans are taken or every window is known.
 
-    estimator: what the policy's scores are.
-    on_scan: told of every scan when it has been taken.
+    policy: must return scores and images with its choices, since the figure shows them.
+    estimator: the estimator behind the policy's scores.
+    place: the number that stands for the image in all random draws; see `scan`.
+    on_scan: called after every scan.
     """
     image = image[None]
     nothing = torch.zeros_like(image[:, :1], dtype=torch.bool)
-    said = [log_posteriors(classifier, image, nothing)[0, question.variable]]
+    predictions = [log_posteriors(classifier, image, nothing)[0, task.variable]]
     scans: list[Scan] = []
 
     def note(_: int, before: Observation, choice: Choice, after: Observation) -> None:
         if choice.scores is None or choice.images is None:
-            raise ValueError(f"{policy.name} does not say why it scans where it does, so there is nothing to draw")
+            raise ValueError(f"{policy.name} gives no scores, so its choices cannot be drawn: use a Greedy policy")
         assert after.known is not None
-        said.append(log_posteriors(classifier, image, after.known)[0, question.variable])
+        predictions.append(log_posteriors(classifier, image, after.known)[0, task.variable])
         scans.append(
-            _scan(
+            _make_scan(
                 before,
                 index=int(choice.index),
                 scores=choice.scores[0],
                 gains=None if choice.gains is None else choice.gains[0],
                 images=choice.images[0],
-                said=said[-2:],
+                predictions=predictions[-2:],
                 after=after,
-                question=question,
+                task=task,
                 estimator=estimator,
             )
         )
@@ -83,39 +85,42 @@ def follow(
     return scans
 
 
-def advised(observation: Observation, location: Location, question: Question, *, estimator: Estimator = "eig") -> Scan:
-    """The scan that `next_location` would take."""
-    return _scan(
+def planned_scan(
+    observation: Observation, location: Location, task: PredictionTask, *, estimator: Estimator = "eig"
+) -> Scan:
+    """Describe the scan that `next_location` has chosen and that has not been taken yet."""
+    return _make_scan(
         observation,
         index=location.index,
         scores=location.scores,
         gains=location.gains,
         images=location.completions,
-        said=[location.posterior.log()],
+        predictions=[location.posterior.log()],
         after=None,
-        question=question,
+        task=task,
         estimator=estimator,
     )
 
 
-def _scan(
+def _make_scan(
     before: Observation,
     *,
     index: int,
     scores: Tensor,
     gains: Tensor | None,
     images: Tensor,
-    said: Sequence[Tensor],
+    predictions: Sequence[Tensor],
     after: Observation | None,
-    question: Question,
+    task: PredictionTask,
     estimator: Estimator,
 ) -> Scan:
+    """Make a `Scan`; predictions are log g [K] before the scan and, if it was taken, after it."""
     assert before.known is not None and before.pixels is not None
-    if estimator == "epe":  # what is expected to be left of the doubt, as what is expected to go (eq:old-eig)
-        scores = scores + entropy(said[0]).to(scores.device)
-    probabilities = [log_p.exp().cpu() for log_p in said]
-    answers = [question.answer(p) for p in probabilities]
-    step = PanelStep(
+    if estimator == "epe":  # turn minus the EPE into an expected reduction of the entropy (eq:old-eig)
+        scores = scores + entropy(predictions[0]).to(scores.device)
+    probabilities = [log_p.exp().cpu() for log_p in predictions]
+    captions = [task.describe(p) for p in probabilities]
+    step = FigureRow(
         seen=to_uint8(before.pixels[0]).cpu(),
         known=before.known[0].cpu(),
         images=images.cpu(),
@@ -123,8 +128,8 @@ def _scan(
         scores=scores.cpu(),
         chosen=index,
         after=None if after is None or after.pixels is None else to_uint8(after.pixels[0]).cpu(),
-        says=answers[0],
-        says_after=answers[-1] if after is not None else "",
+        caption=captions[0],
+        caption_after=captions[-1] if after is not None else "",
     )
     return Scan(
         index=index,
