@@ -213,8 +213,7 @@ def test_reports_without_known_pixels_and_for_the_reverse_objective() -> None:
         assert nothing_known[f"hidden_{name}"] == nothing_known[f"whole_{name}"]
     reverse = evaluate_held_out(conditional_step(Halves(), objective="reverse"), images, seed=1)
     assert {name.partition("_")[0] for name in reverse.by_pixels} == {"known"}
-    assert reverse.by_pixels["known_bits_per_dim"] == pytest.approx(
-        2 * reverse.bits_per_dim
-    )  # half of the dimensions are known
+    # Half of the dimensions are known.
+    assert reverse.by_pixels["known_bits_per_dim"] == pytest.approx(2 * reverse.bits_per_dim)
     alone = evaluate_held_out(make_step(), images, seed=1)
     assert alone.summary == f"whole {alone.bits_per_dim:.4f} bits/dim, {alone.nats_per_dim * 192:,.1f} nats"
