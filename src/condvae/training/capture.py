@@ -25,10 +25,10 @@ def why_not_fused(device: torch.device, precision: TrainingPrecision) -> str | N
 class Capture:
     """Run a `TrainingStep` with the same results, as recorded CUDA graphs.
 
-    The first call runs the step directly; the second records it; later calls replay the recording. With one process and
-    one micro-batch, one graph holds the whole step. Otherwise one graph adds the gradients of a micro-batch and another
-    makes the update, and the exchange between ranks happens between the two. If recording fails, all steps run
-    directly, and `say` receives one message with the reason.
+    The first call runs the step directly, the second records it, and from then on the recording is replayed. With one
+    process and one micro-batch, one graph holds the whole step. Otherwise one graph adds the gradients of a micro-batch
+    and another makes the update, and the exchange between ranks happens between the two. If recording fails, all steps
+    run directly, and `say` receives one message with the reason.
     """
 
     def __init__(self, step: TrainingStep, say: Callable[[str], None]) -> None:

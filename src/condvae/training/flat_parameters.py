@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-_ALIGNMENT = 32  # in float32 values: convolutions are fastest if their weights start at a multiple of 128 bytes
+_ALIGNMENT = 32  # in float32 values: aligns every weight to 128 bytes, for convolutions
 
 
 class FlatParameters:

@@ -17,7 +17,7 @@ from condvae.training.flat_parameters import FlatParameters
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """Settings of the optimiser."""
+    """The optimiser and its settings."""
 
     kind: Literal["adamw", "adamax"] = "adamw"
     beta1: float = 0.9

@@ -125,7 +125,7 @@ class RunFolder:
         return False
 
     def _acquire_lock(self) -> None:
-        """Lock the folder until this process ends, since two trainings would overwrite each other's files."""
+        """Lock the folder until `release` or the end of the process, so that no other training overwrites its files."""
         try:
             import fcntl
         except ImportError:  # not a POSIX system: no lock

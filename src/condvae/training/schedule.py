@@ -21,12 +21,11 @@ class Schedule:
         check_choice(self.decay, "the schedule", ("constant", "cosine", "linear"))
         if self.warm_up < 0 or not 0 <= self.final <= 1:
             raise ValueError(
-                f"warm_up is {self.warm_up} and final is {self.final}, expected warm_up of 0 or more steps and final "
-                "from 0 to 1"
+                f"warm_up is {self.warm_up} and final is {self.final}, expected 0 or more steps and a factor of 0 to 1"
             )
 
     def factor(self, step: int, progress: float) -> float:
-        """Return the factor for step 0, 1, ... when `progress`, the used share of the budget, is 0 to 1."""
+        """Return the factor for step 0, 1, ... progress: the fraction of the budget that is used up, 0 to 1."""
         warm = min(1.0, (step + 1) / self.warm_up) if self.warm_up else 1.0
         left = 1 - min(max(progress, 0.0), 1.0)
         if self.decay == "constant":
