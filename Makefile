@@ -1,4 +1,4 @@
-# `make demo` and `make test` need Python >= 3.11 and make, and nothing done before.
+# `make demo` and `make test` need only Python >= 3.11 and make; they install everything else into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -11,7 +11,7 @@ demo: $(READY)
 train-demo: $(READY)
 	$(BIN)/python recipes/train_in_a_minute.py --out out/train_in_a_minute
 
-# The networks of metrics (146 MB, once): tests that compare with them are skipped where they are not.
+# Downloads the networks of the metrics once (146 MB). Without them, the tests that need them are skipped.
 fetch: $(READY)
 	$(BIN)/condvae fetch metrics
 
@@ -24,7 +24,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# One thread for each worker: two of them already fill two cores.
+# One thread per worker, since there are as many workers as cores.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q --numprocesses auto --dist loadfile
 

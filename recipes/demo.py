@@ -1,5 +1,6 @@
-"""Eight photos of faces that the embedded model has not seen, each with something hidden, and eight answers to each.
-`make demo` runs this.
+"""Complete eight photos of faces that the embedded model was not trained on, each with another part hidden.
+
+`make demo` runs this. It draws eight completions of each photo and writes one contact sheet.
 """
 
 import itertools
@@ -23,31 +24,31 @@ HIDDEN = (
     {"half": "bottom"},
     {"box": (18, 40, 28, 18)},  # the mouth
     {"half": "left"},
-    {"box": (8, 8, 48, 48)},  # all but the frame
+    {"box": (8, 8, 48, 48)},  # everything except the border
     {"half": "top"},
-    {"random": True},  # a hole like those that the model was trained on
+    {"random": True},  # a random hole, as in the training of the model
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Complete faces."""
+    """Options of the demo."""
 
     faces: Path = Path(__file__).parents[1] / "tests" / "fixtures" / "faces64"
-    """Folder of photos; their middle square is taken."""
+    """Folder of photos. The middle square of each is used."""
     model: str = DEFAULT_MODEL
-    """A completion model, by name or file."""
+    """A conditional model that completes images: a name or a file."""
     out: Path = Path("out/demo")
-    """Folder for completions.png."""
+    """Folder to write completions.png into."""
     n: int = 8
-    """Completions of each."""
+    """Completions per photo."""
     seed: int = 0
 
 
 def main(options: Options) -> None:
     photos = sorted(path for path in options.faces.iterdir() if path.suffix in (".jpg", ".png"))
     if not photos:
-        raise ValueError(f"{options.faces} holds no .jpg or .png files: name a folder of photos")
+        raise ValueError(f"{options.faces} contains no .jpg or .png files: give a folder of photos as --faces")
     results = [
         condvae.complete(photo, **hidden, model=options.model, n=options.n, seed=options.seed)  # type: ignore[arg-type]
         for photo, hidden in zip(photos, itertools.cycle(HIDDEN), strict=False)
@@ -55,7 +56,8 @@ def main(options: Options) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     sheet = options.out / "completions.png"
     sheet_of(results).save(sheet)
-    print(f"{len(photos)} photos, {options.n} completions of each, {time.perf_counter() - BEGAN:.1f} s: {sheet}")
+    seconds = time.perf_counter() - BEGAN
+    print(f"wrote {sheet}: {len(photos)} photos, {options.n} completions of each, in {seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""The embedded models, from the images to the file: a VD-VAE, frozen; a partial encoder for holes; both in half
-precision in one packed file, with the record of their training.
+"""Train an embedded model: pretrain a VD-VAE, freeze it, train a partial encoder for holes, and write both in half
+precision into one packed file with the record of their training.
 
-The shipped files are of these calls on one H200 (kernels compiled before):
+The models in the package were made by these commands on one H200, with kernels that were already compiled:
 
     python recipes/embedded.py faces64 --data lfw64.zip --out faces64
     python recipes/embedded.py cifar10 --data cifar10 --out cifar10        (after `condvae fetch cifar10`)
     python recipes/embedded.py xray --data nih128.zip --out xray
 
-Each stage ends on time; either is taken up where it was left if the call is repeated.
+Each of the two trainings ends after its minutes. If the command is interrupted, repeat it to resume.
 """
 
 import sys
@@ -23,19 +23,19 @@ from condvae.training import PretrainOptions, TrainOptions, options_for, pretrai
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What is decided for a model beside its presets."""
+    """Settings of one embedded model in addition to its presets."""
 
     preset: str
     vae_minutes: float
     partial_minutes: float
     held_out: int
-    """Training images that are kept aside to evaluate on."""
+    """Number of held-out images for evaluations."""
     every: int
-    """Updates between evaluations, and between checkpoints."""
+    """Steps between evaluations, and between checkpoints."""
     largest: int
-    """Bytes that its file may have."""
+    """Maximum size of the model file, in bytes."""
     size: int | None = None
-    """Images are resized to this; as they are if not given."""
+    """Size to which images are resized, in pixels; by default they are not resized."""
 
 
 MODELS = {
@@ -53,26 +53,26 @@ MODELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Train an embedded model."""
+    """Options for training an embedded model."""
 
     name: Annotated[Literal["faces64", "cifar10", "xray"], tyro.conf.Positional]
     data: Path
-    """Images with training and test images, of the model's size where it does not resize them."""
+    """Data set with training and test images. Images for faces64 and cifar10 must have the model's size."""
     out: Path
-    """Folder for the two runs, vae/ and partial/, and NAME.safetensors."""
+    """Folder for the two run folders, vae/ and partial/, and for the model file NAME.safetensors."""
     vae_minutes: float | None = None
-    """Of the VAE, evaluation and files included; as shipped if not given."""
+    """Minutes for the VAE, including evaluations and files. Default: as for the model in the package."""
     partial_minutes: float | None = None
-    """Of the partial encoder; as shipped if not given."""
+    """Minutes for the partial encoder. Default: as for the model in the package."""
     seed: int = 0
     steps: int | None = None
-    """For a trial: at most so many updates in each stage."""
+    """Maximum number of steps in each training, for a quick trial."""
     batch: int = 128
-    """Images of an update."""
+    """Images per update."""
     held_out: int | None = None
-    """Training images that are kept aside to evaluate on; as shipped if not given."""
+    """Number of held-out images for evaluations. Default: as for the model in the package."""
     snapshots: int | None = None
-    """Keep a model of the partial encoder every so many updates, to measure what time buys."""
+    """Keep a checkpoint of the partial encoder every N steps, for `recipes/training_curve.py`."""
 
 
 def main(options: Options) -> None:
@@ -94,7 +94,7 @@ def main(options: Options) -> None:
     size = file.stat().st_size
     print(f"wrote {file}, {size / 2**20:.2f} MiB")
     if size > model.largest:
-        raise ValueError(f"{file} has {size:,} bytes, more than the {model.largest:,} of an embedded model")
+        raise ValueError(f"{file} has {size:,} bytes, but {options.name} may have at most {model.largest:,}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What the observation processes show of an image: the picture in docs/guides/train.md.
+"""Draw what each observation process shows of an image.
+
+The picture in docs/guides/train.md was made by
 
 python recipes/observations.py --data tests/fixtures/faces32.zip --out docs/guides/observations.png
 """
@@ -33,20 +35,20 @@ PROCESSES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Draw."""
+    """Draw what each observation process shows of some test images."""
 
     data: Path = Path(__file__).parents[1] / "tests" / "fixtures" / "faces32.zip"
-    """Images, of which some of the test set are shown."""
+    """Data set whose test images are shown."""
     out: Path = Path("out/observations.png")
     rows: int = 5
-    """Images."""
+    """Number of images to show, one per row."""
     seed: int = 2
 
 
 def main(options: Options) -> None:
     images = open_data(options.data).test
     batch = images.take(spread(len(images), options.rows)).batch()
-    vae = VDVAE(preset("tiny"))  # for its normalisation, which `visible` undoes
+    vae = VDVAE(preset("tiny"))  # only its normalisation is used, which `visible` inverts
     generator = torch.Generator().manual_seed(options.seed)
     seen = [
         visible(vae, parse(process).observe(batch, normalise=vae.normalise, generator=generator))

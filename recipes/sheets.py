@@ -1,6 +1,7 @@
-"""Contact sheets of a completion model, to look at: test images of different people or classes with freeform holes of
-all five sizes, with boxes where faces have eyes and mouth, with a half hidden, and a few of which nothing is known.
-Those in the README and in docs/results/evaluation.md are of
+"""Draw four contact sheets of a conditional model: test images of different people or classes with freeform holes of
+all five sizes, with a box over the eyes or the mouth, with a half hidden, and a few without any known pixel.
+
+The sheets in the README and in docs/results/evaluation.md were made by
 
     python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/results/faces64
     python recipes/sheets.py --model cifar10 --data cifar10 --images 5 --format webp --out out/cifar10
@@ -27,27 +28,27 @@ from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
 EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
-"""Boxes x, y, width, height in 64ths of an image, as aligned faces have them."""
+"""Boxes (x, y, width, height) around the eyes and the mouth of an aligned face, in 1/64 of the image size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Draw the sheets."""
+    """Options for drawing the sheets."""
 
     data: Path
-    """Data with test images, such as lfw64.zip."""
+    """Data set with test images, such as lfw64.zip."""
     model: str = "faces64"
-    """A conditional model, by name or file."""
+    """A conditional model: a name or a file."""
     out: Path = Path("out/sheets")
-    """Folder for the sheets freeform, boxes, halves and nothing."""
+    """Folder for the four sheets: freeform, boxes, halves and nothing."""
     images: int = 24
-    """Test images of as many labels, evenly over all."""
+    """Number of test images, each with another label; the labels are spread evenly over all."""
     format: Literal["png", "webp"] = "png"
-    """Of the sheets."""
+    """File format of the sheets."""
     n: int = 8
-    """Completions of each."""
+    """Completions per image."""
     temperature: str = str(CompletionSettings.temperature)
-    """A number, or one per resolution of latents, such as 16:0.8,32:0.7."""
+    """One temperature, or one per resolution of the latents, such as 16:0.8,32:0.7."""
     seed: int = 0
 
 
@@ -69,7 +70,10 @@ def main(options: Options) -> None:
 
 
 def regions(n: int, size: int, seed: int) -> dict[str, Tensor]:
-    """[n, 1, size, size] bool by the name of the sheet, True where observed; the kinds take turns."""
+    """Return the known pixels of every sheet by its name: [n, 1, size, size] bool, True where known.
+
+    From image to image a sheet alternates its holes: five sizes of freeform holes, eyes and mouth, four halves.
+    """
     freeform = torch.cat([known_in_bin(HOLE_BINS[i % 5], n, size, seed=seed)[i : i + 1] for i in range(n)])
     boxes, halves = torch.ones(2, n, 1, size, size, dtype=torch.bool)
     for i in range(n):

@@ -1,5 +1,5 @@
-"""The whole method in about a minute on two CPU cores: pretrain a small VAE on real faces, freeze it, train a partial
-encoder, complete faces it has not seen. The result is a first look, not a good model.
+"""Run the whole method in about a minute on two CPU cores: pretrain a small VAE on real faces, freeze it, train a
+partial encoder, and complete test faces. The result demonstrates the method; it is not a good model.
 """
 
 import sys
@@ -20,24 +20,25 @@ from condvae.sampling.sampler import Sampler
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 from condvae.weights import load
 
-# Structure as varied as the model believes it to be; details calmer, since their prior has seen little training.
+# Temperature per resolution: 1 for coarse latents, less for fine ones, whose prior is still poor after so short a
+# training.
 TEMPERATURE_AT = {1: 1.0, 4: 0.9, 8: 0.6}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Train and complete."""
+    """Pretrain a small VAE, train a partial encoder for it, and complete test faces."""
 
     images: Path = Path(__file__).parents[1] / "tests" / "fixtures" / "faces32.zip"
-    """32 x 32 RGB images under train/ and test/."""
+    """Folder or zip of 32 x 32 RGB images in train/ and test/."""
     out: Path = Path("out/train_in_a_minute")
-    """Folder for the two runs, vae/ and partial/, and completions.png; a run that is there already is taken up."""
+    """Folder for the two run folders, vae/ and partial/, and for completions.png. Existing runs are resumed."""
     vae_steps: int = 450
     """Training steps of the VAE."""
     partial_steps: int = 220
     """Training steps of the partial encoder."""
     batch: int = 16
-    """Images a step."""
+    """Images per step."""
     seed: int = 0
 
 
@@ -60,7 +61,7 @@ def main(options: Options) -> None:
 
 
 def report(model: ConditionalVAE, x: Tensor, seed: int) -> None:
-    """Bounds on images that were not trained on, in nats per dimension above the noise floor."""
+    """Print the ELBO of test images in nats per dimension (relative to the noise floor), and two KLs in nats."""
     known = torch.ones(len(x), 1, 32, 32, dtype=torch.bool)
     known[..., 16:] = False
     generator = torch.Generator().manual_seed(seed)
@@ -68,14 +69,14 @@ def report(model: ConditionalVAE, x: Tensor, seed: int) -> None:
         elbo = objectives.elbo(model.artifact, x, noise=generator)
         ipa = objectives.forward(model, x, model.observe(x, known), noise=generator)
     print(
-        f"{len(x)} test faces: ELBO {elbo.nats.mean() / elbo.image_dims:.3f} nats per dimension, "
-        f"KL to the prior {elbo.kl_nats.sum(1).mean():.0f} nats; with the left half known, "
-        f"KL to the partial encoder {ipa.kl_nats.sum(1).mean():.0f} nats"
+        f"{len(x)} test faces: ELBO {elbo.nats.mean() / elbo.image_dims:.3f} nats per dimension; "
+        f"KL from the encoder to the prior {elbo.kl_nats.sum(1).mean():.0f} nats; "
+        f"KL from the encoder to the partial encoder, with the left half known, {ipa.kl_nats.sum(1).mean():.0f} nats"
     )
 
 
 def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, n: int = 24) -> None:
-    """Completions of test images, four kinds of holes in turn."""
+    """Complete test images behind four kinds of holes in turn, and write the contact sheet."""
     known = torch.ones(len(x), 1, 32, 32, dtype=torch.bool)
     known[0::4, :, :, 16:] = False  # right half hidden
     known[1::4, :, 8:17, 3:29] = False  # eyes hidden

@@ -1,10 +1,10 @@
-"""What training time buys: LPIPS-GT of a partial encoder after so many minutes, from the checkpoints of its run.
+"""Measure LPIPS-GT against training time, from the checkpoints of a partial encoder's run.
 
     python recipes/embedded.py cifar10 --data cifar10 --out cifar10 --snapshots 500
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out curve
 
-The weights measured are the averaged ones of each checkpoint, at a learning rate that has not yet decayed, so a run
-planned for fewer minutes would do better than the curve says.
+Each point uses the averaged weights of a checkpoint. The learning rate had not decayed to its end there, so a run
+that is planned for that many minutes reaches a better value than the curve shows.
 """
 
 import json
@@ -31,22 +31,24 @@ from condvae.training.checkpoint import Checkpoints
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure a run at several of its checkpoints."""
+    """Options for measuring a run at several of its checkpoints."""
 
     run: Path
     """Run folder of `condvae train` with model.safetensors and checkpoints."""
     data: Path
-    """The data of the run."""
+    """The data set of the run."""
     out: Path
-    """Folder for curve.json, and evaluation/ with all numbers."""
+    """Folder for curve.json and for evaluation/, which contains all numbers."""
     points: int = 7
-    """Checkpoints to measure, evenly over the logarithm of time; and the finished model."""
+    """Checkpoints to measure, spaced evenly in the logarithm of time. The finished model is measured too."""
     images: int = 200
+    """Number of test images."""
     n: int = 100
+    """Completions per image."""
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     lpips: Path | None = None
-    """lpips_alex.safetensors; the fetched one if not given."""
+    """The file lpips_alex.safetensors. Default: the one that `condvae fetch metrics` downloaded."""
 
 
 def main(options: Options) -> None:
@@ -56,7 +58,7 @@ def main(options: Options) -> None:
     paths = [checkpoints.path(step) for step in checkpoints.steps() if step]
     if not paths:
         raise ValueError(f"{options.run} has no checkpoints: train with --checkpoint-every and --keep")
-    paths = paths[:-1] or paths  # the last is the finished model
+    paths = paths[:-1] or paths  # the last checkpoint is the finished model, which is measured anyway
     chosen = np.unique(np.geomspace(1, len(paths), options.points).round().astype(int)) - 1
     with join(options.device) as world:
         subjects: list[Subject] = []
@@ -68,7 +70,7 @@ def main(options: Options) -> None:
             minutes[subject.name] = position.elapsed / 60
         record = weights.describe(file).record
         subjects.append(subject_of(model.to(world.device), "finished", record=record))
-        minutes["finished"] = max(*minutes.values(), float(record["minutes"]))  # a record rounds to hundredths
+        minutes["finished"] = max(*minutes.values(), float(record["minutes"]))  # the record rounds its minutes
         methods: list[Method] = [m for subject in subjects for m in methods_of(subject, ["1"], ["mean"], k=options.n)]
         result = experiment(
             methods,
@@ -89,7 +91,7 @@ def main(options: Options) -> None:
 
 
 def at(model: ConditionalVAE, tensors: dict[str, torch.Tensor]) -> ConditionalVAE:
-    """The model with a checkpoint's averaged weights."""
+    """Return a copy of the model with the averaged weights of a checkpoint."""
     prefix = "average/"
     average = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     other = ConditionalVAE(model.artifact, model.partial_config, process=model.process)
@@ -98,7 +100,7 @@ def at(model: ConditionalVAE, tensors: dict[str, torch.Tensor]) -> ConditionalVA
 
 
 def as_curve(result: dict[str, Any], minutes: dict[str, float]) -> dict[str, Any]:
-    """Minutes of the partial encoder's training, and LPIPS-GT in the mixture of hole sizes."""
+    """Return training minutes and LPIPS-GT in the mixture of hole sizes for every point of the curve."""
     points = []
     for name, spent in minutes.items():
         found = result["methods"][f"{name}, t 1"]["metrics"]["lpips_gt"][MIXTURE]

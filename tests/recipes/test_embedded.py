@@ -1,4 +1,4 @@
-"""The embedded models' recipe, sheets and demo, on a few real faces."""
+"""The recipes for embedded models, contact sheets and the demo run on a few real faces."""
 
 import shutil
 from pathlib import Path
@@ -27,7 +27,7 @@ def pack(folder: Path) -> Path:
 def test_the_recipe_trains_both_stages_and_writes_a_half_precision_file_with_both_records(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Sheets take as long as all the rest, and are not looked at here.
+    # Contact sheets would take as long as all the rest, and this test does not use them.
     monkeypatch.setattr("condvae.training.entry_points._sheet", lambda *_: Image.new("RGB", (8, 8)))
     data = pack(tmp_path / "faces") if name == "faces64" else FIXTURES / "faces32.zip"
     words = ("--steps", "1", "--batch", "2", "--held-out", "2")
@@ -67,12 +67,12 @@ def test_the_demo_completes_photos(tmp_path: Path) -> None:
         assert sheet.size == (7 * 132 + 4, 8 * 132 + 22)
 
 
-def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+def test_bad_input_gives_a_one_line_message(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     cases: list[tuple[str, list[str | Path], str]] = [
         ("embedded.py", ["cifar10", "--data", tmp_path / "none.zip", "--out", tmp_path / "out"], "does not exist"),
         ("sheets.py", ["--data", tmp_path / "none.zip", "--out", tmp_path / "out"], "does not exist"),
-        ("demo.py", ["--faces", tmp_path / "empty", "--out", tmp_path / "out"], "holds no .jpg"),
+        ("demo.py", ["--faces", tmp_path / "empty", "--out", tmp_path / "out"], "contains no .jpg"),
         ("demo.py", ["--faces", tmp_path / "none", "--out", tmp_path / "out"], "none"),
         ("demo.py", ["--model", "faces46", "--out", tmp_path / "out"], "faces64"),
     ]

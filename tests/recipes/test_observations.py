@@ -13,7 +13,7 @@ def test_the_sheet_is_drawn(tmp_path: Path) -> None:
         assert sheet.width > 4 * sheet.height
 
 
-def test_bad_data_is_one_sentence(tmp_path: Path) -> None:
+def test_bad_data_gives_a_one_line_message(tmp_path: Path) -> None:
     done = run(RECIPE, "--data", tmp_path / "none")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1

@@ -25,7 +25,7 @@ def test_it_writes_a_model_and_a_sheet(tmp_path: Path) -> None:
         assert len(sheet.convert("RGB").getcolors(maxcolors=1_000_000) or []) > 1000
 
 
-def test_bad_images_are_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
+def test_bad_images_give_a_one_line_message_and_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_text("no zip")
     with zipfile.ZipFile(tmp_path / "empty.zip", "w") as pack:
         pack.writestr("readme", "nothing here")

@@ -1,4 +1,4 @@
-"""LPIPS-GT at checkpoints of a real, tiny run."""
+"""The recipe measures LPIPS-GT at the checkpoints of a real, tiny run."""
 
 import json
 from pathlib import Path
@@ -23,9 +23,9 @@ def test_the_curve_of_a_run(tmp_path: Path) -> None:
     done = [run("training_curve.py", *words, "--points", "2", "--lpips", network, "--device", "cpu") for _ in range(2)]
     assert [call.returncode for call in done] == [0, 0], done[0].stderr
     said = done[0].stdout
-    assert done[1].stdout.splitlines()[-3:] == said.splitlines()[-3:]  # nothing is measured twice
+    assert done[1].stdout.splitlines()[-3:] == said.splitlines()[-3:]  # the second call reuses the results of the first
     points = json.loads((tmp_path / "out" / "curve.json").read_text())["points"]
     assert len(points) == 3 and said.count("LPIPS-GT") == 3
     minutes = [point["minutes"] for point in points]
     assert minutes == sorted(minutes) and 0 < minutes[0] < minutes[1]
-    assert len({point["lpips_gt"] for point in points}) > 1  # other weights, other completions
+    assert len({point["lpips_gt"] for point in points}) > 1  # the weights differ between checkpoints

@@ -1,4 +1,4 @@
-"""Fast steps are plain steps: with fused kernels, recorded as CUDA graphs, or, where that cannot be, as they are."""
+"""Steps with fused kernels and CUDA graphs give the results of plain steps, and plain steps replace them if needed."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def make(
     streams: int = 3,
 ) -> TrainingStep:
     torch.manual_seed(0)
-    # A deep network stays at its first weights: with larger ones it amplifies rounding.
+    # A deep network keeps its initial weights, because larger weights would amplify rounding errors.
     vae = small_vae() if network == "tiny" else VDVAE(preset(network))
     task: TrainingTask = Pretraining(vae)
     if kind != "elbo":
@@ -66,7 +66,7 @@ def train(
     return losses, said
 
 
-def test_on_a_cpu_steps_are_taken_as_they_are_and_one_line_says_so() -> None:
+def test_on_a_cpu_steps_run_directly_with_one_message() -> None:
     plain, captured = make("elbo", CPU), make("elbo", CPU)
     expected, _ = train(plain, 3, capture=False)
     losses, said = train(captured, 3, capture=True)
@@ -85,8 +85,8 @@ def test_why_kernels_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @gpu
 @pytest.mark.parametrize("kind", ["elbo", "forward", "reverse"])
-def test_recorded_steps_are_the_steps_themselves(kind: str) -> None:
-    """Same kernels, same numbers: bit for bit, over updates, averages and counts."""
+def test_recorded_steps_equal_direct_steps(kind: str) -> None:
+    """Both use the same kernels, so weights, moments and averages agree bit for bit."""
     device = torch.device("cuda", 0)
     steps = [make(kind, device, precision="bf16", fused=True) for _ in range(2)]
     for step, capture in zip(steps, (False, True), strict=True):
@@ -100,7 +100,7 @@ def test_recorded_steps_are_the_steps_themselves(kind: str) -> None:
 @gpu
 @pytest.mark.parametrize("kind", ["elbo", "forward", "reverse"])
 def test_fast_and_plain_steps_agree_over_a_hundred_steps(kind: str) -> None:
-    """Same weights, images, observations and noise; bf16 kernels in a graph against plain torch in bf16 and float32."""
+    """Compare fused bf16 kernels in a graph with plain torch in bf16 and float32, on the same data and noise."""
     device = torch.device("cuda", 0)
     runs: dict[str, torch.Tensor] = {}
     variants: list[tuple[str, TrainingPrecision, bool]] = [
@@ -114,12 +114,12 @@ def test_fast_and_plain_steps_agree_over_a_hundred_steps(kind: str) -> None:
     assert all(torch.isfinite(losses).all() for losses in runs.values())
     scale = runs["fp32"].abs().mean()
     by_precision, by_engine = (float((runs[name] - runs["fp32"]).abs().mean() / scale) for name in ("bf16", "fast"))
-    # The fast path is as near to float32 as torch's own bf16 is, within a few of its roundings (2^-8).
+    # The fast path is about as close to float32 as torch's own bf16, whose rounding is 2^-8.
     assert by_engine < max(3 * by_precision, 0.01)
 
 
 def gradients_of(step: TrainingStep, steps: int, *, capture: bool, batch: int) -> list[torch.Tensor]:
-    """After each step, of weights that stay as they are; images and draws repeat every four steps."""
+    """Return the gradients of each step at constant weights; images and random numbers repeat every four steps."""
     call = Capture(step, lambda line: pytest.fail(line)) if capture else step
     device = step.world.device
     size = step.task.vae.config.image_size
@@ -134,9 +134,9 @@ def gradients_of(step: TrainingStep, steps: int, *, capture: bool, batch: int) -
 @gpu
 @pytest.mark.parametrize("kind", ["forward", "elbo", "reverse"])
 def test_kernels_that_run_beside_each_other_disturb_none(kind: str) -> None:
-    """Graph, streams and look-ahead against none of them, at a size that fills the GPU: gradients bit for bit.
+    """Gradients with graph, streams and look-ahead equal those without, bit for bit, at a size that fills the GPU.
 
-    A race shows now and then only, hence many steps; losses hardly show it at all.
+    A race only shows now and then, hence many steps; the losses would hardly show it.
     """
     device = torch.device("cuda", 0)
     alone = make(kind, device, precision="bf16", fused=True, network="cifar10", streams=0)
@@ -149,9 +149,9 @@ def test_kernels_that_run_beside_each_other_disturb_none(kind: str) -> None:
 
 
 @gpu
-def test_what_cannot_be_recorded_is_taken_as_it_is_with_one_line() -> None:
+def test_a_step_that_cannot_be_recorded_runs_directly_with_one_message() -> None:
     device = torch.device("cuda", 0)
-    step = make("edges", device, precision="bf16", fused=True)  # the edge detector looks at the device
+    step = make("edges", device, precision="bf16", fused=True)  # the edge detector waits for the device
     losses, said = train(step, 4, capture=True)
     assert len(said) == 1
     assert "captured" in said[0]
@@ -167,7 +167,7 @@ def test_several_micro_batches_and_another_shape() -> None:
         call = Capture(step, said.append) if capture else step
         draws, lr = [torch.Generator(device) for _ in range(2)], torch.tensor(1e-3, device=device)
         for number in range(6):
-            n = 3 if number == 4 else 4  # a batch that the graphs were not recorded for
+            n = 3 if number == 4 else 4  # the graphs were recorded for batches of 4
             batches = []
             for i, draw in enumerate(draws):
                 draw.manual_seed(2 * number + i)
@@ -179,7 +179,7 @@ def test_several_micro_batches_and_another_shape() -> None:
 
 
 @gpu
-def test_evaluation_uses_the_weights_that_are_there() -> None:
+def test_evaluation_uses_the_current_weights() -> None:
     from condvae.data import ImageSet
 
     device = torch.device("cuda", 0)

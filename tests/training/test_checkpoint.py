@@ -1,4 +1,4 @@
-"""Checkpoints are whole, few, and only for the run that they belong to."""
+"""Checkpoints restore the whole state, old or damaged ones are removed, and those of other models are rejected."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def advance(step: TrainingStep, number: int) -> None:
     step([MicroBatch(LevelBatch(images, None, None), generator(number))], torch.tensor(1e-3), shards=1)
 
 
-def test_the_next_step_from_a_checkpoint_is_the_next_step(tmp_path: Path) -> None:
+def test_the_next_step_after_loading_equals_the_next_step_of_the_original(tmp_path: Path) -> None:
     one, other = make_step(), make_step(seed=1)
     checkpoints = Checkpoints(tmp_path, keep=1, options={})
     for number in range(3):
@@ -54,12 +54,12 @@ def test_the_last_few_and_the_best_are_kept(tmp_path: Path) -> None:
     assert checkpoints.steps() == [1, 4]
 
 
-def test_a_damaged_one_is_named_and_passed_over(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=5, options={})
     for number in (1, 2, 3):
         checkpoints.save(Position(step=number), {"x": torch.full((100,), float(number))})
     damaged = bytearray(checkpoints.path(3).read_bytes())
-    damaged[-10] ^= 1  # one bit, in a file of the right length
+    damaged[-10] ^= 1  # flips one bit and keeps the length of the file
     checkpoints.path(3).write_bytes(damaged)
     checkpoints.path(2).write_bytes(b"")
     warnings: list[str] = []
@@ -71,6 +71,6 @@ def test_a_damaged_one_is_named_and_passed_over(tmp_path: Path) -> None:
     assert checkpoints.latest(warnings.append) is None
 
 
-def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"belongs to another model: .*encoder"):
         unpack(make_step(channels=1), pack(make_step()), tmp_path / "x")

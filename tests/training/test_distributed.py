@@ -1,4 +1,4 @@
-"""Several processes train one model: real ranks over gloo."""
+"""Several processes train one model, as real ranks that communicate by gloo."""
 
 import json
 import time
@@ -25,13 +25,13 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def training(artifact: Path) -> list[str | Path]:
-    """Of 20 steps; two ranks have micro-batches of 4 in any case."""
+    """Arguments of a training of 20 steps, with micro-batches of 4 for any number of ranks."""
     return ["train", *SMALL, *STEPS, "--artifact", artifact, "--steps", "20", "--micro-batch", "4"]
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory, training: list[str | Path]) -> Path:
-    """What two ranks made of it, undisturbed."""
+    """Run folder of this training on two ranks without a failure."""
     folder = tmp_path_factory.mktemp("two") / "run"
     on_two_ranks(CONDVAE, *training, "--out", folder, said=folder.with_suffix(".log"))
     return folder
@@ -48,7 +48,7 @@ def test_two_ranks_of_b_equal_one_process_of_two_b(tmp_path: Path, training: lis
             assert theirs[key] == same, key
 
 
-def test_nan_on_one_rank_is_left_out_on_both(tmp_path: Path, training: list[str | Path]) -> None:
+def test_nan_on_one_rank_skips_the_update_on_both(tmp_path: Path, training: list[str | Path]) -> None:
     on_two_ranks(SABOTAGE, "nan", "7", "1", *training, "--out", tmp_path / "run", said=tmp_path / "said")
     records = log_of(tmp_path / "run", "train")
     assert [record["skipped"] for record in records] == [1, 0]
@@ -57,15 +57,13 @@ def test_nan_on_one_rank_is_left_out_on_both(tmp_path: Path, training: list[str 
     assert stored["event"] == "end"
 
 
-def test_a_killed_rank_is_started_again_and_the_run_goes_on(
-    tmp_path: Path, training: list[str | Path], two: Path
-) -> None:
+def test_a_killed_rank_is_restarted_and_the_run_resumes(tmp_path: Path, training: list[str | Path], two: Path) -> None:
     printed = run("die", "15", "1", *training, "--out", tmp_path / "run", ranks=2, restarts=1, script=SABOTAGE)
-    assert "going on from step 10" in printed
+    assert "resuming from step 10" in printed
     assert_same_model(tmp_path / "run" / "model.safetensors", two / "model.safetensors")
 
 
-def test_ranks_stop_together_when_asked(tmp_path: Path, artifact: Path) -> None:
+def test_a_signal_stops_all_ranks_at_the_same_step(tmp_path: Path, artifact: Path) -> None:
     training: list[str | Path] = ["train", *SMALL, *STEPS, "--artifact", artifact, "--steps", "100000"]
     said = tmp_path / "said"
     with two_ranks(CONDVAE, *training, "--out", tmp_path / "run", said=said) as ranks:
@@ -73,7 +71,7 @@ def test_ranks_stop_together_when_asked(tmp_path: Path, artifact: Path) -> None:
         while not (tmp_path / "run" / "checkpoints" / "step-000000010.safetensors").exists():
             assert all(rank.is_alive() for rank in ranks) and time.monotonic() < until, said.read_text()
             time.sleep(0.05)
-        for rank in (*ranks, *ranks):  # twice, as by a scheduler and by torchrun
+        for rank in (*ranks, *ranks):  # twice, because a scheduler and torchrun both send a signal
             rank.terminate()
         for rank in ranks:
             to_the_end(rank, said, expect=130)

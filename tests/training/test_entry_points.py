@@ -1,4 +1,4 @@
-"""From images to models: every way to train, on real faces, and what is refused before anything is written."""
+"""Every kind of training on real faces, and options that are rejected before anything is written."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ LONGER: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def vae(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pretrained for a few seconds."""
+    """Model file of a VAE that was pretrained for a few seconds."""
     out = tmp_path_factory.mktemp("vae") / "run"
     return pretrain(PretrainOptions(**{**QUICK, **LONGER}, network="tiny", steps=180, out=out))
 
@@ -50,11 +50,11 @@ def evaluations(folder: Path) -> list[float]:
 
 def test_both_losses_fall_well_below_their_start(vae: Path, tmp_path: Path) -> None:
     start, *_, end = evaluations(vae.parent)
-    assert end < start - 2.5  # bits per dimension: 9.1 to about 6.4
+    assert end < start - 2.5  # bits per dimension fall from 9.1 to about 6.4
     file = train(TrainOptions(**{**QUICK, **LONGER}, artifact=vae, steps=50, out=tmp_path / "run"))
     kl = [sum(record["kl_nats"].values()) for record in log_of(file.parent, "evaluation")]
     assert kl[-1] < 0.5 * kl[0]  # KL(q || c), nats per image
-    # The frozen artifact inside the result is the one that was given.
+    # The frozen artifact in the result has not changed.
     model, artifact = weights.load(file), weights.load(vae)
     assert isinstance(model, ConditionalVAE) and isinstance(artifact, VDVAE)
     assert all(torch.equal(a, b) for a, b in zip(model.artifact.parameters(), artifact.parameters(), strict=True))
@@ -62,8 +62,8 @@ def test_both_losses_fall_well_below_their_start(vae: Path, tmp_path: Path) -> N
     assert (file.parent / "sheets" / "step-000000050.png").is_file()
 
 
-def test_the_normalisation_is_the_pretraining_sets(vae: Path, tmp_path: Path) -> None:
-    """Transfer: other images (grey ones here), the same artifact, its own normalisation."""
+def test_transfer_keeps_the_normalisation_of_the_artifact(vae: Path, tmp_path: Path) -> None:
+    """A partial encoder trained on other images (here grey ones) uses the normalisation of the artifact."""
     model = weights.load(vae)
     assert isinstance(model, VDVAE)
     normalisation = model.config.normalisation
@@ -93,7 +93,7 @@ def test_the_normalisation_is_the_pretraining_sets(vae: Path, tmp_path: Path) ->
         {"optimiser": "adamax", "micro_batch": 4, "precision": "bf16", "recompute": "yes"},
     ],
 )
-def test_ways_to_condition(vae: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_all_kinds_of_conditional_training_run(vae: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
     file = train(TrainOptions(**{**QUICK, **changes}, artifact=vae, steps=6, lr=1e-3, out=tmp_path / "run"))
     header = weights.describe(file)
     assert header.process is not None
@@ -101,23 +101,23 @@ def test_ways_to_condition(vae: Path, tmp_path: Path, changes: dict[str, Any]) -
     assert math.isfinite(header.record["bits_per_dim"])
 
 
-def test_a_run_keeps_what_it_started_from_and_nothing_else(vae: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_with_its_own_copies_of_the_starting_models(vae: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     other = pretrain(PretrainOptions(**QUICK, network="tiny", steps=2, seed=9, out=tmp_path / "other"))
-    # A file left by a run that never began does not stand in for the artifact that is asked for.
+    # A copy left by a run without a checkpoint is not used instead of the given artifact.
     out.mkdir()
     (out / "artifact.safetensors").write_bytes(other.read_bytes())
     here = tmp_path / "vae.safetensors"
     here.write_bytes(vae.read_bytes())
     file = train(TrainOptions(**QUICK, artifact=here, steps=4, out=out))
     assert_same_model(out / "artifact.safetensors", vae)
-    # A run that began goes on with its own, whatever has become of the file since.
+    # A resumed run uses its own copy, even if the original file has changed.
     here.write_bytes(other.read_bytes())
     train(TrainOptions(**QUICK, artifact=here, steps=8, out=out, resume=True))
     model, artifact = weights.load(file), weights.load(vae)
     assert isinstance(model, ConditionalVAE) and isinstance(artifact, VDVAE)
     assert all(torch.equal(a, b) for a, b in zip(model.artifact.parameters(), artifact.parameters(), strict=True))
-    # Likewise a model that training goes on from.
+    # The same holds for a model given as --init.
     first = tmp_path / "first.safetensors"
     first.write_bytes(file.read_bytes())
     again = TrainOptions(**QUICK, init=first, steps=4, out=tmp_path / "again")
@@ -133,18 +133,18 @@ def test_from_scratch_trains_everything_on_the_whole_image(tmp_path: Path) -> No
     fresh = weights.load(file)
     assert isinstance(fresh, ConditionalVAE)
     assert not (file.parent / "artifact.safetensors").exists()
-    # Nothing is left out of the bound: the loss of training is that of evaluation, likelihood included.
+    # The training loss includes the likelihood, unlike that of IPA.
     assert log_of(file.parent, "train")[-1]["log_likelihood_nats"] < 0
 
 
-def test_training_goes_on_from_a_model(vae: Path, tmp_path: Path) -> None:
+def test_init_continues_from_a_trained_model(vae: Path, tmp_path: Path) -> None:
     options = TrainOptions(
         **QUICK, artifact=vae, steps=20, lr=2e-3, ema=0.5, observe=("halves",), out=tmp_path / "first"
     )
     first = train(options)
     second = train(TrainOptions(**QUICK, init=first, steps=5, lr=1e-6, out=tmp_path / "second"))
     assert evaluations(second.parent)[0] == pytest.approx(evaluations(first.parent)[-1], abs=1e-6)
-    assert weights.describe(second).process == Halves()  # as the model was trained, since nothing else is said
+    assert weights.describe(second).process == Halves()  # the process of the first model, since --observe is not given
     again = pretrain(PretrainOptions(**QUICK, init=vae, steps=5, lr=1e-6, out=tmp_path / "again"))
     assert evaluations(again.parent)[0] == pytest.approx(evaluations(vae.parent)[-1], abs=0.05)
 
@@ -159,9 +159,9 @@ def test_minutes_end_on_time_with_a_model(tmp_path: Path) -> None:
     options = {**QUICK, "network": "tiny", "schedule": "linear", "lr": 1e-3}
     file = pretrain(PretrainOptions(**options, minutes=0.1, out=tmp_path / "run"))
     end = [json.loads(line) for line in (file.parent / "log.jsonl").read_text().splitlines()][-1]
-    assert 3 < end["elapsed"] < 14  # 6 s; the rest is for a machine that is busy with other things
+    assert 3 < end["elapsed"] < 14  # 6 s are expected; the tolerance is for a busy machine
     last = log_of(file.parent, "train")[-1]
-    assert last["lr"] < 0.2e-3  # the rate has come down with the clock
+    assert last["lr"] < 0.2e-3  # the learning rate decays with the clock
     assert weights.describe(file).record["steps"] == end["step"]
 
 
@@ -175,10 +175,10 @@ def test_options_of_a_preset_can_be_changed() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"size": None}, r"32 x 32 pixels, the network takes 8 x 8: give --size 8"),
+        ({"size": None}, r"32 x 32 pixels, but the network takes 8 x 8: give --size 8"),
         ({"data": (Path("nowhere"),)}, r"nowhere"),
         ({"data": ()}, r"no data was given"),
-        ({"steps": None}, r"give a number of steps, or minutes"),
+        ({"steps": None}, r"give --steps, --minutes or both"),
         ({"batch": 10, "micro_batch": 4}, r"a batch of 10 images cannot be shared out"),
         ({"lr": 0.0}, r"learning rate is 0"),
         ({"network": "huge"}, r"unknown network 'huge', expected one of"),
@@ -187,7 +187,7 @@ def test_options_of_a_preset_can_be_changed() -> None:
         ({"keep": 0}, r"--keep is 0"),
         ({"workers": 0}, r"--workers is 0"),
         ({"seed": 2**64}, r"--seed is \d+, expected a whole number from 0 to 2\*\*64 - 1"),
-        ({"size": 16}, r"--size 16 was given, but the network takes 8 pixels"),
+        ({"size": 16}, r"--size is 16, but the network takes images of 8 pixels"),
         ({"device": "meta"}, r"device 'meta' cannot be used"),
     ],
 )
@@ -201,16 +201,19 @@ def test_bad_options_of_pretraining_leave_nothing_behind(tmp_path: Path, changes
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"artifact": None}, r"give one of --artifact"),
-        ({"scratch": "tiny"}, r"not artifact and scratch"),
-        ({"objective": "reverse", "observe": ("edges",)}, r"reverse objective needs known pixels"),
+        ({"artifact": None}, r"give exactly one of --artifact"),
+        ({"scratch": "tiny"}, r"given: --artifact and --scratch"),
+        ({"objective": "reverse", "observe": ("edges",)}, r"--objective reverse needs known pixels"),
         ({"observe": ("frefrom",)}, r"frefrom"),
         ({"observe": ("label,classes=3",)}, r"label"),
         ({"observe": ("paired",)}, r"pair"),
         ({"anneal": 5}, r"--anneal"),
         ({"anneal": -1, "objective": "reverse"}, r"--anneal"),
         ({"artifact": FACES.parent}, r"is a folder: give a file, such as .*model.safetensors"),
-        ({"observe": ("label,classes=10000",), "start": "encoder"}, r"can start at the encoder only if"),
+        (
+            {"observe": ("label,classes=10000",), "start": "encoder"},
+            r"--start encoder needs observations that begin with an image",
+        ),
     ],
 )
 def test_bad_options_of_conditioning_leave_nothing_behind(
@@ -228,11 +231,11 @@ def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
     options = TrainOptions(**QUICK, artifact=vae, steps=5, out=tmp_path / "run")
     holder = RunFolder(tmp_path / "run")
     holder.claim(options, data="faces", resume=False)
-    with pytest.raises(ValueError, match="another process trains in"):
+    with pytest.raises(ValueError, match="another process is training in"):
         train(options)
     holder.release()
     train(options)
     refused = [RunFolder(tmp_path / "run") for _ in range(2)]
-    for folder in refused:  # the second too: a refusal holds nothing
-        with pytest.raises(ValueError, match="holds a run on other data"):
+    for folder in refused:  # twice, because a rejected claim must release its lock
+        with pytest.raises(ValueError, match="contains a run on other data"):
             folder.claim(options, data="cats", resume=True)

@@ -1,4 +1,4 @@
-"""One vector holds all trainable weights, and the module does not notice."""
+"""Moving all trainable weights into one vector does not change what a module computes."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ def network() -> nn.Sequential:
     return module.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def test_results_and_gradients_are_those_of_the_module_itself() -> None:
+def test_results_and_gradients_equal_those_of_the_original_module() -> None:
     plain, moved = network(), network()
     flat = FlatParameters(moved)
     x = torch.randn(4, 3, 8, 8)
@@ -27,7 +27,7 @@ def test_results_and_gradients_are_those_of_the_module_itself() -> None:
     assert len(flat) == sum(parameter.numel() for parameter in plain.parameters())
 
 
-def test_frozen_weights_stay_out_and_nothing_to_train_is_refused() -> None:
+def test_frozen_weights_are_excluded_and_a_frozen_module_is_rejected() -> None:
     module = network()
     module[0].requires_grad_(False)
     flat = FlatParameters(module, extra=3)
@@ -38,7 +38,7 @@ def test_frozen_weights_stay_out_and_nothing_to_train_is_refused() -> None:
         FlatParameters(module)
 
 
-def test_replaced_weights_come_back_to_the_last_bit_even_after_an_error() -> None:
+def test_replaced_weights_are_restored_exactly_even_after_an_error() -> None:
     module = network()
     flat = FlatParameters(module)
     before = {name: parameter.clone() for name, parameter in module.named_parameters()}
@@ -53,7 +53,7 @@ def test_replaced_weights_come_back_to_the_last_bit_even_after_an_error() -> Non
     assert all(torch.equal(parameter, before[name]) for name, parameter in module.named_parameters())
 
 
-def test_parts_by_name_go_back_where_they_came_from_whatever_the_memory_layout() -> None:
+def test_parts_by_name_can_be_loaded_with_any_memory_layout() -> None:
     flat, other = FlatParameters(network()), FlatParameters(network().to(memory_format=torch.contiguous_format))  # type: ignore[call-overload]
     vector = torch.arange(float(flat.values.numel()))
     parts = flat.by_name(vector)

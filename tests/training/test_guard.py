@@ -1,4 +1,4 @@
-"""What goes wrong in training is survived, or ends with one clear sentence: full disks, divergence, damaged files."""
+"""Full disks, divergence and damaged files: training continues, or ends with one clear message."""
 
 import os
 import subprocess
@@ -26,44 +26,44 @@ def checkpoints(folder: Path) -> Checkpoints:
 
 
 def broken(*words: str | Path, at: int, expect: int = 0) -> str:
-    """From step `at` on every loss is NaN; the training after this one is whole again."""
+    """Run a command in which every loss is NaN from step `at` on, then undo the change."""
     with pytest.MonkeyPatch.context() as whole:
         for name in ("prepare", "bound"):
-            whole.setattr(Pretraining, name, getattr(Pretraining, name))  # what leaving puts back
+            whole.setattr(Pretraining, name, getattr(Pretraining, name))  # so that it is restored on exit
         sabotage(Pretraining, "broken", at, 0)
         return call(*words, expect=expect)
 
 
-def test_a_full_disk_is_survived_by_the_checkpoints_before_it(tmp_path: Path) -> None:
+def test_training_continues_on_a_full_disk_and_keeps_older_checkpoints(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    # The model itself cannot be written at the end: that is told, with exit code 2.
+    # The model cannot be written at the end, which is an error with exit code 2.
     said = tmp_path / "said"
-    os.mkfifo(said)  # what is said is no file that may not grow
-    pipe = os.open(said, os.O_RDWR | os.O_NONBLOCK)  # waits for nobody; few lines fit into it
+    os.mkfifo(said)  # a pipe, because the test forbids the process to enlarge files
+    pipe = os.open(said, os.O_RDWR | os.O_NONBLOCK)  # does not block; the pipe can hold the few lines of output
     with started(SABOTAGE, "disk", "12", "0", *TRAINING, "--steps", "30", "--out", folder, said=said) as process:
         process.join(PATIENCE)
         printed = os.read(pipe, 2**16).decode()
         os.close(pipe)
         assert process.exitcode == 2
     assert "the checkpoint of step 15 could not be written" in printed
-    assert "training goes on" in printed
-    assert "step 30/30" in printed  # it did go on
+    assert "training continues" in printed
+    assert "step 30/30" in printed
     assert checkpoints(folder).steps() == [0, 5, 10]
     assert not list(folder.rglob("*.part"))
-    call(*TRAINING, "--steps", "30", "--out", folder, "--resume")  # the disk has room again
+    call(*TRAINING, "--steps", "30", "--out", folder, "--resume")  # the disk has space again
     call(*TRAINING, "--steps", "30", "--out", tmp_path / "whole")
     assert_same_model(folder / "model.safetensors", tmp_path / "whole" / "model.safetensors")
     assert log_of(folder) == log_of(tmp_path / "whole")
 
 
-def test_a_checkpoint_cut_short_is_survived_by_the_one_before_it(tmp_path: Path) -> None:
+def test_after_a_truncated_checkpoint_the_previous_one_is_used(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     call(*TRAINING, "--steps", "20", "--out", folder)
     newest = checkpoints(folder).path(20)
     newest.write_bytes(newest.read_bytes()[:-100])
     printed = call(*TRAINING, "--steps", "25", "--out", folder, "--resume")
-    assert "going back to the checkpoint before it" in printed
-    assert "going on from step 15" in printed
+    assert "trying the checkpoint before it" in printed
+    assert "resuming from step 15" in printed
     call(*TRAINING, "--steps", "25", "--out", tmp_path / "whole")
     assert_same_model(folder / "model.safetensors", tmp_path / "whole" / "model.safetensors")
 
@@ -75,26 +75,27 @@ def test_divergence_rolls_back_three_times_and_then_stops(tmp_path: Path) -> Non
     assert "training has diverged" in printed and "after 3 roll-backs" in printed and "lower --lr" in printed
     rollbacks = log_of(folder, "roll-back")
     assert rollbacks[-1]["lr_scale"] == 0.125
-    # 15 was the last good one; where nothing works from there on, older ones are tried.
-    assert "to 15 at 0.5" in printed and "to 10 at 0.25" not in printed
+    # Step 15 is the last good checkpoint. It is used every time, since updates succeed after it.
+    assert "to 15; the learning rate is now multiplied by 0.5" in printed
+    assert "to 10; the learning rate is now multiplied by 0.25" not in printed
     assert all(record["loss"] is not None for record in log_of(folder, "train") if record["skipped"] < 5)
-    # Without what broke it, the run goes on from a good checkpoint at the lower rate.
+    # Once the losses are finite again, the run resumes from a good checkpoint at the lower learning rate.
     printed = call(*training, "--resume")
     assert log_of(folder, "train")[-1]["lr"] == pytest.approx(2e-3 / 8)
 
 
-def test_no_checkpoint_is_written_while_updates_are_left_out(tmp_path: Path) -> None:
+def test_no_checkpoint_is_written_while_updates_are_skipped(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     broken(*TRAINING, "--steps", "30", "--out", folder, at=12)
     assert checkpoints(folder).steps() == [0, 5, 10]
 
 
-def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
+def test_a_run_with_other_options_or_data_is_not_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     call(*TRAINING, "--steps", "5", "--out", folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     printed = call(*TRAINING, "--steps", "5", "--out", folder, expect=2)
-    assert "already holds a run" in printed and "--resume" in printed
+    assert "already contains a run" in printed and "--resume" in printed
     printed = call(*TRAINING, "--steps", "5", "--batch", "16", "--out", folder, "--resume", expect=2)
     assert "batch is 16, was 8" in printed
     printed = call(*TRAINING, "--steps", "5", "--validation", "3", "--out", folder, "--resume", expect=2)
@@ -104,27 +105,28 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
         for name in faces.namelist()[:100]:
             fewer.writestr(name, faces.read(name))
     printed = call(*TRAINING, "--steps", "5", "--data", other, "--out", folder, "--resume", expect=2)
-    assert "holds a run on other data" in printed
+    assert "contains a run on other data" in printed
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_checkpoint_that_was_already_broken_is_passed_over(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_successful_update_after_it_is_replaced_by_an_older_one(tmp_path: Path) -> None:
     training: list[str | Path] = [*TRAINING, "--steps", "60", "--patience", "5", "--out", tmp_path / "run"]
     printed = broken(*training, at=15, expect=1)
-    assert "to 15 at 0.5" in printed and "to 10 at 0.25" in printed
+    assert "to 15; the learning rate is now multiplied by 0.5" in printed
+    assert "to 10; the learning rate is now multiplied by 0.25" in printed
 
 
 @pytest.mark.parametrize("option", [("--skip-above", "1e-9"), ("--lr", "900", "--warm-up", "0")])
 def test_a_run_that_learnt_nothing_writes_no_model(tmp_path: Path, option: tuple[str, ...]) -> None:
     folder = tmp_path / "run"
     printed = call(*TRAINING, *option, "--steps", "12", "--out", folder, expect=1)
-    assert "came to nothing" in printed or "training has diverged" in printed
+    assert "training has failed" in printed or "training has diverged" in printed
     assert "lower --lr" in printed
     assert not (folder / "model.safetensors").exists()
 
 
 def test_divergence_in_the_last_steps_is_noticed(tmp_path: Path) -> None:
-    """The last report comes with the last step, wherever that falls."""
+    """The last step makes a report even if it is not a multiple of --log-every."""
     training: list[str | Path] = [*TRAINING, "--log-every", "100", "--steps", "30", "--patience", "5"]
     training += ["--out", tmp_path / "run"]
     printed = broken(*training, at=17, expect=1)
@@ -138,7 +140,7 @@ def test_a_finished_run_without_its_checkpoints_is_not_overwritten(tmp_path: Pat
         checkpoint.unlink()
     for more in ((), ("--resume",)):
         printed = call(*TRAINING, "--steps", "5", "--out", folder, *more, expect=2)
-        assert "holds model.safetensors but no checkpoint to go on from" in printed
+        assert "contains model.safetensors but no checkpoint to resume from" in printed
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Killed at any moment and resumed, a run gives what it would have given: bit for bit."""
+"""A run that is killed at random moments and resumed gives the same model, bit for bit."""
 
 import random
 import time
@@ -9,7 +9,7 @@ from helpers.training import SMALL, assert_same_model, call, log_of
 
 from condvae.training.checkpoint import Checkpoints
 
-# Reports, evaluations and checkpoints fall on different steps, so that a kill finds every mixture of them.
+# Reports, evaluations and checkpoints happen at different steps, so that kills come after every combination of them.
 TRAINING = [
     *("pretrain", *SMALL, "--network", "tiny", "--steps", "160", "--lr", "2e-3"),
     *("--schedule", "cosine", "--warm-up", "10", "--log-every", "7", "--evaluate-every", "20"),
@@ -17,20 +17,20 @@ TRAINING = [
 ]
 
 
-def test_ten_kills_leave_no_trace(tmp_path: Path) -> None:
+def test_ten_kills_do_not_change_the_result(tmp_path: Path) -> None:
     call(*TRAINING, "--out", tmp_path / "whole")
     folder = tmp_path / "killed"
     dice = random.Random(0)
     at: list[int] = []
     while len(at) < 10:
         with started(CONDVAE, *TRAINING, "--out", folder, "--resume", said=tmp_path / "said") as process:
-            # Wait until this process itself has come further than the last, then for a random moment of its work.
+            # Wait until this process has written a newer checkpoint, then for a short random time.
             before = newest(folder)
             until = time.monotonic() + PATIENCE
             while newest(folder) <= before and process.is_alive() and time.monotonic() < until:
                 time.sleep(0.005)
             time.sleep(dice.uniform(0.0, 0.08))
-            assert process.is_alive(), f"over after {len(at)} kills\n{(tmp_path / 'said').read_text()}"
+            assert process.is_alive(), f"finished after only {len(at)} kills\n{(tmp_path / 'said').read_text()}"
         at.append(newest(folder))
     call(*TRAINING, "--out", folder, "--resume")
     assert at == sorted(at)

@@ -1,4 +1,4 @@
-"""The log says what happened, to people, to programs and to trackers."""
+"""The log reports to the terminal, to a JSON file and to experiment trackers."""
 
 import io
 import json
@@ -16,16 +16,16 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
-def test_lines_are_json_even_without_a_number(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, speaks=True, stream=io.StringIO())
+def test_nan_and_infinity_become_null(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, enabled=True, stream=io.StringIO())
     log.record("train", 3, loss=math.nan, kl_nats={1: 2.0, 4: math.inf}, names=("a", "b"))
     assert lines(tmp_path) == [
         {"event": "train", "step": 3, "loss": None, "kl_nats": {"1": 2.0, "4": None}, "names": ["a", "b"]}
     ]
 
 
-def test_later_and_broken_lines_are_forgotten(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, speaks=True, stream=io.StringIO())
+def test_later_and_incomplete_lines_are_deleted(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, enabled=True, stream=io.StringIO())
     for step in (1, 2, 3):
         log.record("train", step)
     with log.path.open("a") as file:
@@ -37,7 +37,7 @@ def test_later_and_broken_lines_are_forgotten(tmp_path: Path) -> None:
 
 def test_other_ranks_are_silent(tmp_path: Path) -> None:
     stream = io.StringIO()
-    log = RunLog(tmp_path, speaks=False, stream=stream)
+    log = RunLog(tmp_path, enabled=False, stream=stream)
     log.record("train", 1)
     log.live("x")
     log.say("y")
@@ -53,16 +53,16 @@ def test_the_live_line_is_rewritten_on_a_terminal_only(tmp_path: Path) -> None:
             return True
 
     for stream, expected in ((io.StringIO(), "a\nb\nc\n"), (Terminal(), "\r\x1b[Ka\r\x1b[Kb\nc\n")):
-        log = RunLog(tmp_path, speaks=True, stream=stream)
+        log = RunLog(tmp_path, enabled=True, stream=stream)
         log.live("a")
         log.live("b")
         log.say("c")
         assert stream.getvalue() == expected
 
 
-def test_a_log_that_cannot_be_written_is_told_once_and_survived(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_gives_one_warning(tmp_path: Path) -> None:
     stream = io.StringIO()
-    log = RunLog(tmp_path / "gone", speaks=True, stream=stream)
+    log = RunLog(tmp_path / "gone", enabled=True, stream=stream)
     log.record("train", 1)
     log.record("train", 2)
     assert stream.getvalue().count("cannot be written") == 1
@@ -71,7 +71,7 @@ def test_a_log_that_cannot_be_written_is_told_once_and_survived(tmp_path: Path) 
 def test_tensorboard_gets_numbers_and_pictures(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    log = RunLog(tmp_path, speaks=True, trackers=[TensorBoard(tmp_path)], stream=io.StringIO())
+    log = RunLog(tmp_path, enabled=True, trackers=[TensorBoard(tmp_path)], stream=io.StringIO())
     log.record("train", 7, loss=1.5, kl_nats={8: 2.5}, name="text")
     log.picture(7, "sheet", Image.new("RGB", (4, 4)))
     log.close()
@@ -87,7 +87,7 @@ def test_weights_and_biases_gets_numbers_and_pictures(tmp_path: Path, monkeypatc
     monkeypatch.setenv("WANDB_SILENT", "true")
     log = RunLog(
         tmp_path,
-        speaks=True,
+        enabled=True,
         trackers=[WeightsAndBiases(tmp_path, "condvae", {"lr": 1.0})],
         stream=io.StringIO(),
     )
@@ -97,7 +97,7 @@ def test_weights_and_biases_gets_numbers_and_pictures(tmp_path: Path, monkeypatc
     files = list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
     assert len(files) == 1
     content = b""
-    for _ in range(300):  # its own process writes the file, and takes its time on a busy machine
+    for _ in range(300):  # another process writes the file, which can be slow on a busy machine
         content = files[0].read_bytes()
         if b"train/loss" in content:
             break
@@ -106,5 +106,5 @@ def test_weights_and_biases_gets_numbers_and_pictures(tmp_path: Path, monkeypatc
     assert (tmp_path / "wandb-id").read_text() in files[0].name
 
 
-def test_durations_read_as_clocks_do() -> None:
+def test_durations_are_formatted_like_clock_times() -> None:
     assert [duration(seconds) for seconds in (0, 61.4, 3723)] == ["0:00", "1:01", "1:02:03"]

@@ -1,4 +1,4 @@
-"""The loop hands out data and random numbers as a function of seed, step and place alone."""
+"""Data and random numbers depend only on the seed, the step and the position in the batch."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from condvae.training.task import ConditionalTraining
 
 
 def make_loop(rank: int, ranks: int, folder: Path, **changes: Any) -> Loop:
-    """A loop as rank `rank` would have it; nothing of it that is asked here talks to others."""
+    """Make the loop of one rank; the tests call no method that communicates with other ranks."""
     world = World(rank, ranks, torch.device("cpu"))
     task = ConditionalTraining(small_conditional(), Freeform())
     pixels = torch.randint(256, (40, 8, 8, 3), dtype=torch.uint8, generator=generator()).numpy()
@@ -37,7 +37,7 @@ def make_loop(rank: int, ranks: int, folder: Path, **changes: Any) -> Loop:
         held_out=images,
         held_out_name="held-out",
         folder=RunFolder(folder),
-        log=RunLog(folder, speaks=False),
+        log=RunLog(folder, enabled=False),
         stopwatch=Stopwatch(),
         draw_sheet=pytest.fail,
         save_model=lambda path, record: pytest.fail(str(path)),
@@ -46,11 +46,11 @@ def make_loop(rank: int, ranks: int, folder: Path, **changes: Any) -> Loop:
 
 def first_steps(loop: Loop, steps: int) -> list[list[MicroBatch]]:
     batches = loop._batches()
-    # Generators are used again at the next step, so each is copied as it is.
+    # Each generator is copied, because the loop reuses it in the next step.
     return [[MicroBatch(micro.levels, micro.generator.clone_state()) for micro in next(batches)] for _ in range(steps)]
 
 
-def test_ranks_draw_other_images_and_other_observations_which_together_are_one_process(tmp_path: Path) -> None:
+def test_two_ranks_together_draw_what_one_process_draws(tmp_path: Path) -> None:
     together = first_steps(make_loop(0, 1, tmp_path, micro_batch=4), 5)
     apart = [first_steps(make_loop(rank, 2, tmp_path), 5) for rank in (0, 1)]
     drawn = []
@@ -61,9 +61,9 @@ def test_ranks_draw_other_images_and_other_observations_which_together_are_one_p
             known = [Freeform().draw(4, 8, micro.generator) for micro in (mine, alone)]
             assert torch.equal(*known)
             drawn.append(known[0])
-    # 5 steps x 2 ranks x 4 images: no two observations are the same.
+    # 5 steps x 2 ranks x 4 images have 40 different observations.
     assert len(torch.unique(torch.cat(drawn).flatten(1), dim=0)) == 40
-    # 40 images make an epoch, in which every image comes once.
+    # An epoch has 40 images, and every image occurs once.
     seen = torch.cat([mine.levels.images for rank in (0, 1) for (mine,) in apart[rank]])
     assert len(torch.unique(seen.flatten(1), dim=0)) == 40
 
@@ -76,7 +76,7 @@ def test_a_run_folder_is_described(tmp_path: Path, capsys: pytest.CaptureFixture
     main(["info", str(folder)])
     text = capsys.readouterr().out
     assert "step 4 after" in text and "finished" in text
-    assert "step 4, whole" in text and "step 6, damaged" in text
+    assert "step 4, intact" in text and "step 6, damaged" in text
     assert "bits_per_dim" in text and "batch 8" in text
     main(["info", str(folder), "--json"])
     import json
@@ -84,4 +84,4 @@ def test_a_run_folder_is_described(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["options"]["network"] == "tiny"
     with pytest.raises(SystemExit):
         main(["info", str(tmp_path)])
-    assert "not one of a condvae run" in capsys.readouterr().err
+    assert "is not the folder of a condvae run" in capsys.readouterr().err

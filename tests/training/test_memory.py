@@ -11,20 +11,20 @@ from condvae.vdvae import VDVAE, preset
 CPU = torch.device("cpu")
 
 
-def test_memory_grows_with_images_and_with_what_is_trained() -> None:
+def test_memory_grows_with_the_images_and_the_trained_networks() -> None:
     whole, part = Pretraining(small_vae()), ConditionalTraining(small_conditional(), Freeform())
     assert activation_bytes(whole, 8) == 8 * activation_bytes(whole, 1)
     assert activation_bytes(part, 1) < activation_bytes(whole, 1)
 
 
-def test_public_networks_need_what_was_measured() -> None:
-    """An H200 took 13.8 GB for IPA at batch 128 on the cifar10 network, optimiser and all; half of it is a bound."""
+def test_the_estimate_agrees_with_a_measurement() -> None:
+    """IPA at batch 128 on the cifar10 network took 13.8 GB on an H200, including the optimiser."""
     with torch.device("meta"):
         task = ConditionalTraining(ConditionalVAE(VDVAE(preset("cifar10")), PartialConfig(channels=4)), Freeform())
     assert 7e9 < activation_bytes(task, 128) < 16e9
 
 
-def test_the_choice_is_the_users_and_else_by_size() -> None:
+def test_auto_recomputes_only_large_networks() -> None:
     small = Pretraining(small_vae())
     assert recomputes("yes", small, 1, CPU)
     assert not recomputes("no", small, 1, CPU)
@@ -36,7 +36,7 @@ def test_the_choice_is_the_users_and_else_by_size() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_with_room_keeps_activations() -> None:
+def test_a_gpu_with_enough_memory_keeps_activations() -> None:
     device = torch.device("cuda", 0)
     with torch.device("meta"):
         large = ConditionalTraining(ConditionalVAE(VDVAE(preset("ffhq256")), PartialConfig(channels=4)), Freeform())

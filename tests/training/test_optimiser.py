@@ -1,4 +1,4 @@
-"""The optimisers are torch's, but for the updates that are left out: those change nothing, to the last bit."""
+"""The optimisers make the same updates as torch's own, and a skipped update changes no bit of the state."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from torch import nn
 from condvae.training.flat_parameters import FlatParameters
 from condvae.training.optimiser import Optimiser, Rule
 
-NOTHING = torch.zeros(())
+NO_BAD_LOSSES = torch.zeros(())
 
 
 def parameters(seed: int = 0) -> nn.ParameterDict:
@@ -44,7 +44,7 @@ def give(made: Optimiser, step: int, factor: float = 1.0) -> None:
         ),
     ],
 )
-def test_updates_are_torchs(rule: Rule, reference: Any, options: dict[str, Any]) -> None:
+def test_updates_equal_those_of_torch(rule: Rule, reference: Any, options: dict[str, Any]) -> None:
     module, made = optimiser(rule)
     other = parameters()
     theirs = reference(other.values(), lr=0.01, **options)
@@ -55,12 +55,12 @@ def test_updates_are_torchs(rule: Rule, reference: Any, options: dict[str, Any])
             other[name].grad = g
         theirs.step()
         give(made, step)
-        made.update(torch.tensor(rate), unsound=NOTHING)
+        made.update(torch.tensor(rate), bad_losses=NO_BAD_LOSSES)
     for name in module:
         torch.testing.assert_close(module[name], other[name], rtol=1e-5, atol=1e-6)
 
 
-def test_gradients_are_shortened_as_torch_does() -> None:
+def test_gradients_are_clipped_as_torch_does() -> None:
     module, made = optimiser(Rule(clip=0.5, skip_above=1e9))
     other = parameters()
     theirs = torch.optim.AdamW(other.values(), lr=0.01, betas=(0.9, 0.9), weight_decay=0.01)
@@ -70,7 +70,7 @@ def test_gradients_are_shortened_as_torch_does() -> None:
         expected = nn.utils.clip_grad_norm_(other.values(), 0.5)
         theirs.step()
         give(made, step, 10.0**step)
-        norm, accepted = made.update(torch.tensor(0.01), unsound=NOTHING)
+        norm, accepted = made.update(torch.tensor(0.01), bad_losses=NO_BAD_LOSSES)
         torch.testing.assert_close(norm, expected)
         assert accepted == 1
     for name in module:
@@ -79,34 +79,34 @@ def test_gradients_are_shortened_as_torch_does() -> None:
 
 @pytest.mark.parametrize("kind", ["adamw", "adamax"])
 @pytest.mark.parametrize("broken", ["nan", "inf", "too long", "loss on another rank", "nan flag"])
-def test_what_is_left_out_changes_nothing(kind: Any, broken: str) -> None:
+def test_a_skipped_update_changes_nothing(kind: Any, broken: str) -> None:
     _, made = optimiser(Rule(kind=kind, skip_above=50.0, ema=0.9))
     for step in range(3):
         give(made, step)
-        made.update(torch.tensor(0.01), unsound=NOTHING)
+        made.update(torch.tensor(0.01), bad_losses=NO_BAD_LOSSES)
     before = {name: vector.clone() for name, vector in made.vectors().items()}
     give(made, 3, 1000.0 if broken == "too long" else 1.0)
-    unsound = NOTHING
+    bad_losses = NO_BAD_LOSSES
     if broken in ("nan", "inf"):
         made.flat.gradients[2] = float(broken)
     elif broken == "loss on another rank":
-        unsound = torch.ones(())
+        bad_losses = torch.ones(())
     elif broken == "nan flag":
-        unsound = torch.full((), math.nan)
-    _, accepted = made.update(torch.tensor(0.01), unsound=unsound)
+        bad_losses = torch.full((), math.nan)
+    _, accepted = made.update(torch.tensor(0.01), bad_losses=bad_losses)
     assert accepted == 0
     assert made.updates == 3
     for name, vector in made.vectors().items():
         assert torch.equal(vector, before[name]), name
 
 
-def test_leaving_out_the_very_first_update_is_no_division_by_zero() -> None:
+def test_skipping_the_first_update_does_not_divide_by_zero() -> None:
     module, made = optimiser(Rule())
     give(made, 0, math.nan)
-    made.update(torch.tensor(0.01), unsound=NOTHING)
+    made.update(torch.tensor(0.01), bad_losses=NO_BAD_LOSSES)
     assert all(torch.equal(module[name], parameters()[name]) for name in module)
     give(made, 0)
-    made.update(torch.tensor(0.01), unsound=NOTHING)
+    made.update(torch.tensor(0.01), bad_losses=NO_BAD_LOSSES)
     assert all(torch.isfinite(module[name]).all() for name in module)
 
 
@@ -115,7 +115,7 @@ def test_the_average_follows_its_recursion() -> None:
     expected = made.flat.values.clone()
     for step in range(15):
         give(made, step)
-        made.update(torch.tensor(0.01), unsound=NOTHING)
+        made.update(torch.tensor(0.01), bad_losses=NO_BAD_LOSSES)
         decay = min(0.5, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * made.flat.values
     torch.testing.assert_close(made.average, expected)
@@ -133,6 +133,6 @@ def test_the_average_follows_its_recursion() -> None:
         {"weight_decay": -1.0},
     ],
 )
-def test_impossible_rules_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong)).replace("kind", "optimiser")):
         Rule(**wrong)

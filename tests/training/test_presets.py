@@ -1,4 +1,4 @@
-"""Presets are the paper's table of experimental details, and the command line takes them as defaults."""
+"""Presets agree with the paper's table of experimental details and become defaults of the command line."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ PAPER = {
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_the_papers_numbers(name: str) -> None:
+def test_presets_have_the_numbers_of_the_paper(name: str) -> None:
     options = options_for(TrainOptions, name, data=(Path("x"),), out=Path("y"))
     lr, batch, thousands = PAPER[name]
     assert (options.lr, options.batch, options.steps) == (lr, batch, 1000 * thousands)
@@ -80,7 +80,7 @@ def test_unknown_options_are_errors(words: list[str], message: str, capsys: pyte
     assert message in captured.err + captured.out
 
 
-def test_a_models_record_does_not_tell_where_files_lay() -> None:
+def test_a_record_contains_file_names_but_no_folders() -> None:
     options = options_for(
         TrainOptions, "small32", data=(Path("/home/someone/photos"),), out=Path("/tmp/x"), artifact=Path("/a/b.st")
     )

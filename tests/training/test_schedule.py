@@ -25,30 +25,30 @@ def test_a_budget_of_steps() -> None:
     assert budget.progress(1) == 0.25
 
 
-def test_a_budget_of_minutes_is_kept_at_a_pace_that_changes() -> None:
+def test_a_budget_of_minutes_is_kept_when_the_pace_changes() -> None:
     budget = Budget(steps=None, minutes=1.0)
-    budget.look(0, 4.0, reserve=6.0)  # reading data took four seconds
+    budget.record_time(0, 4.0, reserve=6.0)  # reading data took four seconds
     now, step = 4.0, 0
     while not budget.over(step):
         now += 0.5 if step < 30 else 0.1
         step += 1
         if step % 10 == 0 or step in (1, 2, 4, 8):
-            budget.look(step, now)
-    assert 53.0 < now <= 54.0  # a minute less what the end needs
+            budget.record_time(step, now)
+    assert 53.0 < now <= 54.0  # a minute minus the reserve of 6 seconds
     assert budget.progress(step) == pytest.approx(1.0, abs=0.02)
 
 
-def test_one_step_is_made_even_if_time_is_up() -> None:
+def test_at_least_one_step_is_made() -> None:
     budget = Budget(steps=None, minutes=0.01)
-    budget.look(0, 5.0)
+    budget.record_time(0, 5.0)
     assert not budget.over(0)
-    budget.look(1, 6.0)
+    budget.record_time(1, 6.0)
     assert budget.over(1)
 
 
-def test_the_first_to_run_out_decides() -> None:
+def test_training_ends_when_steps_or_minutes_are_used_up() -> None:
     budget = Budget(steps=1000, minutes=1.0)
-    budget.look(10, 30.0)
+    budget.record_time(10, 30.0)
     assert budget.progress(10) == 0.5
     assert budget.seconds_left(10) == pytest.approx(30.0)
     assert not budget.over(19)
@@ -56,12 +56,12 @@ def test_the_first_to_run_out_decides() -> None:
 
 
 @pytest.mark.parametrize(("steps", "minutes"), [(None, None), (0, None), (None, 0.0), (None, -1.0), (None, math.nan)])
-def test_budgets_that_make_no_sense(steps: int | None, minutes: float | None) -> None:
+def test_invalid_budgets_are_rejected(steps: int | None, minutes: float | None) -> None:
     with pytest.raises(ValueError, match=r"steps|minutes"):
         Budget(steps=steps, minutes=minutes)
 
 
-def test_schedules_that_make_no_sense() -> None:
+def test_invalid_schedules_are_rejected() -> None:
     with pytest.raises(ValueError, match="schedule"):
         Schedule(decay="square")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="warm_up"):
@@ -70,12 +70,12 @@ def test_schedules_that_make_no_sense() -> None:
         Schedule(final=1.5)
 
 
-def test_steps_that_settle_are_no_pace() -> None:
+def test_slow_first_steps_do_not_count_for_the_pace() -> None:
     budget = Budget(steps=None, minutes=2)
-    budget.look(0, 5.0)
-    budget.look(1, 65.0, settling=True)  # kernels were compiled
+    budget.record_time(0, 5.0)
+    budget.record_time(1, 65.0, settling=True)  # kernels were compiled
     assert not budget.over(1)
-    budget.look(2, 66.0, settling=True)
-    budget.look(4, 66.2)
+    budget.record_time(2, 66.0, settling=True)
+    budget.record_time(4, 66.2)
     assert budget.pace == pytest.approx(0.1)
     assert budget.elapsed(14) == pytest.approx(67.2)

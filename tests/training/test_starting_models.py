@@ -1,4 +1,4 @@
-"""A run may start from a model by its name, and what it makes tells where it came from."""
+"""A run can start from a model by name, and the new model's record contains the record of that model."""
 
 import dataclasses
 from pathlib import Path
@@ -44,7 +44,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def resumed(options: Any, train: Any) -> dict[str, Any]:
-    """The record after a run has gone on for another step, its origins gone from where they were."""
+    """Train, delete the starting models, resume for another step, and return the record of the result."""
     before = weights.describe(train(options)).record
     for file in embedded.MODELS.glob("*"):
         file.unlink()
@@ -64,7 +64,7 @@ def test_an_artifact_by_name_keeps_its_record() -> None:
     assert record["artifact"] == {"task": "pretrain", "steps": 7}
     assert record["options"]["artifact"] == "plain8"
     assert "init" not in record
-    model = weights.load("run")  # a run folder is a model's name, too
+    model = weights.load("run")  # the path of a run folder also names a model
     assert isinstance(model, ConditionalVAE)
     for mine, given in zip(model.artifact.parameters(), small_vae().parameters(), strict=True):
         assert torch.equal(mine, given)
@@ -78,12 +78,12 @@ def test_the_artifact_inside_a_conditional_model_keeps_its_own_record() -> None:
 
 
 @pytest.mark.usefixtures("models")
-def test_training_goes_on_from_a_name() -> None:
+def test_training_continues_from_a_model_name() -> None:
     record = resumed(TrainOptions(**QUICK, init=Path("faces8"), out=Path("run")), train)
     assert record["init"] == {"task": "train", "steps": 5}
-    assert record["artifact"] == {"task": "pretrain", "steps": 9}  # it is still the same, and frozen
+    assert record["artifact"] == {"task": "pretrain", "steps": 9}  # the artifact was frozen and is unchanged
     assert weights.describe("run").process == Halves()
-    # And again, from the folder of that run.
+    # Continue once more, from the run folder.
     again = weights.describe(train(TrainOptions(**QUICK, init=Path("run"), out=Path("again")))).record
     assert again["init"]["steps"] == 2 and again["init"]["init"]["steps"] == 5
     assert again["artifact"] == {"task": "pretrain", "steps": 9}
@@ -91,15 +91,15 @@ def test_training_goes_on_from_a_name() -> None:
 
 
 @pytest.mark.usefixtures("models")
-def test_pretraining_goes_on_from_a_name() -> None:
+def test_pretraining_continues_from_a_model_name() -> None:
     record = resumed(PretrainOptions(**QUICK, init=Path("faces8"), out=Path("run")), pretrain)
-    assert record["init"] == {"task": "pretrain", "steps": 9}  # the VAE's own story, not the partial encoder's
+    assert record["init"] == {"task": "pretrain", "steps": 9}  # the record of the VAE, not of the partial encoder
     assert "artifact" not in record
     assert isinstance(weights.load("run"), VDVAE)
 
 
 @pytest.mark.usefixtures("models")
-def test_an_unknown_name_leaves_nothing_behind() -> None:
+def test_an_unknown_name_writes_no_files() -> None:
     unknown = {**QUICK, "out": Path("run")}
     message = r"unknown model 'plain9': did you mean plain8\?"
     with pytest.raises(ValueError, match=message):
@@ -111,7 +111,7 @@ def test_an_unknown_name_leaves_nothing_behind() -> None:
     assert not Path("run").exists()
 
 
-def test_long_histories_are_cut_short() -> None:
+def test_only_the_last_records_of_a_long_history_are_kept() -> None:
     record: dict[str, Any] = {"steps": 0}
     for steps in range(1, 10):
         record = _shortened({"steps": steps, "init": record})

@@ -1,4 +1,4 @@
-"""One step is one update of AdamW on the mean over all micro-batches, or none at all; and it never waits."""
+"""A step makes one AdamW update on the mean over all micro-batches, or skips it, and never waits for the device."""
 
 import math
 import warnings
@@ -52,7 +52,7 @@ def test_micro_batches_add_up_to_the_mean_over_all_of_them() -> None:
     )
 
 
-def test_a_step_that_is_not_finite_changes_nothing_but_the_count() -> None:
+def test_a_step_with_a_non_finite_loss_only_changes_the_counts() -> None:
     step = make_step()
     step([MicroBatch(levels(4), generator())], torch.tensor(1e-3), shards=1)
     before = {name: vector.clone() for name, vector in step.optimiser.vectors().items()}
@@ -77,7 +77,7 @@ def test_a_step_that_is_not_finite_changes_nothing_but_the_count() -> None:
     assert (progress.steps, progress.skipped, progress.streak, progress.longest_streak) == (1, 0, 0, 0)
 
 
-def test_a_report_of_nothing_accepted_has_no_loss() -> None:
+def test_without_an_accepted_update_the_reported_loss_is_nan() -> None:
     step = make_step(rule=Rule(skip_above=1e-6))
     step([MicroBatch(levels(2), generator())], torch.tensor(1e-3), shards=1)
     progress = step.report()
@@ -126,7 +126,7 @@ def test_the_step_never_waits_for_the_device(conditional: bool) -> None:
     device = torch.device("cuda")
     if conditional:
         model = small_conditional().to(device)
-        # Completion of a fixed kind: freeform observations look once a round whether there are enough.
+        # Halves, because drawing freeform holes waits for the device.
         task: Pretraining | ConditionalTraining = ConditionalTraining(model, Halves())
     else:
         task = Pretraining(small_vae().to(device))
@@ -137,7 +137,7 @@ def test_the_step_never_waits_for_the_device(conditional: bool) -> None:
     torch.cuda.synchronize()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the mode calls itself a prototype
+            warnings.simplefilter("ignore")  # torch warns that this mode is a prototype
             torch.cuda.set_sync_debug_mode("error")
         step([batch], lr, shards=1)
     finally:
@@ -171,7 +171,7 @@ def conditional_step(process: Process, **options: Any) -> TrainingStep:
 
 
 def test_runs_with_different_targets_report_the_same_numbers() -> None:
-    """IPA lowers the cost of hidden pixels, from scratch that of the whole image: with equal weights logs agree."""
+    """The loss of IPA scores hidden pixels, that from scratch whole images; the reported bounds are the same."""
     from condvae.training.held_out_bound import CHUNK, evaluate_held_out
 
     images = held_out(CHUNK + 7)
@@ -181,7 +181,7 @@ def test_runs_with_different_targets_report_the_same_numbers() -> None:
     assert ipa.by_pixels == scratch.by_pixels
     assert ipa.kl_nats == scratch.kl_nats
     dims = 3 * 8 * 8
-    for own, pixels in ((ipa, "hidden"), (scratch, "whole")):  # what each lowers is among them
+    for own, pixels in ((ipa, "hidden"), (scratch, "whole")):  # the loss of each is among the reported bounds
         assert own.nats_per_dim * dims == pytest.approx(own.by_pixels[f"{pixels}_nats"], rel=1e-12)
     assert scratch.bits_per_dim == pytest.approx(scratch.by_pixels["whole_bits_per_dim"], rel=1e-12)
     error = scratch.by_pixels["whole_bits_per_dim_standard_error"]
@@ -190,8 +190,8 @@ def test_runs_with_different_targets_report_the_same_numbers() -> None:
 
 
 @pytest.mark.parametrize("target", ["hidden", "whole"])
-def test_reports_of_one_walk_are_those_of_a_walk_for_each_target(target: objectives.Target) -> None:
-    """Bit for bit, so that reporting two of them leaves the choice of the best checkpoint as it was."""
+def test_reports_of_one_pass_equal_those_of_one_pass_per_target(target: objectives.Target) -> None:
+    """They agree bit for bit, so reporting both targets does not change which checkpoint is the best."""
     step, batch = conditional_step(Freeform(), target=target), levels(20).batch()
     task = step.task
     assert isinstance(task, ConditionalTraining)
@@ -204,7 +204,7 @@ def test_reports_of_one_walk_are_those_of_a_walk_for_each_target(target: objecti
     assert torch.equal(found.scored_dims, expected.scored_dims)
 
 
-def test_reports_where_one_target_is_the_other_or_none() -> None:
+def test_reports_without_known_pixels_and_for_the_reverse_objective() -> None:
     from condvae.training.held_out_bound import evaluate_held_out
 
     images = held_out(8)
@@ -213,6 +213,7 @@ def test_reports_where_one_target_is_the_other_or_none() -> None:
         assert nothing_known[f"hidden_{name}"] == nothing_known[f"whole_{name}"]
     reverse = evaluate_held_out(conditional_step(Halves(), objective="reverse"), images, seed=1)
     assert {name.partition("_")[0] for name in reverse.by_pixels} == {"known"}
-    assert reverse.by_pixels["known_bits_per_dim"] == pytest.approx(2 * reverse.bits_per_dim)  # over half of the dims
+    # Half of the dimensions are known.
+    assert reverse.by_pixels["known_bits_per_dim"] == pytest.approx(2 * reverse.bits_per_dim)
     alone = evaluate_held_out(make_step(), images, seed=1)
-    assert alone.in_words == f"whole {alone.bits_per_dim:.4f} bits/dim, {alone.nats_per_dim * 192:,.1f} nats"
+    assert alone.summary == f"whole {alone.bits_per_dim:.4f} bits/dim, {alone.nats_per_dim * 192:,.1f} nats"

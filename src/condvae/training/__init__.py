@@ -1,4 +1,4 @@
-"""Training: unconditional VAEs (`pretrain`) and what conditions them (`train`)."""
+"""Training of unconditional VAEs (`pretrain`) and of the partial encoders that condition them (`train`)."""
 
 from typing import TYPE_CHECKING
 

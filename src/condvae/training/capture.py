@@ -1,4 +1,4 @@
-"""A training step as CUDA graphs: recorded once, then started by one call instead of thousands."""
+"""Record a training step as CUDA graphs, so that one call starts it instead of thousands of kernel launches."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,22 +12,23 @@ from condvae.training.step import MicroBatch, TrainingPrecision, TrainingStep
 
 
 def why_not_fused(device: torch.device, precision: TrainingPrecision) -> str | None:
-    """What keeps a step from computing with fused kernels; None: nothing."""
+    """Return why a training step cannot use fused kernels, or None if it can."""
     if device.type != "cuda":
-        return f"they need a GPU, this is a {device.type}"
+        return f"they need a CUDA GPU, but the device is {device.type}"
     if precision != "bf16":
-        return f"they compute in bf16, not in {precision}"
+        return f"they compute in bf16, but the precision is {precision}"
     if not kernels.installed():
         return "they need Triton, which is not installed"
-    return None if kernels.available(device) else "they need a GPU like A100 or newer, with 160 KiB of shared memory"
+    return None if kernels.available(device) else "they need an A100 or newer GPU, with 160 KiB of shared memory"
 
 
 class Capture:
-    """Calls a `TrainingStep`: the first time as it is, then recorded and replayed, to the same effect.
+    """Run a `TrainingStep` with the same results, as recorded CUDA graphs.
 
-    One process that takes its batch at one go has the whole step in one graph. Otherwise a graph adds a micro-batch's
-    gradients and another makes the update; the exchange between ranks lies between them. Where recording fails, steps
-    go on as they are, and `say` is told once.
+    The first call runs the step directly, the second records it, and from then on the recording is replayed. With one
+    process and one micro-batch, one graph holds the whole step. Otherwise one graph adds the gradients of a micro-batch
+    and another makes the update, and the exchange between ranks happens between the two. If recording fails, all steps
+    run directly, and `say` receives one message with the reason.
     """
 
     def __init__(self, step: TrainingStep, say: Callable[[str], None]) -> None:
@@ -35,13 +36,13 @@ class Capture:
         self.device = step.world.device
         self.possible = self.device.type == "cuda"
         self.stream = torch.cuda.Stream(self.device) if self.possible else None
-        self.warm = self._told = False
+        self.warm = self._shape_reported = False
         self.recorded: _Recorded | None = None
         if not self.possible:
-            say(f"steps run operation by operation: CUDA graphs need a GPU, this is a {self.device.type}")
+            say(f"steps run without CUDA graphs, which need a CUDA GPU: the device is {self.device.type}")
 
     def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
-        """What `TrainingStep` does."""
+        """Take one training step; the arguments are those of `TrainingStep`."""
         if not self.possible:
             self.step(micro_batches, lr, shards=shards)
         elif not self.warm:
@@ -54,9 +55,9 @@ class Capture:
             if self.recorded is None:
                 self.step(micro_batches, lr, shards=shards)
             elif not self.recorded.fits(micro_batches, shards):
-                if not self._told:
-                    self.say("a batch of another shape than the recorded one is taken operation by operation")
-                    self._told = True
+                if not self._shape_reported:
+                    self.say("a batch has another shape than the recorded one: its steps run without CUDA graphs")
+                    self._shape_reported = True
                 self.step(micro_batches, lr, shards=shards)
             else:
                 self.recorded.replay(self.step, micro_batches, lr)
@@ -67,13 +68,11 @@ class Capture:
             self.recorded = _Recorded(self.step, self.stream, micro_batches, shards)
         except RuntimeError as error:
             self.possible = False
-            self.say(
-                f"steps run operation by operation, since they cannot be captured as a CUDA graph: {reason(error)}"
-            )
+            self.say(f"steps run without CUDA graphs, because the step could not be captured: {reason(error)}")
 
 
 class _Recorded:
-    """Graphs, and the places that they read from."""
+    """The recorded graphs and the tensors that they read their inputs from."""
 
     def __init__(
         self, step: TrainingStep, stream: torch.cuda.Stream, micro_batches: Sequence[MicroBatch], shards: int
@@ -99,12 +98,12 @@ class _Recorded:
         self.graphs = record((whole,) if self.whole else (learn, finish), stream, self.generator)
 
     def fits(self, micro_batches: Sequence[MicroBatch], shards: int) -> bool:
-        """Whether graphs recorded for other batches can take these."""
-        alike = all(_form(micro_batch.levels) == _form(self.levels) for micro_batch in micro_batches)
+        """Return whether these micro-batches have the shapes and number that the graphs were recorded for."""
+        alike = all(_shapes_and_types(batch.levels) == _shapes_and_types(self.levels) for batch in micro_batches)
         return alike and shards == self.shards and (not self.whole or len(micro_batches) == 1)
 
     def replay(self, step: TrainingStep, micro_batches: Sequence[MicroBatch], lr: Tensor) -> None:
-        """One step."""
+        """Replay the graphs for one training step on new micro-batches."""
         self.lr.copy_(lr)
         if not self.whole:
             step.begin()
@@ -112,7 +111,7 @@ class _Recorded:
             for place, part in zip(self.levels, levels, strict=True):
                 if place is not None and part is not None:
                     place.copy_(part)
-            # Seeded where this micro-batch's generator stands: a fresh seed, nothing drawn yet.
+            # The micro-batch's own generator has drawn nothing yet, so its initial seed is its whole state.
             self.generator.manual_seed(generator.initial_seed())
             self.graphs[0].replay()
         if not self.whole:
@@ -120,5 +119,5 @@ class _Recorded:
             self.graphs[1].replay()
 
 
-def _form(levels: LevelBatch) -> list[object]:
+def _shapes_and_types(levels: LevelBatch) -> list[object]:
     return [None if part is None else (part.shape, part.dtype) for part in levels]

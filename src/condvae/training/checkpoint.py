@@ -1,7 +1,7 @@
-"""Checkpoints of a run: everything that the next step depends on, in files that are whole or not there.
+"""Checkpoints of a run: everything that the next step depends on, in files that are written completely or not at all.
 
-Generators need no place in them: every random number is a function of the seed and the step (`seeds.py`), and so is the
-order of the data.
+A checkpoint stores no generator state, because every random number and the order of the data are functions of the seed
+and the step (`runtime/seeds.py`).
 """
 
 import dataclasses
@@ -23,26 +23,26 @@ _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where a run stands."""
+    """The progress of a run, apart from its tensors."""
 
     step: int = 0
-    """Steps done."""
+    """Number of completed steps, including steps whose update was skipped."""
     rollbacks: int = 0
     lr_scale: float = 1.0
-    """Halved by every roll-back."""
+    """Factor on the learning rate; every roll-back halves it."""
     elapsed: float = 0.0
-    """Seconds."""
+    """Training time so far, in seconds."""
     best_loss: float | None = None
-    """On the validation images, nats per dimension."""
+    """Lowest loss on the held-out images, in nats per dimension."""
     best_step: int | None = None
     updates_at_rollback: float | None = None
-    """Updates that had been made where the last roll-back went to."""
+    """Number of updates in the checkpoint that the last roll-back returned to."""
     closing: float = 0.0
-    """Seconds that the end will take: its evaluations, its sheet, its files."""
+    """Estimated seconds that the end of the run needs for its evaluations, its contact sheet and its files."""
 
 
 def pack(step: TrainingStep) -> dict[str, Tensor]:
-    """All tensors of the training state, by name."""
+    """Return CPU copies of all tensors of the training state, by name."""
     tensors = {"updates": step.optimiser.updates, "tally": step.tally, "streak": step.streak}
     packed = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
     for vector, values in step.optimiser.vectors().items():
@@ -51,12 +51,12 @@ def pack(step: TrainingStep) -> dict[str, Tensor]:
 
 
 def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None:
-    """Put a packed state back; every name and shape must fit."""
+    """Load packed tensors into a step. Raise ValueError if a name or shape differs."""
     wanted = {name: tuple(tensor.shape) for name, tensor in pack(step).items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if wanted != found:
         odd = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-        raise ValueError(f"{origin} belongs to another model: {first_few(odd)} do not fit this one")
+        raise ValueError(f"{origin} belongs to another model: tensors with other names or shapes: {first_few(odd)}")
     step.optimiser.updates.copy_(tensors["updates"])
     step.tally.copy_(tensors["tally"])
     step.streak.copy_(tensors["streak"])
@@ -66,13 +66,13 @@ def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None
 
 
 class Checkpoints:
-    """The checkpoints of one run folder: the last few, and the best."""
+    """The checkpoints of one run folder: the newest ones and the best one."""
 
     def __init__(self, folder: Path, *, keep: int = 3, options: Mapping[str, Any] | None = None) -> None:
         self.folder, self.keep, self.options = folder, keep, dict(options or {})
 
     def steps(self) -> list[int]:
-        """Of the checkpoints there are, oldest first."""
+        """Return the step numbers of the existing checkpoints, in ascending order."""
         if not self.folder.is_dir():
             return []
         return sorted(int(match[1]) for path in self.folder.iterdir() if (match := _NAME.fullmatch(path.name)))
@@ -81,7 +81,7 @@ class Checkpoints:
         return self.folder / f"step-{step:09}.safetensors"
 
     def save(self, position: Position, tensors: dict[str, Tensor]) -> None:
-        """Write one, then remove those that are no longer kept. An OSError leaves the older ones as they are."""
+        """Write a checkpoint, then delete old ones beyond `keep`. If writing fails with an OSError, delete none."""
         description = {"options": self.options, "position": dataclasses.asdict(position)}
         sealed_file.write(
             self.path(position.step), kind=sealed_file.CHECKPOINT, description=description, tensors=tensors
@@ -99,14 +99,14 @@ class Checkpoints:
     def latest(
         self, warn: Callable[[str], None], *, before: float = math.inf
     ) -> tuple[Position, dict[str, Tensor]] | None:
-        """The newest checkpoint (of steps before `before`) that can be read; damaged ones are named and passed over."""
+        """Return the newest readable checkpoint before step `before`, or None. Rename damaged ones with a warning."""
         for step in reversed([step for step in self.steps() if step < before]):
             try:
                 return self.read(self.path(step))
             except ValueError as error:
-                # Out of the way: it must not pass for the newest again, nor take the place of one that is kept.
+                # Renamed, so that it neither counts as the newest checkpoint nor as one of the `keep` newest ones.
                 self.path(step).replace(self.path(step).with_suffix(".damaged"))
-                warn(f"{error}; going back to the checkpoint before it")
+                warn(f"{error}; trying the checkpoint before it")
         return None
 
     @staticmethod
@@ -115,4 +115,4 @@ class Checkpoints:
         try:
             return strict(Position, description["position"], where="checkpoint"), tensors
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} is no checkpoint that this version of condvae knows") from error
+            raise ValueError(f"{path} is not a checkpoint that this version of condvae can read") from error

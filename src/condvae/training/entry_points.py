@@ -1,4 +1,4 @@
-"""From options to a finished model: `pretrain` and `train` put data, network, task and loop together."""
+"""`pretrain` and `train`: from options to a finished model. They open the data, build the network and run the loop."""
 
 import dataclasses
 import json
@@ -33,7 +33,7 @@ from condvae.training.options import PretrainOptions, TrainingOptions, TrainOpti
 from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
-from condvae.training.starting_models import keep_origins, origin_records
+from condvae.training.starting_models import copy_starting_models, starting_model_records
 from condvae.training.step import TrainingPrecision, TrainingStep
 from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset
@@ -41,26 +41,26 @@ from condvae.vdvae.blocks import recompute_activations
 
 M = TypeVar("M", bound=nn.Module)
 
-_SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each
+_SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each row
 
 
 def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
-    """Train an unconditional VAE; returns the file of the finished model.
+    """Train an unconditional VAE and return the path of the finished model.
 
-    Options by name, as in pretrain(data="photos", preset="small64", minutes=60, out="vae"), or as an object.
+    Give the options by name, as in pretrain(data="photos", preset="small64", minutes=60, out="vae"), or as one object.
     """
     options = options_from(PretrainOptions, options, given)
 
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         if options.init:
             if options.bits is not None:
-                raise ValueError("--bits does not go with --init, whose file has its own")
-            vae = _unconditional(folder.init if folder.began else options.init).requires_grad_(True)
+                raise ValueError("--bits cannot be combined with --init, whose model fixes the bits: leave out --bits")
+            vae = _unconditional(folder.init if folder.has_checkpoint else options.init).requires_grad_(True)
             return _open(options, world, vae.config, vae.config.channels), Pretraining(vae.train())
         config = network_config(options.network)
         if options.bits is not None:
             if not isinstance(config.likelihood, LogisticMixture):
-                raise ValueError(f"the likelihood of {options.network} counts no bits: leave --bits out")
+                raise ValueError(f"--bits has no effect on the likelihood of {options.network}: leave out --bits")
             config = dataclasses.replace(config, likelihood=dataclasses.replace(config.likelihood, bits=options.bits))
         config, dataset = _fit_to_data(config, options, options.network, world, normalise=options.normalise)
         return dataset, Pretraining(_fresh(options.seed, lambda: VDVAE(config)))
@@ -69,50 +69,54 @@ def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
 
 
 def train(options: TrainOptions | None = None, **given: Any) -> Path:
-    """Train a partial encoder, or a conditional VAE from scratch; returns the file of the finished model.
+    """Train a partial encoder, or a conditional VAE from scratch, and return the path of the finished model.
 
-    Options by name, as in train(data="photos", artifact="vae", minutes=20, out="ipa"), or as an object.
+    Give the options by name, as in train(data="photos", artifact="vae", minutes=20, out="ipa"), or as one object.
     """
     options = options_from(TrainOptions, options, given)
     origins = [name for name in ("artifact", "scratch", "init") if getattr(options, name) is not None]
     if len(origins) != 1:
         raise ValueError(
-            "give one of --artifact (a pretrained VAE to condition), --scratch (a network to train from nothing) "
-            f"and --init (a conditional model to go on from), not {' and '.join(origins) or 'none of them'}"
+            "give exactly one of --artifact (a pretrained VAE to condition), --scratch (a network to train from random "
+            "weights) and --init (a conditional model to continue training); "
+            f"given: {' and '.join(f'--{name}' for name in origins) or 'none of them'}"
         )
     if options.anneal < 0 or (options.anneal and options.objective == "forward"):
-        raise ValueError("--anneal is a number of steps from 0, and belongs to --objective reverse")
+        raise ValueError(f"--anneal is {options.anneal}, expected 0 or more steps, and 0 unless --objective is reverse")
     process = observe.parse(options.observe or ("freeform",))
     if options.init and not options.observe:
         folder = RunFolder(options.out)
-        process = weights.describe(folder.init if folder.began else options.init).process or process
+        process = weights.describe(folder.init if folder.has_checkpoint else options.init).process or process
     if options.objective == "reverse" and not isinstance(process, KnownPixels):
-        raise ValueError(f"the reverse objective needs known pixels, and {process.name} observes none: use forward")
+        raise ValueError(
+            f"--objective reverse needs known pixels, but --observe {process.name} has none: use --objective forward"
+        )
 
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         if options.init:
-            model = weights.load(folder.init if folder.began else options.init)
+            model = weights.load(folder.init if folder.has_checkpoint else options.init)
             if not isinstance(model, ConditionalVAE):
-                raise ValueError(f"{options.init} is an unconditional VAE: give it as --artifact")
+                raise ValueError(f"--init {options.init} is an unconditional VAE: give it as --artifact instead")
             dataset = _open(options, world, model.artifact.config, model.artifact.config.channels)
         elif options.scratch:
             config, dataset = _fit_to_data(network_config(options.scratch), options, options.scratch, world)
             model = _fresh(options.seed, lambda: _conditional(VDVAE(config), process, options, train_artifact=True))
         else:
             assert options.artifact is not None
-            # What the run began with, even if the file has been moved or replaced since.
-            kept = folder.began and folder.artifact.is_file()
+            # A resumed run uses its own copy: the original file may have been moved or replaced.
+            kept = folder.has_checkpoint and folder.artifact.is_file()
             artifact = _unconditional(folder.artifact if kept else options.artifact)
             dataset = _open(options, world, artifact.config, artifact.config.channels)
             model = _fresh(options.seed, lambda: _conditional(artifact, process, options, train_artifact=False))
         expected = process.channels(model.artifact.config.channels)
         if expected != model.partial_config.channels:
             raise ValueError(
-                f"{options.init} takes observations of {model.partial_config.channels} channels, "
-                f"{observe.describe(process)} makes {expected}"
+                f"{options.init} takes observations of {model.partial_config.channels} channels, but --observe "
+                f"{observe.describe(process)} makes {expected}: leave out --observe to use the model's own"
             )
         model.process = process
-        # From scratch, the whole image is the target (section 4 of the paper); psi alone does not see the difference.
+        # From scratch, the target is the whole image (section 4 of the paper). For a partial encoder alone both targets
+        # have the same gradients.
         target: Target = "whole" if model.trains_artifact else "hidden"
         task = ConditionalTraining(
             model.train(), process, objective=options.objective, target=target, anneal=options.anneal
@@ -123,7 +127,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
 
 
 def network_config(network: str) -> VDVAEConfig:
-    """A network by name, or from a JSON file of `VDVAEConfig.to_dict()`."""
+    """Return the configuration of a network, given by name or as a JSON file of `VDVAEConfig.to_dict()`."""
     path = Path(network)
     if path.suffix != ".json":
         if network not in PRESETS:
@@ -134,7 +138,7 @@ def network_config(network: str) -> VDVAEConfig:
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} describes no network: {error}") from error
+        raise ValueError(f"{path} is not a valid network configuration: {error}") from error
 
 
 def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[Dataset, TrainingTask]]) -> Path:
@@ -144,17 +148,17 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
     with join(options.device) as world:
         options.micro_batches(world.size)
         folder = RunFolder(options.out)
-        # The leader's word counts: only it is sure to see the folder.
+        # Rank 0 decides for all, since the other ranks may not see the folder.
         resume = bool(world.tell(options.resume or (restarts() > 0 and folder.of_this_job())))
         if world.leads:
-            folder.refuse_others(options, resume=resume)
+            folder.check_same_run(options, resume=resume)
         dataset, task = prepare(world, folder)
         _check_fit(dataset, task)
-        # Only now, when all that was asked for goes together, is anything written.
+        # Nothing is written before all options are known to fit together.
         if world.leads:
             folder.claim(options, data=_fingerprint(dataset), resume=resume)
-            if not folder.began:
-                keep_origins(options, folder, task)
+            if not folder.has_checkpoint:
+                copy_starting_models(options, folder, task)
         try:
             _train(options, world, folder, dataset, task, stopwatch, resume=resume)
         finally:
@@ -172,33 +176,33 @@ def _train(
     *,
     resume: bool,
 ) -> None:
-    log = RunLog(folder.path, speaks=world.leads, trackers=_trackers(options, folder) if world.leads else ())
+    log = RunLog(folder.path, enabled=world.leads, trackers=_trackers(options, folder) if world.leads else ())
     try:
         log.say(f"data: {dataset.summary()}")
         for skipped in dataset.skipped[:5]:
             log.warn(f"skipped {skipped}")
         held_out = dataset.validation
         if not len(held_out):
-            log.warn("no images are held out: evaluations are on training images and say nothing of new ones")
+            log.warn("no images are held out: evaluations use training images and do not measure new images")
             held_out = dataset.train
         task.model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         micro, _ = options.micro_batches(world.size)
         precision = _precision(options, world)
         if recomputes(options.recompute, task, micro, world.device, precision=precision):
             recompute_activations(task.model if task.needs_whole_network else task.model.partial)  # type: ignore[arg-type]
-            log.say("activations are computed again in the backward pass, to save memory")
+            log.say("to save memory, activations are recomputed in the backward pass")
         flip = dataset.flips if options.flip == "auto" else options.flip == "yes"
-        obstacle = "that was asked for" if options.engine == "plain" else why_not_fused(world.device, precision)
+        obstacle = "--engine is plain" if options.engine == "plain" else why_not_fused(world.device, precision)
         step = TrainingStep(task, options.rule, world, precision=precision, flip=flip, fused=obstacle is None)
-        log.say(f"training {len(step.flat):,} weights on {world.size} x {world.device.type}, {step.precision}")
+        log.say(f"training {len(step.flat):,} weights on {world.size} x {world.device.type} in {step.precision}")
         if obstacle:
-            log.say(f"plain torch operations, without fused kernels: {obstacle}")
+            log.say(f"using plain torch operations without fused kernels: {obstacle}")
 
         def draw_sheet() -> Image.Image:
             batch = held_out.take(spread(len(held_out), _SHOWN)).to(world.device).batch()
             return _sheet(task, batch, options.seed)
 
-        origins = origin_records(options, folder, task) if world.leads else {}
+        origins = starting_model_records(options, folder, task) if world.leads else {}
 
         def save_model(path: Path, record: dict[str, Any]) -> None:
             made = {"task": "train" if isinstance(task, ConditionalTraining) else "pretrain", "data": dataset.summary()}
@@ -236,14 +240,17 @@ def _sheet(task: TrainingTask, batch: Batch, seed: int) -> Image.Image:
 
 def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels: int | None) -> Dataset:
     if options.size not in (None, config.image_size):
-        raise ValueError(f"--size {options.size} was given, but the network takes {config.image_size} pixels")
+        raise ValueError(
+            f"--size is {options.size}, but the network takes images of {config.image_size} pixels: "
+            f"give --size {config.image_size}, or another network"
+        )
 
     def read() -> Dataset:
         return open_data(
             options.data, size=options.size, channels=channels, validation=options.validation, seed=options.split_seed
         )
 
-    # The leader first: a large folder is decoded into a file that the others then find.
+    # Rank 0 reads first: it decodes a large folder into a cache file that the other ranks then use.
     dataset = read() if world.leads else None
     world.tell(None)
     return dataset or read()
@@ -252,7 +259,9 @@ def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels:
 def _fit_to_data(
     config: VDVAEConfig, options: TrainingOptions, network: str, world: World, *, normalise: str = "auto"
 ) -> tuple[VDVAEConfig, Dataset]:
-    """A fresh network for this data: public ones stay as they are, ours take its channels, mean and spread."""
+    """Open the data and adapt a network to it: networks of ours take the channels, mean and standard deviation of the
+    training images; public networks stay unchanged. normalise: the option of that name.
+    """
     public = network in PUBLIC_PRESETS
     dataset = _open(options, world, config, config.channels if public else None)
     if config.channels != dataset.train.channels:
@@ -268,11 +277,12 @@ def _conditional(artifact: VDVAE, process: Process, options: TrainOptions, *, tr
     channels = artifact.config.channels
     partial = PartialConfig(channels=process.channels(channels), form=options.form)
     model = ConditionalVAE(artifact, partial, train_artifact=train_artifact, process=process)
-    # y begins with an image, so that phi's first layer has a meaning for it.
+    # The weights of the encoder's first layer only fit if the first channels of y are an image.
     alike = isinstance(process, KnownPixels) or process.channels(channels) == channels
     if options.start == "encoder" and not alike:
         raise ValueError(
-            f"the partial encoder can start at the encoder only if y begins with an image: not with {process.name}"
+            f"--start encoder needs observations that begin with an image; those of --observe {process.name} do not: "
+            "leave out --start"
         )
     wanted = options.objective == "reverse" or options.form == "relative"
     if options.start == "encoder" or (options.start == "auto" and wanted and alike and not train_artifact):
@@ -286,14 +296,14 @@ def _unconditional(path: Path) -> VDVAE:
 
 
 def _fresh(seed: int, make: Callable[[], M]) -> M:
-    """Make a model whose random weights depend on the seed alone."""
+    """Make a model whose random weights depend only on the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Seeds(seed, "weights")(0))
         return make()
 
 
 def _fingerprint(dataset: Dataset) -> str:
-    """What a run knows its data by: how many images there are, and some of them."""
+    """Return a text that identifies a data set: its summary and a checksum of up to 64 images of each split."""
     digest = 0
     for images in (dataset.train, dataset.validation):
         digest = zlib.crc32(images.take(spread(len(images), 64)).images.contiguous().numpy().tobytes(), digest)
@@ -304,11 +314,12 @@ def _check_fit(dataset: Dataset, task: TrainingTask) -> None:
     size, found = task.vae.config.image_size, dataset.train.size
     if size != found:
         raise ValueError(
-            f"the images are {found} x {found} pixels, the network takes {size} x {size}: "
+            f"the images are {found} x {found} pixels, but the network takes {size} x {size}: "
             f"give --size {size} to resize them, or another network"
         )
     if isinstance(task, ConditionalTraining):
-        # Observations now, of the largest label too, so that what does not go together is told before writing.
+        # Observe the first image and the one with the largest label, so that data that do not fit the process raise an
+        # error before anything is written.
         labels, rows = dataset.train.labels, dataset.train.rows
         largest = 0 if labels is None or labels.ndim > 1 else int(np.argmax(labels[rows]))
         batch = dataset.train.take(np.array([0, largest])).batch()

@@ -1,5 +1,6 @@
-"""Trainable weights as one vector, and their gradients as another: what an update, a clip, an exchange between ranks
-and a checkpoint do is then a handful of operations on whole vectors, whatever the network.
+"""Store all trainable weights in one vector and all gradients in another.
+
+Updates, clipping, exchanges between ranks and checkpoints then take a few operations on whole vectors for any network.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,13 +9,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-_ALIGNMENT = 32  # in numbers: convolutions want their weights to start on 128 bytes
+_ALIGNMENT = 32  # in float32 values: aligns every weight to 128 bytes, for convolutions
 
 
 class FlatParameters:
-    """Moves the module's trainable parameters into one vector; the module goes on using them as views of it.
+    """Move a module's trainable parameters into one vector, `values`; the parameters become views of it.
 
-    `gradients` has room at its end for `extra` numbers that travel between ranks together with the gradients.
+    `exchanged` is the vector that ranks sum: first `gradients`, then `extra` further numbers.
     """
 
     def __init__(self, module: nn.Module, *, extra: int = 0) -> None:
@@ -38,11 +39,11 @@ class FlatParameters:
                 parameter.grad = self.view(self.gradients, name)
 
     def __len__(self) -> int:
-        """How many weights are trained."""
+        """Return the number of trainable weights, without padding."""
         return sum(parameter.numel() for parameter in self.parameters.values())
 
     def view(self, vector: Tensor, name: str) -> Tensor:
-        """The part of a vector that belongs to one parameter, in its shape and memory layout."""
+        """Return the part of a vector that belongs to one parameter, in its shape and memory layout."""
         parameter = self.parameters[name]
         start = self._offsets[name]
         return vector[start : start + parameter.numel()].as_strided(
@@ -53,18 +54,18 @@ class FlatParameters:
         return torch.zeros_like(self.values)
 
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:
-        """A vector's parts, copied to the CPU: what a checkpoint stores, free of how weights lie in memory."""
+        """Return contiguous CPU copies of a vector's parts by parameter name, for checkpoints."""
         return {name: self.view(vector, name).to("cpu", copy=True).contiguous() for name in self.parameters}
 
     @torch.no_grad()
     def fill(self, vector: Tensor, parts: Mapping[str, Tensor]) -> None:
-        """Put parts back; the names must be those of the parameters."""
+        """Copy the parts of all parameters into a vector; `parts` must have an entry for every parameter."""
         for name in self.parameters:
             self.view(vector, name).copy_(parts[name])
 
     @contextmanager
     def replaced_by(self, vector: Tensor) -> Iterator[None]:
-        """Inside, the module uses these weights; afterwards exactly its own again."""
+        """Within the context, let the module use these weights; afterwards restore its own ones exactly."""
         own = self.values.clone()
         self.values.copy_(vector)
         try:

@@ -1,4 +1,4 @@
-"""The bounds on held-out images: the same images, observations and noise every time, shared out over the ranks."""
+"""Compute bounds on held-out images, with the same images, observations and noise every time, split over the ranks."""
 
 import math
 from dataclasses import dataclass
@@ -16,33 +16,36 @@ from condvae.vdvae import VDVAEConfig
 
 _PIXELS: tuple[ScoredPixels, ...] = get_args(ScoredPixels)
 CHUNK = 50
-"""Images evaluated together. A constant: each chunk has its own seed, so results do not depend on ranks or memory."""
+"""Images evaluated together. It is constant because each chunk has its own seed: another size would change results."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Means over images."""
+    """Results on held-out images; all are means over images."""
 
     images: int
     nats_per_dim: float
-    """Minus the bound: what training lowers."""
+    """The loss: minus the bound, divided by all dimensions of an image."""
     standard_error: float
-    """Of nats_per_dim."""
+    """Standard error of nats_per_dim."""
     log_likelihood_nats: float
     kl_nats: tuple[float, ...]
-    """Per latent group."""
+    """KL of each latent group, from coarse to fine."""
     by_pixels: dict[str, float]
-    """hidden_nats: minus the bound on log p(hidden pixels | y), mean over images. hidden_bits_per_dim: its sum over the
-    sum of hidden dimensions, in bits. whole_nats, whole_bits_per_dim: the same of whole images. Beside each its
-    ..._standard_error. Runs compare by these, whatever they lower; the reverse objective has known_... of y instead."""
+    """Numbers by which runs with different losses can be compared, each with its ..._standard_error.
+
+    hidden_nats: minus the bound on log p(hidden pixels | y), averaged over images. hidden_bits_per_dim: the sum of
+    these nats over all images, divided by the number of hidden dimensions, in bits. whole_nats, whole_bits_per_dim: the
+    same for whole images. Under the reverse objective the names begin with known_, for the bound on log p(y).
+    """
 
     @property
     def bits_per_dim(self) -> float:
         return self.nats_per_dim / math.log(2)
 
     @property
-    def in_words(self) -> str:
-        """`by_pixels` for people."""
+    def summary(self) -> str:
+        """One line of text with the numbers of `by_pixels`."""
         found = self.by_pixels
         costs = (
             f"{pixels} {found[f'{pixels}_bits_per_dim']:.4f} bits/dim, {found[f'{pixels}_nats']:,.1f} nats"
@@ -54,14 +57,15 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate_held_out(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
-    """The task's bounds on these images with the weights as they are."""
+    """Evaluate the task's bounds on these images with the current weights."""
     if not len(images):
         raise ValueError("there are no images to evaluate on")
     seeds, world = Seeds(seed, "evaluation"), step.world
     dims = step.task.vae.config.image_dims
-    # Images, loss, its square, log-likelihood, KLs; in float64, so that the order of summation does not show.
+    # Sums over images of: 1, loss, squared loss, log-likelihood, KLs. In float64, where the order of summation hardly
+    # matters.
     sums = torch.zeros(4 + step.groups, dtype=torch.float64, device=world.device)
-    # Of each image, by the pixels that a bound scores: nats and dimensions.
+    # [scored pixels, (nats, dimensions), image]
     table = torch.zeros(len(_PIXELS), 2, len(images), dtype=torch.float64, device=world.device)
     chunks = np.split(np.arange(len(images)), range(CHUNK, len(images), CHUNK))
     for number in range(world.rank, len(chunks), world.size):
@@ -97,7 +101,7 @@ def _by_pixels(table: Tensor) -> dict[str, float]:
             ratio = nats.sum() / dims.sum()
             scale = float(dims.mean()) * math.log(2)
             found[f"{pixels}_bits_per_dim"] = float(ratio) / math.log(2)
-            # By the delta method for a ratio of means.
+            # The delta method gives the standard error of a ratio of means.
             found[f"{pixels}_bits_per_dim_standard_error"] = error(nats - ratio * dims) / scale
             found[f"{pixels}_nats"] = float(nats.mean())
             found[f"{pixels}_nats_standard_error"] = error(nats)
@@ -105,7 +109,7 @@ def _by_pixels(table: Tensor) -> dict[str, float]:
 
 
 def by_resolution(config: VDVAEConfig, kl_nats: tuple[float, ...]) -> dict[int, float]:
-    """KLs of the latent groups, summed at each resolution, coarse to fine."""
+    """Sum the KLs of the latent groups at each resolution, from coarse to fine."""
     sums: dict[int, float] = {}
     for stage, kl in zip(config.group_stages, kl_nats, strict=True):
         sums[stage.resolution] = sums.get(stage.resolution, 0.0) + kl

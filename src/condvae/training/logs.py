@@ -1,4 +1,4 @@
-"""What a run says: a live line, a JSON line for every report, and trackers for those who use them."""
+"""Logs of a run: a progress line in the terminal, JSON lines in a file, and optional experiment trackers."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from condvae.runtime.atomic import replacing
 
 
 class Tracker(Protocol):
-    """Someone else's page of curves and pictures."""
+    """An external experiment tracker that receives numbers and pictures."""
 
     def numbers(self, step: int, values: Mapping[str, float]) -> None: ...
 
@@ -25,7 +25,7 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """Event files in the run folder: `tensorboard --logdir RUN`."""
+    """Write TensorBoard event files into the run folder; view them with `tensorboard --logdir RUN`."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -48,14 +48,14 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of a Weights & Biases project; WANDB_MODE=offline keeps it on this machine."""
+    """Log to a run of a Weights & Biases project; WANDB_MODE=offline keeps the data on this machine."""
 
     def __init__(self, folder: Path, project: str, options: Mapping[str, Any]) -> None:
         try:
             import wandb
         except ImportError as error:
             raise ValueError("Weights & Biases is not installed: pip install 'condvae[track]'") from error
-        # The id lives in the run folder, so that a resumed run goes on in the same curves.
+        # The id is stored in the run folder, so that a resumed run continues the same curves.
         name = folder / "wandb-id"
         if not name.exists():
             name.write_text(secrets.token_hex(4))
@@ -65,7 +65,9 @@ class WeightsAndBiases:
                 project=project, id=name.read_text(), resume="allow", dir=str(folder), config=dict(options)
             )
         except wandb.Error as error:
-            raise ValueError(f"Weights & Biases: {error}: log in with it, or set WANDB_MODE=offline") from error
+            raise ValueError(
+                f"Weights & Biases could not start ({error}): run `wandb login`, or set WANDB_MODE=offline"
+            ) from error
 
     def numbers(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -78,21 +80,24 @@ class WeightsAndBiases:
 
 
 class RunLog:
-    """`log.jsonl` in the run folder, the terminal, and the trackers. Only the leading rank has one that speaks."""
+    """Write to `log.jsonl` in the run folder, to the terminal and to trackers. Only the log of rank 0 is enabled."""
 
     def __init__(
-        self, folder: Path, *, speaks: bool, trackers: Iterable[Tracker] = (), stream: TextIO | None = None
+        self, folder: Path, *, enabled: bool, trackers: Iterable[Tracker] = (), stream: TextIO | None = None
     ) -> None:
         self.path = folder / "log.jsonl"
-        self.speaks = speaks
-        self.trackers = list(trackers) if speaks else []
+        self.enabled = enabled
+        self.trackers = list(trackers) if enabled else []
         self.stream = stream or sys.stdout
-        self._live = False
-        self._lost = False
+        self._live = False  # whether the cursor is on a progress line
+        self._write_failed = False
 
     def keep_until(self, step: int, *, without: tuple[str, ...] = ()) -> None:
-        """Forget lines of later steps and lines cut short, and of this step events that will come again."""
-        if not self.speaks or not self.path.exists():
+        """Delete log lines of later steps, incomplete lines, and lines of this step whose event is in `without`.
+
+        A resumed run will write these lines again.
+        """
+        if not self.enabled or not self.path.exists():
             return
         kept = []
         for line in self.path.read_text(errors="replace").splitlines():
@@ -107,48 +112,48 @@ class RunLog:
             with replacing(self.path) as temporary:
                 temporary.write_text("".join(kept))
         except OSError as error:
-            self.warn(f"{self.path} cannot be written ({error.strerror}): it keeps lines that will come again")
+            self.warn(f"{self.path} cannot be written ({error.strerror}): some of its lines will appear twice")
 
     def record(self, event: str, step: int, **values: Any) -> None:
-        """One line of JSON, and its numbers to the trackers."""
-        if not self.speaks:
+        """Append one JSON line to the log, and send its numbers to the trackers."""
+        if not self.enabled:
             return
-        # NaN is no JSON: where there is no number, null says so.
+        # JSON has no NaN or infinity: `_plain` writes null instead.
         line = json.dumps(_plain({"event": event, "step": step, **values})) + "\n"
         try:
             with self.path.open("a") as file:
                 file.write(line)
         except OSError as error:
-            if not self._lost:
-                self.warn(f"{self.path} cannot be written ({error.strerror}): training goes on, its log has gaps")
-            self._lost = True
+            if not self._write_failed:
+                self.warn(f"{self.path} cannot be written ({error.strerror}): training continues, its log has gaps")
+            self._write_failed = True
         numbers = dict(_numbers(event, values))
         self._track(lambda tracker: tracker.numbers(step, numbers))
 
     def picture(self, step: int, name: str, image: Image.Image) -> None:
-        """A picture for the trackers."""
+        """Send a picture to the trackers."""
         self._track(lambda tracker: tracker.picture(step, name, image))
 
-    def _track(self, tell: Callable[[Tracker], None]) -> None:
-        """A tracker that fails, for want of a network or of disk, is left behind: training does not depend on it."""
+    def _track(self, send: Callable[[Tracker], None]) -> None:
+        """Call every tracker. Drop one that fails, for example without a network: training does not depend on it."""
         for tracker in list(self.trackers):
             try:
-                tell(tracker)
+                send(tracker)
             except Exception as error:
                 self.trackers.remove(tracker)
-                self.warn(f"{type(tracker).__name__} has failed ({error}): training goes on without it")
+                self.warn(f"{type(tracker).__name__} has failed ({error}): training continues without it")
 
     def live(self, text: str) -> None:
-        """The line of the moment: rewritten in place on a terminal, a line of its own elsewhere."""
-        if self.speaks and self.stream.isatty():
+        """Print a progress line. On a terminal it replaces the previous one; elsewhere it is a normal line."""
+        if self.enabled and self.stream.isatty():
             self._print(f"\r\x1b[K{text}")
             self._live = True
         else:
             self.say(text)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
-        if self.speaks:
+        """Print a line that is not replaced by the next one."""
+        if self.enabled:
             self._print(("\n" if self._live else "") + text + "\n")
             self._live = False
 
@@ -157,13 +162,13 @@ class RunLog:
             self.stream.write(text)
             self.stream.flush()
         except OSError:
-            # The terminal is gone, or a pipe closed: no reason to stop training, nor to fail at the very end, when
-            # Python writes out what is left.
+            # The terminal or pipe was closed. Training continues, and later output goes to /dev/null, so that Python's
+            # flush at exit does not fail either.
             if self.stream is sys.stdout:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def warn(self, text: str) -> None:
-        if self.speaks:
+        if self.enabled:
             self.say(f"warning: {text}")
 
     def close(self) -> None:
@@ -191,7 +196,7 @@ def _numbers(prefix: str, values: Mapping[Any, Any]) -> Iterable[tuple[str, floa
 
 
 def duration(seconds: float) -> str:
-    """1:02:03 or 2:03."""
+    """Format seconds as 1:02:03 or 2:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

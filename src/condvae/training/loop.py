@@ -1,4 +1,4 @@
-"""The loop around the step: data in, reports, evaluations, checkpoints, roll-backs, and an end on time."""
+"""The training loop: feeds data to the steps, reports, evaluates, saves checkpoints, rolls back, and ends on time."""
 
 import itertools
 import math
@@ -26,13 +26,13 @@ from condvae.training.step import MicroBatch, Progress, TrainingStep
 
 
 class TakeStep(Protocol):
-    """A training step, or what calls one."""
+    """A callable that takes one training step: a `TrainingStep`, or a `Capture` of one."""
 
     def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None: ...
 
 
 class Loop:
-    """One run, from its first or its last checkpoint to its end."""
+    """One training run, from its start or its last checkpoint to its end."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Loop:
         self.options, self.step, self.world = options, step, step.world
         self.take_step = take_step or step
         self.train, self.folder, self.log, self.stopwatch = train, folder, log, stopwatch
-        # Evenly over the set: its images may lie ordered by class.
         self.held_out_name = held_out_name
+        # Chosen evenly over the set, since its images may be sorted by class.
         self.held_out = held_out.subset(spread(len(held_out), options.evaluate_on))
         self.draw_sheet, self.save_model = draw_sheet, save_model
         self.micro, self.passes = options.micro_batches(self.world.size)
@@ -65,48 +65,48 @@ class Loop:
         self.recovery = Recovery(step, checkpoints, log, stopwatch)
         self.evaluation: Evaluation | None = None
         self._reported = (0, 0.0)
-        self._taken = 0  # steps, in this process
+        self._taken = 0  # number of steps taken by this process
 
     @property
     def position(self) -> Position:
         return self.recovery.position
 
     def run(self, *, resume: bool) -> None:
-        """Train until the budget is used up. The model is then in the run folder."""
+        """Train until the budget is used up, and write the model into the run folder."""
         with StopSignals() as signals:
             self._begin(resume=resume)
             batches = self._batches()
             while not self.budget.over(self.position.step):
                 self._one_step(next(batches))
                 if self._after_step(signals):
-                    batches = self._batches()  # rolled back: the data of an earlier step comes next
+                    batches = self._batches()  # after a roll-back, continue with the data of an earlier step
             self._finish()
 
     def _begin(self, *, resume: bool) -> None:
         recovery = self.recovery
         if resume and recovery.load():
             self.stopwatch.add(self.position.elapsed)
-            self._look_at_clock()
-            over = self.budget.over(self.position.step)  # then only the end is done again
+            self._read_clock()
+            over = self.budget.over(self.position.step)  # if so, only the end of the run is repeated
             self.log.keep_until(self.position.step, without=("evaluation", "end") if over else ())
-            self.log.say(f"going on from step {self.position.step:,}")
+            self.log.say(f"resuming from step {self.position.step:,}")
         else:
             recovery.share()
         if self.position.step == 0 and self.position.rollbacks == 0:
             self.log.keep_until(-1)
             self.log.record("start", 0, weights=len(self.step.flat), ranks=self.world.size)
-            if self.step.fused:  # compiles kernels, which the end will find
+            if self.step.fused:  # compile the kernels now, so that compilation is not part of the measured time
                 evaluate_held_out(
                     self.step, self.held_out.subset(spread(len(self.held_out), CHUNK)), seed=self.options.seed
                 )
-            # The end will do each of these again, the evaluation twice; so now is known how long that takes.
+            # Measure how long the end of the run will take: it does each of these again, the evaluation twice.
             closing = 2 * self._timed(self._evaluate)
             if self.evaluation and not math.isfinite(self.evaluation.nats_per_dim):
-                raise ValueError("the model gives no finite bound before any training: its artifact is broken")
-            closing += self._timed(lambda: recovery.save(must=True))  # can checkpoints be written here at all?
+                raise ValueError("the bound is not finite before training starts: start from another model")
+            closing += self._timed(lambda: recovery.save(required=True))  # fails now if checkpoints cannot be written
             closing += self._timed(self._sheet)
             recovery.move(closing=closing)
-        self._look_at_clock()
+        self._read_clock()
         self._reported = (self.position.step, self.stopwatch())
 
     def _one_step(self, micro_batches: list[MicroBatch]) -> None:
@@ -119,34 +119,34 @@ class Loop:
         self.recovery.move(step=done + 1)
 
     def _after_step(self, signals: StopSignals) -> bool:
-        """Whatever is due now; True if the run has rolled back."""
+        """Report, evaluate and save whatever is due after this step. Return True if the run has rolled back."""
         done, options = self.position.step, self.options
         if done % options.log_every == 0 or self.budget.over(done):
             progress = self.step.report()
-            self._look_at_clock()
+            self._read_clock()
             self._report(progress)
             if progress.longest_streak >= options.patience:
                 self.recovery.roll_back(progress, skip_above=options.skip_above)
-                self._look_at_clock()
+                self._read_clock()
                 self._reported = (self.position.step, self.stopwatch())
                 return True
         elif self._taken <= 2 or (done < options.log_every and done & (done - 1) == 0):
-            self._look_at_clock()  # early and often while the pace is not known
+            self._read_clock()  # often at first, while the pace is not known
         if self.budget.over(done):
-            return False  # the end evaluates and saves anyway
+            return False  # `_finish` evaluates and saves
         due = [
-            # The sheet first: once the checkpoint is written, nothing of this step is done again.
+            # The checkpoint comes last: a run resumed from it does not repeat any work of this step.
             (bool(options.sheet_every) and done % options.sheet_every == 0, self._sheet),
             (done % options.evaluate_every == 0, self._evaluate),
             (done % options.checkpoint_every == 0, self.recovery.save),
         ]
         if any(now for now, _ in due):
-            self._look_at_clock()  # before and after, so that what is due does not pass for the pace of steps
+            self._read_clock()  # before and after, so that this work does not count as time of the steps
             for now, work in due:
                 if now:
                     work()
-            self._look_at_clock()
-        self._heed(signals)
+            self._read_clock()
+        self._stop_if_requested(signals)
         return False
 
     def _finish(self) -> None:
@@ -154,9 +154,9 @@ class Loop:
             self._report(self.step.report())
         raw = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
         self._evaluate(raw)
-        self._refuse_wreckage()
+        self._reject_failed_run()
         if self.world.leads:
-            # Before all else that needs room on the disk.
+            # Written before the other files, in case the disk becomes full.
             with self.step.flat.replaced_by(self.step.optimiser.average):
                 self.save_model(self.folder.model, self.record())
         self.recovery.save()
@@ -164,25 +164,25 @@ class Loop:
         took, peak = self.stopwatch(), peak_gigabytes(self.world.device)
         self.log.record("end", self.position.step, elapsed=took, peak_memory_gb=peak)
         memory = "" if peak is None else f", peak memory {peak:.1f} GB"
-        self.log.say(f"finished after {self.position.step:,} steps and {duration(took)}{memory}: {self.folder.model}")
+        self.log.say(f"finished after {self.position.step:,} steps in {duration(took)}{memory}: {self.folder.model}")
 
-    def _refuse_wreckage(self) -> None:
-        """No model is written of a run that learnt nothing; one that hardly did gets a warning."""
+    def _reject_failed_run(self) -> None:
+        """Raise Diverged if the run learnt nothing, so that no model is written; warn if it learnt little."""
         done, updates = self.position.step, int(self.step.optimiser.updates.item())
         assert self.evaluation is not None
         if not updates or not math.isfinite(self.evaluation.nats_per_dim):
             raise Diverged(
-                f"training came to nothing: {done - updates:,} of {done:,} updates were left out (not finite, or a "
-                f"gradient norm above {self.options.skip_above:g}), and no model was written: "
+                f"training has failed: {done - updates:,} of {done:,} updates were skipped (loss or gradient not "
+                f"finite, or gradient norm above {self.options.skip_above:g}), and no model was written: "
                 "try a lower --lr or another --skip-above"
             )
         if done - updates > done // 2:
-            self.log.warn(f"{done - updates:,} of {done:,} updates were left out: the model has learnt little")
+            self.log.warn(f"{done - updates:,} of {done:,} updates were skipped: the model has learnt little")
         if done < self.options.warm_up:
-            self.log.warn(f"the run ended inside its warm-up of {self.options.warm_up:,} steps: give it more time")
+            self.log.warn(f"the run ended during its warm-up of {self.options.warm_up:,} steps: let it run longer")
 
     def _batches(self) -> Iterator[list[MicroBatch]]:
-        """The micro-batches of this rank from the present step on: functions of the seed and the step alone."""
+        """Yield this rank's micro-batches from the current step on; they depend only on the seed and the step."""
         options, first = self.options, self.position.step
         order = Order(len(self.train), options.seed)
         seeds = Seeds(options.seed, f"training, {self.position.rollbacks} roll-backs")
@@ -228,7 +228,7 @@ class Loop:
         parts = [
             f"step {done:,}{total}",
             f"{rate:,.0f} images/s",
-            # With a frozen artifact the likelihood is a constant, and left out.
+            # With a frozen artifact the likelihood is constant and not computed: the loss is the KL alone.
             f"{bits:.3f} bits/dim" + ("" if progress.log_likelihood_nats else " of KL"),
             "KL " + " ".join(f"{resolution}:{nats:.0f}" for resolution, nats in kl.items()),
             f"skipped {progress.skipped}",
@@ -236,7 +236,7 @@ class Loop:
         self.log.live("  ".join([*parts, f"{duration(left)} left"] if left is not None else parts))
 
     def _evaluate(self, raw: Evaluation | None = None) -> None:
-        """The averaged weights on held-out images; the best are kept. raw: what the weights themselves reach."""
+        """Evaluate the averaged weights and keep the best. raw: the result of the last weights, for comparison."""
         done, recovery = self.position.step, self.recovery
         with self.step.flat.replaced_by(self.step.optimiser.average):
             result = self.evaluation = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
@@ -260,19 +260,19 @@ class Loop:
                 best=better,
             )
             if better and done and self.world.leads:
-                recovery.survive(
+                recovery.try_write(
                     f"the best model of step {done:,}", lambda: self.save_model(self.folder.best, self.record())
                 )
         self.log.say(
             f"step {done:,}: {result.bits_per_dim:.4f} +- {result.standard_error / math.log(2):.4f} bits/dim "
-            f"({result.in_words}) on {result.images:,} {self.held_out_name} images"
+            f"({result.summary}) on {result.images:,} {self.held_out_name} images"
             + (", the best so far" if better and done else "")
         )
         lag = 0.0 if raw is None else result.nats_per_dim - raw.nats_per_dim
         if raw is not None and lag > max(2 * result.standard_error, 1e-3):
             self.log.warn(
-                f"the average of the weights lags behind the weights themselves ({raw.bits_per_dim:.4f} bits/dim): "
-                "for a run of this length choose a smaller --ema"
+                f"the averaged weights are worse than the last weights ({raw.bits_per_dim:.4f} bits/dim): "
+                "give a smaller --ema for a run of this length"
             )
         if better and done:
             recovery.save()
@@ -289,10 +289,10 @@ class Loop:
             self.folder.sheets.mkdir(exist_ok=True)
             picture.save(self.folder.sheets / f"step-{done:09}.png")
 
-        self.recovery.survive(f"the contact sheet of step {done:,}", write)
+        self.recovery.try_write(f"the contact sheet of step {done:,}", write)
 
     def record(self) -> dict[str, Any]:
-        """What a model file says of its training."""
+        """Return the training record that is stored in the model file."""
         evaluation = self.evaluation
         assert evaluation is not None
         kl = by_resolution(self.step.task.vae.config, evaluation.kl_nats)
@@ -311,13 +311,13 @@ class Loop:
             "options": self.options.for_record(),
         }
 
-    def _look_at_clock(self) -> None:
+    def _read_clock(self) -> None:
         self._wait_for_device()
         reading = torch.tensor([self.stopwatch(), self.position.closing], dtype=torch.float64, device=self.world.device)
         elapsed, closing = self.world.from_leader(reading).tolist()
-        # The first steps of a process on a GPU compile kernels and record graphs: their time is no pace.
+        # The first steps of a process on a GPU compile kernels and record graphs: their time does not show the pace.
         settling = self.world.device.type == "cuda" and self._taken <= 2
-        self.budget.look(self.position.step, elapsed, reserve=1.0 + 1.25 * closing, settling=settling)
+        self.budget.record_time(self.position.step, elapsed, reserve=1.0 + 1.25 * closing, settling=settling)
 
     def _timed(self, work: Callable[[], None]) -> float:
         begin = self.stopwatch()
@@ -329,17 +329,20 @@ class Loop:
         if self.world.device.type == "cuda":
             torch.cuda.synchronize(self.world.device)
 
-    def _heed(self, signals: StopSignals) -> None:
-        """Ranks must stop at the same step, so with several they compare notes: every five seconds or so."""
-        asked = signals.asked
+    def _stop_if_requested(self, signals: StopSignals) -> None:
+        """Save a checkpoint and raise Stopped if a signal has arrived.
+
+        Several ranks have to stop at the same step, so they exchange this about every five seconds.
+        """
+        requested = signals.requested
         if self.world.size > 1:
             every = min(self.options.log_every, int(5 / max(self.budget.pace, 1e-3)))
             if self.position.step % max(every, 1):
                 return
-            asked = self.world.sum(torch.tensor(float(asked), device=self.world.device)).item() > 0
-        if asked:
+            requested = self.world.sum(torch.tensor(float(requested), device=self.world.device)).item() > 0
+        if requested:
             self.recovery.save()
             newest = max(self.recovery.checkpoints.steps(), default=0)
             raise Stopped(
-                f"stopped at step {self.position.step:,}: the same command with --resume goes on from step {newest:,}"
+                f"stopped at step {self.position.step:,}: the same command with --resume continues from step {newest:,}"
             )

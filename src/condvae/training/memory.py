@@ -1,4 +1,4 @@
-"""How much memory a training step will want, and whether activations are therefore computed twice."""
+"""Estimate the memory of a training step, and decide whether to recompute activations in the backward pass."""
 
 from typing import Literal
 
@@ -7,16 +7,17 @@ import torch
 from condvae.training.step import TrainingPrecision
 from condvae.training.task import ConditionalTraining, TrainingTask
 
-_LARGE = 256  # pixels from which activations are recomputed on a CPU
-_SHARE = 0.6  # of a GPU's memory that activations may take
+_LARGE = 256  # on a CPU, activations are recomputed for images of at least this many pixels on a side
+_SHARE = 0.6  # on a GPU, they are recomputed if they would take more than this share of its memory
 
 
 def activation_bytes(task: TrainingTask, images: int, *, precision: TrainingPrecision = "bf16") -> int:
-    """What the backward pass needs of so many images: of every trained block GELU's argument and result before each of
-    its four convolutions.
+    """Estimate the activation memory of the backward pass for a number of images, in bytes.
+
+    Every trained block keeps the input and the output of GELU before each of its four convolutions.
     """
     numbers = 0
-    # From scratch, encoder and partial encoder are trained, with their heads.
+    # Training from scratch trains two encoders: the encoder and the partial encoder, each with its heads.
     encoders = 2 if isinstance(task, ConditionalTraining) and task.trains_artifact else 1
     for stage in task.vae.config.stages:
         width, inner, pixels = stage.width, stage.inner, stage.resolution**2
@@ -34,9 +35,10 @@ def recomputes(
     *,
     precision: TrainingPrecision = "bf16",
 ) -> bool:
-    """Whether blocks keep only their inputs for the backward pass. auto: where keeping all would not fit.
+    """Return whether blocks keep only their inputs and recompute their activations in the backward pass.
 
-    images: of one pass through the network. A third more time is the price, so a GPU with room does without.
+    With choice "auto", only where the activations would not fit, since recomputing takes a third more time. images: the
+    number of images in one pass through the network.
     """
     if choice != "auto":
         return choice == "yes"
@@ -49,5 +51,5 @@ def recomputes(
 
 
 def peak_gigabytes(device: torch.device) -> float | None:
-    """The most memory that tensors have taken on this GPU since the process began; None where nobody counts."""
+    """Return the peak memory of tensors on this GPU since the process started, in GB; None on other devices."""
     return torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None

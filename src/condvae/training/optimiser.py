@@ -1,7 +1,8 @@
-"""AdamW and Adamax with clipping, skipping and an average of the weights, all decided on the device.
+"""AdamW and Adamax with gradient clipping, skipped updates and an average of the weights.
 
-torch's own optimisers cannot leave an update out without asking the host; here `accepted` is a 0 or 1 that multiplies
-what changes, so the step needs no synchronisation and can be captured as a whole. Tests hold both to torch.optim.
+torch's own optimisers need the host to decide whether to skip an update. Here the device decides: all changes are
+multiplied by `accepted`, which is 0 or 1. So a step needs no synchronisation and can be captured as one graph. Tests
+compare both optimisers with torch.optim.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from condvae.training.flat_parameters import FlatParameters
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """How weights follow gradients."""
+    """The optimiser and its settings."""
 
     kind: Literal["adamw", "adamax"] = "adamw"
     beta1: float = 0.9
@@ -43,7 +44,7 @@ class Rule:
 
 
 class Optimiser:
-    """The state of training: weights, moments, average, and how many updates were made."""
+    """The state of training: weights, moments of the gradient, averaged weights, and the number of updates."""
 
     def __init__(self, flat: FlatParameters, rule: Rule) -> None:
         self.flat = flat
@@ -54,21 +55,21 @@ class Optimiser:
         self.updates = torch.zeros((), device=flat.values.device)
 
     def vectors(self) -> dict[str, Tensor]:
-        """Everything that is as long as the weights, by name."""
+        """Return the weights and the state vectors of the same length, by name."""
         return {"weights": self.flat.values, "first": self.first, "second": self.second, "average": self.average}
 
     @torch.no_grad()
-    def update(self, lr: Tensor, *, unsound: Tensor) -> tuple[Tensor, Tensor]:
-        """One update from `flat.gradients`, or none; returns the gradient's norm and whether it was accepted (0 or 1).
+    def update(self, lr: Tensor, *, bad_losses: Tensor) -> tuple[Tensor, Tensor]:
+        """Apply `flat.gradients` to the weights, or skip them. Return the gradient norm, and 0 for a skip, else 1.
 
-        unsound: more than 0, or NaN, where a loss was not finite on some rank.
+        bad_losses: above 0, or NaN, if the loss was not finite on any rank; the update is then skipped.
         """
         rule, values, gradients = self.rule, self.flat.values, self.flat.gradients
         norm = torch.linalg.vector_norm(gradients)
-        sound = torch.isfinite(norm) & (norm <= rule.skip_above) & (unsound == 0)
-        accepted = sound.to(values.dtype)
-        # A product with 0 would keep NaN: gradients that do not count are replaced.
-        g = torch.where(sound, gradients * torch.clamp(rule.clip / (norm + 1e-6), max=1.0), 0.0)
+        valid = torch.isfinite(norm) & (norm <= rule.skip_above) & (bad_losses == 0)
+        accepted = valid.to(values.dtype)
+        # Skipped gradients are replaced by 0, because NaN times 0 is NaN.
+        g = torch.where(valid, gradients * torch.clamp(rule.clip / (norm + 1e-6), max=1.0), 0.0)
         count = self.updates + 1
         correction1, correction2 = 1 - rule.beta1**count, 1 - rule.beta2**count
         self.first.lerp_(g, (1 - rule.beta1) * accepted)
@@ -77,7 +78,7 @@ class Optimiser:
             size = (self.second / correction2).sqrt() + rule.eps
         else:
             size = torch.maximum(self.second * rule.beta2, g.abs() + rule.eps)
-            self.second.copy_(torch.where(sound, size, self.second))
+            self.second.copy_(torch.where(valid, size, self.second))
         rate = lr * accepted
         values.mul_(1 - rate * rule.weight_decay)
         values.sub_(rate / correction1 * self.first / size)

@@ -1,4 +1,4 @@
-"""Where a run stands, and how it comes back there: saving, loading, sharing between ranks, rolling back."""
+"""Save and load the state of a run, share it between ranks, and roll back to a checkpoint after a divergence."""
 
 import dataclasses
 import math
@@ -10,15 +10,15 @@ from condvae.training.logs import RunLog
 from condvae.training.schedule import Stopwatch
 from condvae.training.step import Progress, TrainingStep
 
-MOST_ROLLBACKS = 3
+MAX_ROLLBACKS = 3
 
 
-class Diverged(RuntimeError):  # noqa: N818 (reads as what it is)
-    """Training went wrong again after every roll-back."""
+class Diverged(RuntimeError):  # noqa: N818 (a state, named by a participle)
+    """Training diverged and could not be recovered by rolling back, or learnt nothing."""
 
 
 class Recovery:
-    """The position of a run together with the step's tensors, the same on all ranks. Only the leader touches files."""
+    """The position of a run and the step's tensors, the same on all ranks. Only rank 0 reads and writes files."""
 
     def __init__(self, step: TrainingStep, checkpoints: Checkpoints, log: RunLog, stopwatch: Stopwatch) -> None:
         self.step, self.checkpoints, self.log, self.stopwatch = step, checkpoints, log, stopwatch
@@ -27,13 +27,13 @@ class Recovery:
         self._saved: Position | None = None
 
     def move(self, **changes: Any) -> None:
-        """Change the position."""
+        """Change fields of the position."""
         self.position = dataclasses.replace(self.position, **changes)
 
-    def save(self, *, must: bool = False) -> None:
-        """Write a checkpoint, unless updates are being left out just now: that state may be the broken one.
+    def save(self, *, required: bool = False) -> None:
+        """Write a checkpoint, unless the last update was skipped: that state may already be broken.
 
-        must: an error is raised; otherwise training goes on with the checkpoints there are.
+        If writing fails, raise the error if `required`; otherwise warn, and training continues.
         """
         if self._saved == self.position or self.step.streak.item():
             return
@@ -46,13 +46,13 @@ class Recovery:
         def write() -> None:
             self.checkpoints.save(self.position, pack(self.step))
 
-        if must:
+        if required:
             write()
         else:
-            self.survive(f"the checkpoint of step {self.position.step:,}", write)
+            self.try_write(f"the checkpoint of step {self.position.step:,}", write)
 
     def load(self, *, before: float = math.inf) -> bool:
-        """Take the newest whole checkpoint (of steps before `before`), on all ranks; False if there is none."""
+        """Load the newest readable checkpoint before step `before` on all ranks; return False if there is none."""
         found = False
         if self.world.leads:
             checkpoint = self.checkpoints.latest(self.log.warn, before=before)
@@ -61,12 +61,12 @@ class Recovery:
                 unpack(self.step, tensors, self.checkpoints.path(self.position.step))
                 found = True
             elif self.checkpoints.steps():
-                raise ValueError(f"no checkpoint in {self.checkpoints.folder} can be read: start in another folder")
+                raise ValueError(f"no checkpoint in {self.checkpoints.folder} can be read: choose another --out folder")
         self.share()
         return bool(self.world.tell(found))
 
     def share(self) -> None:
-        """All ranks stand where the leader stands."""
+        """Copy tensors and position from rank 0 to all other ranks."""
         step = self.step
         for tensor in (*step.optimiser.vectors().values(), step.optimiser.updates, step.tally, step.streak):
             self.world.from_leader(tensor)
@@ -74,22 +74,22 @@ class Recovery:
         self.position = Position(**plain)
 
     def roll_back(self, progress: Progress, *, skip_above: float) -> None:
-        """Back to the last good checkpoint at half the learning rate; a fourth time is an error."""
+        """Return to the last good checkpoint at half the learning rate. Raise Diverged after three roll-backs."""
         before = self.position
         streak = (
-            f"{progress.longest_streak} updates in a row were left out "
-            f"(not finite, or a gradient norm above {skip_above:g})"
+            f"{progress.longest_streak} updates in a row were skipped "
+            f"(loss or gradient not finite, or gradient norm above {skip_above:g})"
         )
-        if before.rollbacks == MOST_ROLLBACKS:
+        if before.rollbacks == MAX_ROLLBACKS:
             raise Diverged(
-                f"training has diverged: {streak} at step {before.step:,}, after {MOST_ROLLBACKS} roll-backs; "
+                f"training has diverged: {streak} at step {before.step:,}, after {MAX_ROLLBACKS} roll-backs; "
                 f"the checkpoints in {self.checkpoints.folder} are kept: try a lower --lr or another --skip-above"
             )
         steps = self.checkpoints.steps() if self.world.leads else []
         stuck = before.updates_at_rollback == self.step.optimiser.updates.item()
-        # Where not one update has worked since the last roll-back, that checkpoint was already broken.
+        # If no update succeeded since the last roll-back, its checkpoint was already broken: use an older one.
         if not self.load(before=steps[-1] if stuck and len(steps) > 1 else math.inf):
-            raise Diverged(f"training has diverged: {streak}, and there is no checkpoint to go back to")
+            raise Diverged(f"training has diverged: {streak}, and there is no checkpoint to roll back to")
         self.step.tally.zero_()
         self.move(
             rollbacks=before.rollbacks + 1,
@@ -99,20 +99,21 @@ class Recovery:
             closing=before.closing,
             updates_at_rollback=self.step.optimiser.updates.item(),
         )
-        self.save()  # with the halved rate, and before later ones go: a run that is killed now must not forget it
+        # The halved learning rate is saved before later checkpoints are deleted, so that a kill here cannot lose it.
+        self.save()
         if self.world.leads:
             self.checkpoints.discard_after(self.position.step)
         self.log.keep_until(self.position.step)
         self.log.record("roll-back", self.position.step, left=before.step, lr_scale=self.position.lr_scale)
         self.log.warn(
-            f"{streak}: back from step {before.step:,} to {self.position.step:,} "
-            f"at {self.position.lr_scale:g} of the learning rate"
+            f"{streak}: rolled back from step {before.step:,} to {self.position.step:,}; "
+            f"the learning rate is now multiplied by {self.position.lr_scale:g}"
         )
 
-    def survive(self, what: str, write: Callable[[], None]) -> None:
-        """A full disk must not end a week of training: what was written before stays."""
+    def try_write(self, what: str, write: Callable[[], None]) -> None:
+        """Write a file, and only warn if that fails: a full disk must not end a long training."""
         try:
             write()
         except OSError as error:
-            self.log.warn(f"{what} could not be written ({error}): training goes on, older files stay as they are")
+            self.log.warn(f"{what} could not be written ({error}): training continues, older files are unchanged")
             self.log.record("write failed", self.position.step, what=what)

@@ -1,13 +1,13 @@
-"""The folder of one run, and what can be told from it.
+"""The folder of one run, its lock, and a summary of its content.
 
-options.json               what was asked for
-artifact.safetensors       the frozen artifact, where there is one
-init.safetensors           the model that the run started from, where there is one
-log.jsonl                  one line per report
-checkpoints/step-*         from which the run goes on
+options.json               the options of the run
+artifact.safetensors       a copy of the frozen artifact, if there is one
+init.safetensors           a copy of the model given as --init, if there is one
+log.jsonl                  the log, one JSON object per line
+checkpoints/step-*         checkpoints, from which the run can be resumed
 sheets/step-*.png          contact sheets
-best.safetensors           the weights' average that did best on held-out images
-model.safetensors          the finished model
+best.safetensors           the averaged weights with the lowest loss on held-out images
+model.safetensors          the finished model: the averaged weights at the end
 """
 
 import json
@@ -21,7 +21,7 @@ from condvae.training.options import TrainingOptions
 
 
 class RunFolder:
-    """Paths, and the right to write there."""
+    """The paths of one run, and a lock that keeps other processes from training in the same folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,59 +36,65 @@ class RunFolder:
         self._lock: IO[str] | None = None
 
     @property
-    def began(self) -> bool:
-        """Whether there is a checkpoint to go on from."""
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint from which the run can be resumed."""
         return Checkpoints(self.checkpoints).steps() != []
 
-    def refuse_others(self, options: TrainingOptions, *, resume: bool) -> None:
-        """Raise a ValueError if the folder is another run's; writes nothing."""
+    def check_same_run(self, options: TrainingOptions, *, resume: bool) -> None:
+        """Raise ValueError if the folder holds a run that these options may not continue. Write nothing."""
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.path} is a file: give a folder for the run")
-        if not self.began:
+            raise ValueError(f"{self.path} is a file: give a folder as --out")
+        if not self.has_checkpoint:
             for file in (self.model, self.best):
                 if file.exists():
                     raise ValueError(
-                        f"{self.path} holds {file.name} but no checkpoint to go on from: "
-                        "give another --out, or move it away"
+                        f"{self.path} contains {file.name} but no checkpoint to resume from: "
+                        "choose another --out folder, or move the file away"
                     )
             return
         if not resume:
-            raise ValueError(f"{self.path} already holds a run: --resume goes on with it, another --out starts anew")
+            raise ValueError(
+                f"{self.path} already contains a run: add --resume to continue it, or choose another --out folder"
+            )
         stored = self.stored_options()
         if stored.get("verb") != options.verb:
-            raise ValueError(f"{self.path} holds a run of condvae {stored.get('verb')}: give another --out")
+            raise ValueError(f"{self.path} contains a run of condvae {stored.get('verb')}: choose another --out folder")
         if differences := options.differences(stored):
             raise ValueError(
-                f"{self.path} holds a run with other options ({'; '.join(differences)}): "
-                "resume with the same ones, or start in another folder"
+                f"{self.path} contains a run with other options ({'; '.join(differences)}): "
+                "resume with the same options, or choose another --out folder"
             )
 
     def claim(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
-        """Make the folder this run's own. data: a line that says which images it learns from."""
+        """Create or take over the folder, lock it, and write the options. data: a text that identifies the images."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._hold()
+            self._acquire_lock()
         except OSError as error:
-            raise ValueError(f"{self.path} cannot be written ({error.strerror}): give another --out") from error
+            raise ValueError(
+                f"{self.path} cannot be written ({error.strerror}): choose another --out folder"
+            ) from error
         try:
             self._begin(options, data=data, resume=resume)
         except BaseException:
-            self.release()  # the next call of this process may have better options
+            self.release()  # so that another call in this process can use the folder
             raise
 
     def _begin(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
-        self.refuse_others(options, resume=resume)
-        if self.began:
+        self.check_same_run(options, resume=resume)
+        if self.has_checkpoint:
             before = self.stored_options().get("data_summary")
             if before != data:
-                raise ValueError(f"{self.path} holds a run on other data ({before}; now {data}): resume with the same")
+                raise ValueError(
+                    f"{self.path} contains a run on other data ({before}; now {data}): resume with the same data"
+                )
         for unfinished in (*self.path.glob(PARTS), *self.checkpoints.glob(PARTS)):
-            unfinished.unlink(missing_ok=True)  # of a process that was killed while it wrote
+            unfinished.unlink(missing_ok=True)  # left by a process that was killed while writing
         self.job.write_text(job_name())
         write_text(self.options, json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
 
     def of_this_job(self) -> bool:
-        """Whether the run was begun by the torchrun that has now started this process again."""
+        """Return whether the same torchrun job that now restarts this process has started the run."""
         return self.job.is_file() and self.job.read_text() == job_name()
 
     def release(self) -> None:
@@ -101,25 +107,25 @@ class RunFolder:
             stored = json.loads(self.options.read_text())
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"{self.options} cannot be read, so it is not known what run this is ({error}): start in another folder"
+                f"the options of the run, {self.options}, cannot be read ({error}): choose another --out folder"
             ) from error
         if not isinstance(stored, dict):
-            raise ValueError(f"{self.options} holds no options")
+            raise ValueError(f"{self.options} does not contain the options of a run: choose another --out folder")
         return stored
 
-    def held(self) -> bool:
-        """Whether a process is training here now."""
+    def is_locked(self) -> bool:
+        """Return whether a process is training in this folder now."""
         if not (self.path / ".lock").exists():
             return False
         try:
-            self._hold()
+            self._acquire_lock()
         except (ValueError, OSError):
             return True
         self.release()
         return False
 
-    def _hold(self) -> None:
-        """Two trainings in one folder would destroy each other's files. The lock dies with its process."""
+    def _acquire_lock(self) -> None:
+        """Lock the folder until `release` or the end of the process, so that no other training overwrites its files."""
         try:
             import fcntl
         except ImportError:  # not a POSIX system: no lock
@@ -129,22 +135,24 @@ class RunFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            raise ValueError(f"another process trains in {self.path}: wait for it, or give another --out") from None
+            raise ValueError(
+                f"another process is training in {self.path}: wait for it, or choose another --out folder"
+            ) from None
         self._lock = lock
 
 
 def describe_run(path: Path) -> dict[str, Any]:
-    """What a run folder says of itself: options, position, last figures, and whether its checkpoints are whole."""
+    """Summarise a run folder: options, progress, last log line of each kind, and the state of every checkpoint."""
     folder = RunFolder(path)
     if not folder.options.is_file():
-        raise ValueError(f"{path} is a folder, but not one of a condvae run")
+        raise ValueError(f"{path} is not the folder of a condvae run: it contains no options.json")
     checkpoints = Checkpoints(folder.checkpoints)
     found: dict[int, str] = {}
     position: Position | None = None
     for step in checkpoints.steps():
         try:
             position, _ = checkpoints.read(checkpoints.path(step))
-            found[step] = "whole"
+            found[step] = "intact"
         except ValueError as error:
             found[step] = f"damaged: {error}"
     events: dict[str, dict[str, Any]] = {}
@@ -163,7 +171,7 @@ def describe_run(path: Path) -> dict[str, Any]:
         "rollbacks": position.rollbacks if position else 0,
         "seconds": position.elapsed if position else 0.0,
         "finished": folder.model.is_file(),
-        "running": folder.held(),
+        "running": folder.is_locked(),
         "checkpoints": found,
         "last": events,
     }

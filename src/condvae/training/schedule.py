@@ -1,4 +1,4 @@
-"""How the learning rate moves, and when training ends: after a number of steps, or on time."""
+"""The schedule of the learning rate, and the budget of steps or minutes after which training ends."""
 
 import math
 import time
@@ -10,7 +10,7 @@ from condvae.runtime.checks import check_choice
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Factor on the learning rate: linear warm-up, then constant or a decay over the budget."""
+    """A factor on the learning rate: a linear warm-up, then constant or a decay over the budget."""
 
     decay: Literal["constant", "cosine", "linear"] = "constant"
     warm_up: int = 100
@@ -21,11 +21,11 @@ class Schedule:
         check_choice(self.decay, "the schedule", ("constant", "cosine", "linear"))
         if self.warm_up < 0 or not 0 <= self.final <= 1:
             raise ValueError(
-                f"warm_up is {self.warm_up} and the final share {self.final}, expected steps from 0 and a share of 0..1"
+                f"warm_up is {self.warm_up} and final is {self.final}, expected 0 or more steps and a factor of 0 to 1"
             )
 
     def factor(self, step: int, progress: float) -> float:
-        """For step 0, 1, ... when that share of the budget (0 to 1) is used up."""
+        """Return the factor for step 0, 1, ... progress: the fraction of the budget that is used up, 0 to 1."""
         warm = min(1.0, (step + 1) / self.warm_up) if self.warm_up else 1.0
         left = 1 - min(max(progress, 0.0), 1.0)
         if self.decay == "constant":
@@ -35,43 +35,47 @@ class Schedule:
 
 
 class Budget:
-    """Steps, or minutes, or both: training ends with the first to run out.
+    """A limit in steps, in minutes or both: training ends when the first one is used up.
 
-    Minutes are kept by reading the clock now and then (`look`) and counting steps in between, so that no step waits for
-    the device to know the time, and all ranks, told the same reading, agree on every learning rate and on the end.
+    The clock is read only now and then (`record_time`); in between, the time is extrapolated from the number of steps.
+    So no step has to wait for the device, and all ranks, which receive the same clock reading, use the same learning
+    rates and end at the same step.
     """
 
     def __init__(self, *, steps: int | None, minutes: float | None) -> None:
         if steps is None and minutes is None:
-            raise ValueError("say when training ends: give a number of steps, or minutes, or both")
+            raise ValueError("training has no end: give --steps, --minutes or both")
         if steps is not None and steps < 1:
-            raise ValueError(f"steps is {steps}, expected a whole number from 1")
+            raise ValueError(f"--steps is {steps}, expected a whole number of at least 1")
         if minutes is not None and not minutes > 0:
-            raise ValueError(f"minutes is {minutes}, expected a positive number")
+            raise ValueError(f"--minutes is {minutes}, expected a positive number")
         self.steps = steps
         self.seconds = None if minutes is None else 60 * minutes
         self.reserve = 0.0
-        """Seconds kept for the last evaluation and for writing the model."""
-        self._seen = (0, 0.0)
+        """Seconds reserved for the last evaluation and for writing the model."""
+        self._last_reading = (0, 0.0)  # step, seconds
         self.pace = 0.0
-        """Seconds a step, as of late."""
+        """Seconds per step between the last two clock readings."""
 
-    def look(self, step: int, elapsed: float, *, reserve: float | None = None, settling: bool = False) -> None:
-        """So many seconds have gone by when `step` steps are done. settling: the last ones say nothing of the pace."""
-        before, then = self._seen
+    def record_time(self, step: int, elapsed: float, *, reserve: float | None = None, settling: bool = False) -> None:
+        """Record that `elapsed` seconds have passed after `step` steps, and update the pace.
+
+        settling: keep the old pace, because the last steps were slowed down by compilation.
+        """
+        before, then = self._last_reading
         if step > before and elapsed > then and not settling:
             self.pace = (elapsed - then) / (step - before)
-        self._seen = (step, elapsed)
+        self._last_reading = (step, elapsed)
         if reserve is not None:
             self.reserve = reserve
 
     def elapsed(self, step: int) -> float:
-        """Seconds gone by after `step` steps, as far as is known."""
-        seen, elapsed = self._seen
-        return elapsed + (step - seen) * self.pace
+        """Estimate the seconds that have passed after `step` steps."""
+        last_step, elapsed = self._last_reading
+        return elapsed + (step - last_step) * self.pace
 
     def progress(self, step: int) -> float:
-        """The share of the budget that is used up, 1 at its end."""
+        """Return the share of the budget that is used up: 0 at the start, 1 at the end."""
         shares = []
         if self.steps is not None:
             shares.append(step / self.steps)
@@ -82,11 +86,11 @@ class Budget:
     def over(self, step: int) -> bool:
         if self.steps is not None and step >= self.steps:
             return True
-        # With a clock alone, one step is made in any case; the next must still fit.
+        # With only a time limit, at least one step is made; each later one must fit into the remaining time.
         return self.seconds is not None and step > 0 and self.elapsed(step + 1) > self.seconds - self.reserve
 
     def seconds_left(self, step: int) -> float | None:
-        """Until the end, where it can be told."""
+        """Estimate the seconds until the end; None if the pace is not known yet."""
         guesses = []
         if self.steps is not None and self.pace:
             guesses.append((self.steps - step) * self.pace)
@@ -96,7 +100,7 @@ class Budget:
 
 
 class Stopwatch:
-    """Seconds since the run began, those of earlier sessions included."""
+    """Measures the seconds that a run has trained, including the time before it was resumed."""
 
     def __init__(self, before: float = 0.0) -> None:
         self._start = time.monotonic() - before

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a wish: the run ends its step, leaves a checkpoint, and stops."""
+"""On Ctrl-C, SIGTERM or SIGHUP, finish the current step, write a checkpoint, and stop."""
 
 import contextlib
 import os
@@ -9,38 +9,38 @@ from types import FrameType
 from typing import Any
 
 
-class Stopped(Exception):  # noqa: N818 (asked for, no error)
-    """A signal asked the run to stop, and it has left a checkpoint."""
+class Stopped(Exception):  # noqa: N818 (requested by the user, not an error)
+    """The run was stopped by a signal, after writing a checkpoint."""
 
 
-_AGAIN = 3.0  # seconds after which a second signal is meant as one
+_GRACE_SECONDS = 3.0  # a second signal within this time is taken for a repetition of the first
 
 
 class StopSignals:
-    """Inside, the first signal only sets `asked`; one that comes seconds later is obeyed as usual."""
+    """Context in which the first signal only sets `requested`. A second one, seconds later, acts as usual."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._first = 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
-            # SIGHUP: the terminal, or the connection to it, is gone.
+            # SIGHUP is sent when the terminal, or the connection to it, is closed.
             for number in {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
-                self._before[number] = signal.signal(number, self._heard)
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
-        # A job that is ended as a whole is told twice within moments: by its scheduler and by torchrun.
-        if self.asked and time.monotonic() - self._first > _AGAIN:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # When a job is cancelled, its scheduler and torchrun both send a signal, almost at the same time.
+        if self.requested and time.monotonic() - self._first > _GRACE_SECONDS:
             signal.signal(number, self._before[number])
             signal.raise_signal(number)
-        if not self.asked:
+        if not self.requested:
             self._first = time.monotonic()
             with contextlib.suppress(OSError):
-                os.write(2, b"\nstopping after this step; once more in a few seconds stops at once\n")
-        self.asked = True
+                os.write(2, b"\nstopping after this step; to stop at once, send the signal again in a few seconds\n")
+        self.requested = True
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():

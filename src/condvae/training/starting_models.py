@@ -1,4 +1,4 @@
-"""What a run starts from: copies in its folder, so that it can go on if those files move, and the records in them."""
+"""Copy the models that a run starts from into its folder, so that it can resume without the original files."""
 
 import shutil
 from pathlib import Path
@@ -10,49 +10,49 @@ from condvae.training.options import TrainingOptions
 from condvae.training.run_folder import RunFolder
 from condvae.training.task import ConditionalTraining, TrainingTask
 
-_LINKS = 3
-"""Of a chain of models, each trained on from the one before, so many tell their story."""
+_DEPTH = 3
+"""How many records are nested at most, where each model was trained from the one before."""
 
 
-def keep_origins(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> None:
-    """Copy the frozen artifact and the initial model, with their records, into the run's folder."""
+def copy_starting_models(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> None:
+    """Copy the frozen artifact and the model of --init, with their records, into the run folder."""
     if _frozen(task):
-        source = _given(options, "init") or _given(options, "artifact")
+        source = _path_option(options, "init") or _path_option(options, "artifact")
         weights.save(task.vae, folder.artifact, record=_record_of_vae(source) if source else None)
-    init = _given(options, "init")
+    init = _path_option(options, "init")
     if init and (file := weights.locate(init)).resolve() != folder.init.resolve():
         with replacing(folder.init) as temporary:
             shutil.copyfile(file, temporary)
 
 
-def origin_records(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> dict[str, Any]:
-    """How the artifact and the initial model were made, from the copies: what the finished model tells of them."""
+def starting_model_records(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> dict[str, Any]:
+    """Return the training records of the frozen artifact and of the model of --init, to store in the new model."""
     found: dict[str, Any] = {}
     if _frozen(task) and folder.artifact.is_file():
         found["artifact"] = _shortened(weights.describe(folder.artifact).record)
-    if _given(options, "init") and folder.init.is_file():
+    if _path_option(options, "init") and folder.init.is_file():
         whole = (
             weights.describe(folder.init).record
             if isinstance(task, ConditionalTraining)
             else _record_of_vae(folder.init)
         )
-        # A frozen artifact is the same as in the initial model, and already told of.
+        # The record of a frozen artifact is not repeated: it is the same in the model of --init.
         found["init"] = _shortened({key: value for key, value in whole.items() if key not in found})
     return {key: record for key, record in found.items() if record}
 
 
 def _record_of_vae(name: Path) -> dict[str, Any]:
-    """How the VAE in a file was trained; in a conditional model that stands apart from the partial encoder's record."""
+    """Return the training record of the VAE in a file. A conditional model stores it under "artifact"."""
     header = weights.describe(name)
     own = header.record.get("artifact") if header.partial else None
     return own if isinstance(own, dict) else header.record
 
 
-def _shortened(record: dict[str, Any], links: int = _LINKS) -> dict[str, Any]:
-    kept = {key: value for key, value in record.items() if links > 1 or key not in ("artifact", "init")}
+def _shortened(record: dict[str, Any], depth: int = _DEPTH) -> dict[str, Any]:
+    kept = {key: value for key, value in record.items() if depth > 1 or key not in ("artifact", "init")}
     for key in ("artifact", "init"):
         if isinstance(kept.get(key), dict):
-            kept[key] = _shortened(kept[key], links - 1)
+            kept[key] = _shortened(kept[key], depth - 1)
     return kept
 
 
@@ -60,6 +60,6 @@ def _frozen(task: TrainingTask) -> bool:
     return isinstance(task, ConditionalTraining) and not task.trains_artifact
 
 
-def _given(options: TrainingOptions, name: str) -> Path | None:
-    given: Path | None = getattr(options, name, None)
-    return given
+def _path_option(options: TrainingOptions, name: str) -> Path | None:
+    path: Path | None = getattr(options, name, None)
+    return path

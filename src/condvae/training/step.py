@@ -1,5 +1,6 @@
-"""One training step: micro-batches in, one update of the weights or none, and sums for the log. Nothing here waits for
-the device, so that `Capture` can record it whole.
+"""One training step: compute gradients of micro-batches, update the weights or skip the update, and add up log numbers.
+
+Nothing in a step waits for the device, so that `Capture` can record it as one CUDA graph.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,33 +26,33 @@ TrainingPrecision: TypeAlias = Literal["fp32", "bf16"]
 
 
 class MicroBatch(NamedTuple):
-    """What one pass through the network takes."""
+    """The input of one pass through the network."""
 
     levels: LevelBatch
     generator: torch.Generator
-    """Draws flips, observations and latents; on the images' device."""
+    """Generator for flips, observations and latents, on the device of the images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What the device has counted since the last report, on the host."""
+    """Counts and means since the last report, copied from the device to the host."""
 
     steps: int
     skipped: int
     longest_streak: int
-    """Of skipped updates in a row, those before this report that run into it included."""
+    """Most skipped updates in a row; a streak that began before the last report counts in full."""
     streak: int
-    """Skipped updates in a row at this moment."""
+    """Number of skipped updates in a row up to now."""
     loss: float
-    """Mean over accepted updates, nats per dimension; so are the others. NaN where there was none."""
+    """Loss in nats per dimension. This and the next numbers are means over accepted updates, or NaN without any."""
     log_likelihood_nats: float
     gradient_norm: float
     kl_nats: tuple[float, ...]
-    """Per latent group."""
+    """KL of each latent group, from coarse to fine."""
 
 
 class TrainingStep:
-    """Forward, backward, exchange between ranks, clip, skip, update, average, count."""
+    """One training step: forward and backward pass, exchange between ranks, clipping, update or skip, and counts."""
 
     def __init__(
         self,
@@ -66,18 +67,18 @@ class TrainingStep:
     ) -> None:
         self.task, self.world, self.precision, self.flip = task, world, precision, flip
         self.groups = len(task.vae.config.group_stages)
-        # Behind the gradients travel: how many losses were not finite, the loss, the log-likelihood, the KLs.
+        # Exchanged after the gradients: number of losses that are not finite, loss, log-likelihood, KLs.
         self.flat = FlatParameters(task.model, extra=3 + self.groups)
         self.optimiser = Optimiser(self.flat, rule)
-        # Sums since the last report: steps, accepted, longest streak, norm, loss, log-likelihood, KLs.
+        # Since the last report: steps, accepted updates, longest streak, and sums of norm, loss, log-likelihood, KLs.
         self.tally = torch.zeros(6 + self.groups, device=world.device)
         self.streak = torch.zeros((), device=world.device)
         self.fused = self._fuse(streams) if fused else None
 
     def _fuse(self, streams: int) -> "Fused":
-        from condvae.kernels.fused_vdvae import Fused  # late: it needs Triton
+        from condvae.kernels.fused_vdvae import Fused  # imported late, because it needs Triton
 
-        assert self.precision == "bf16", "kernels compute in half precision"
+        assert self.precision == "bf16", "fused kernels compute in half precision"
         self.low = torch.empty_like(self.flat.values, dtype=torch.bfloat16)
         gradients = self.flat.gradients
         trained = {
@@ -86,7 +87,7 @@ class TrainingStep:
         return Fused(self.task.model, torch.bfloat16, trained, streams=streams)
 
     def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
-        """Learn from this rank's micro-batches; `shards` of them make the whole batch over all ranks."""
+        """Take one step on this rank's micro-batches. shards: the number of micro-batches of all ranks together."""
         self.begin()
         for micro_batch in micro_batches:
             self.learn(micro_batch, share=1 / shards)
@@ -94,21 +95,21 @@ class TrainingStep:
         self.finish(lr)
 
     def begin(self) -> None:
-        """Forget the gradients of the step before."""
+        """Set the gradients and log numbers of the previous step to zero."""
         self.flat.exchanged.zero_()
 
     def exchange(self) -> None:
-        """Add up gradients and figures over ranks."""
+        """Sum the gradients and log numbers over all ranks."""
         self.world.sum(self.flat.exchanged)
 
     def finish(self, lr: Tensor) -> None:
-        """Update the weights, or do not, and count."""
-        unsound, means = self.flat.extra[0], self.flat.extra[1:]
-        norm, accepted = self.optimiser.update(lr, unsound=unsound)
+        """Update the weights, or skip the update, and add to the counts."""
+        bad_losses, means = self.flat.extra[0], self.flat.extra[1:]
+        norm, accepted = self.optimiser.update(lr, bad_losses=bad_losses)
         self._count(norm, accepted, means)
 
     def learn(self, micro_batch: MicroBatch, *, share: float) -> None:
-        """Add a micro-batch's gradients and figures to what is exchanged."""
+        """Add the gradients and log numbers of a micro-batch, times `share`, to those that ranks exchange."""
         levels, generator = micro_batch
         batch = levels.batch()
         if self.flip:
@@ -123,14 +124,14 @@ class TrainingStep:
         with torch.no_grad():
             log_likelihood = bound.log_likelihood_nats
             mean_likelihood = loss.new_zeros(()) if log_likelihood is None else log_likelihood.mean()
-            unsound = (~torch.isfinite(loss)).to(loss.dtype)
+            bad_loss = (~torch.isfinite(loss)).to(loss.dtype)
             figures = torch.cat((torch.stack((loss, mean_likelihood)), bound.kl_nats.mean(dim=0)))
-            # Figures of a loss that is not finite must not reach the log; that there was one must reach every rank.
+            # If the loss is not finite, its numbers are kept out of the log, but every rank learns that it happened.
             figures = torch.where(torch.isfinite(loss), figures, 0.0)
-            self.flat.extra.add_(torch.cat((unsound.view(1), share * figures)))
+            self.flat.extra.add_(torch.cat((bad_loss.view(1), share * figures)))
 
     def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
-        """The task's reports with the weights as they are."""
+        """Compute the task's reported bounds with the current weights."""
         with self.computing():
             bounds = self.task.reports(batch, generator)
         if self.fused:
@@ -139,7 +140,7 @@ class TrainingStep:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Inside, the networks compute in the precision and with the kernels of this step."""
+        """Context in which the networks use the precision and the kernels of this step."""
         with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
             if self.fused is None:
                 yield
@@ -149,15 +150,15 @@ class TrainingStep:
                     yield
 
     def _count(self, norm: Tensor, accepted: Tensor, means: Tensor) -> None:
-        sound = accepted > 0
-        self.streak.copy_(torch.where(sound, 0.0, self.streak + 1))
+        updated = accepted > 0
+        self.streak.copy_(torch.where(updated, 0.0, self.streak + 1))
         self.tally[0].add_(1)
         self.tally[1].add_(accepted)
         self.tally[2].copy_(torch.maximum(self.tally[2], self.streak))
-        self.tally[3:].add_(torch.where(sound, torch.cat((norm.view(1), means)), 0.0))
+        self.tally[3:].add_(torch.where(updated, torch.cat((norm.view(1), means)), 0.0))
 
     def report(self) -> Progress:
-        """What was counted since the last report; waits for the device."""
+        """Return counts and means since the last report, and reset them. This waits for the device."""
         steps, accepted, longest, *sums = self.tally.tolist()
         self.tally.zero_()
         norm, loss, log_likelihood, *kl = (total / accepted if accepted else float("nan") for total in sums)

@@ -1,4 +1,4 @@
-"""What is trained: the bound on a batch that its training raises."""
+"""Training tasks: a model together with the bound that its training maximises."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -17,33 +17,33 @@ from condvae.vdvae import VDVAE
 
 Objective: TypeAlias = Literal["forward", "reverse"]
 ScoredPixels: TypeAlias = Literal["known", "hidden", "whole"]
-"""What a bound is on the log-probability of: y itself, the hidden pixels given y, or the whole image."""
+"""Pixels whose log-probability a bound bounds: those of y, the hidden pixels given y, or the whole image."""
 
 
 class TrainingTask(ABC):
-    """A model, and the bound that its training raises."""
+    """A model together with the bound that its training maximises."""
 
     model: nn.Module
     vae: VDVAE
     needs_whole_network: bool
-    """Whether gradients flow through the artifact too."""
+    """Whether gradients also flow through the artifact."""
     scores: ScoredPixels
-    """The pixels of the bound that training raises."""
+    """The pixels that are scored by the bound that training maximises."""
 
     @abstractmethod
     def bound(self, batch: Batch, generator: torch.Generator) -> Bound:
-        """The bound that training raises, for a batch; what no gradient needs may be left out."""
+        """Return the bound that training maximises for a batch. Terms without a gradient may be missing."""
 
     @abstractmethod
     def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
-        """Complete bounds out of one walk, for logs: that of training, and those by which runs can be compared."""
+        """Return complete bounds for logs, computed in one pass: that of training, and others that compare runs."""
 
-    def prepare(self, step: int) -> None:  # noqa: B027 (most tasks have nothing to prepare)
-        """Called before step 0, 1, ..."""
+    def prepare(self, step: int) -> None:  # noqa: B027 (most tasks need no preparation)
+        """Prepare for step 0, 1, ...; called before each step."""
 
 
 class Pretraining(TrainingTask):
-    """The unconditional VAE: eq:eelbo."""
+    """Train an unconditional VAE by its ELBO (eq:eelbo)."""
 
     needs_whole_network = True
     scores: ScoredPixels = "whole"
@@ -59,7 +59,7 @@ class Pretraining(TrainingTask):
 
 
 class ConditionalTraining(TrainingTask):
-    """The partial encoder, alone (IPA, IPA-R) or with everything else (from scratch)."""
+    """Train a partial encoder for a frozen artifact (IPA, IPA-R), or a whole conditional VAE from scratch."""
 
     model: ConditionalVAE
 
@@ -78,13 +78,13 @@ class ConditionalTraining(TrainingTask):
         self.scores = "known" if objective == "reverse" else "whole" if target == "whole" else "hidden"
         self.likelihood_weight: float | Tensor = 1.0
         self.trains_artifact = model.trains_artifact
-        # z comes from c under the reverse objective, so its gradient passes through the frozen decoder.
+        # Under the reverse objective z is drawn from c, so gradients pass through the frozen decoder.
         self.needs_whole_network = self.trains_artifact or objective == "reverse"
 
     def prepare(self, step: int) -> None:
-        """IPA-R: the likelihood's weight rises to 1 over the first `anneal` steps."""
+        """For IPA-R, raise the weight of the likelihood to 1 over the first `anneal` steps."""
         if self.anneal:
-            # A tensor that is written anew: a captured step reads it at every replay.
+            # The weight is a tensor that is overwritten, because a captured step reads it at every replay.
             if not isinstance(self.likelihood_weight, Tensor):
                 self.likelihood_weight = self.vae.decoder.gain.new_ones(())
             self.likelihood_weight.fill_(min(1.0, (step + 1) / self.anneal))
@@ -93,7 +93,7 @@ class ConditionalTraining(TrainingTask):
         observation = self._observe(batch, generator)
         if self.objective == "reverse":
             return self._reverse(observation, generator)
-        # With a frozen artifact the likelihood is a constant in psi.
+        # With a frozen artifact the likelihood does not depend on the partial encoder.
         return self._forward(batch, observation, generator, target=self.target, likelihood=self.trains_artifact)
 
     def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
@@ -111,7 +111,7 @@ class ConditionalTraining(TrainingTask):
         }
 
     def _observe(self, batch: Batch, generator: torch.Generator) -> Observation:
-        # What is observed does not depend on the precision of the networks.
+        # Observations must not depend on the precision of the networks.
         with torch.autocast(batch.x.device.type, enabled=False):
             return self.process.observe(batch, normalise=self.vae.normalise, generator=generator)
 
