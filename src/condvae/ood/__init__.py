@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from condvae.ood.inference import Inference
     from condvae.ood.measuring import known_share, measure, measure_observation
     from condvae.ood.picture_scorer import Strangeness, strangeness
-    from condvae.ood.scores import DEFAULT_SCORE, Score, score_of
+    from condvae.ood.score_names import DEFAULT_SCORE
+    from condvae.ood.scores import Score, score_of
     from condvae.ood.sets import Foreign, OODSet, open_foreign, own
 
 _HOMES = {
     "Completed": "condvae.ood.completed",
-    "DEFAULT_SCORE": "condvae.ood.scores",
+    "DEFAULT_SCORE": "condvae.ood.score_names",
     "Fit": "condvae.ood.fitting",
     "Foreign": "condvae.ood.sets",
     "GaussianDensity": "condvae.ood.density",

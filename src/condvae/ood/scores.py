@@ -18,9 +18,6 @@ from condvae.ood.ratio import Ratio
 from condvae.ood.regret import Regret
 from condvae.runtime.checks import check_whole
 
-DEFAULT_SCORE = "parts-4"
-"""The temperature gradient's two parts apart, each a mean over four walks."""
-
 
 class Score(Protocol):
     """Features of observations, and whether they are the score or a density fitted to those of training images is."""

@@ -15,17 +15,17 @@ class Schedule:
     decay: Literal["constant", "cosine", "linear"] = "constant"
     warm_up: int = 100
     final: float = 0.0
-    """Where a decay ends, as a share of the learning rate."""
+    """The factor at the end of a decay."""
 
     def __post_init__(self) -> None:
         check_choice(self.decay, "the schedule", ("constant", "cosine", "linear"))
         if self.warm_up < 0 or not 0 <= self.final <= 1:
             raise ValueError(
-                f"warm_up is {self.warm_up} and the final share {self.final}, expected steps from 0 and a share of 0..1"
+                f"warm_up is {self.warm_up} and final is {self.final}, expected 0 or more steps and a factor from 0 to 1"
             )
 
     def factor(self, step: int, progress: float) -> float:
-        """For step 0, 1, ... when that share of the budget (0 to 1) is used up."""
+        """Return the factor for step 0, 1, ... progress: the fraction of the budget that is used up, 0 to 1."""
         warm = min(1.0, (step + 1) / self.warm_up) if self.warm_up else 1.0
         left = 1 - min(max(progress, 0.0), 1.0)
         if self.decay == "constant":

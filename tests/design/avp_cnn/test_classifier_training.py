@@ -191,7 +191,7 @@ def test_data_and_options_of_no_use_are_refused_before_anything_is_done(pack: Pa
         (replace(good, head=-1), "--head is -1"),
         (replace(good, shift=math.inf), "--shift is inf"),
         (replace(good, weight_decay=math.nan), "--weight-decay is nan"),
-        (replace(good, weights=tmp_path / "w.safetensors"), "--weights are where --trunk lite0 starts"),
+        (replace(good, weights=tmp_path / "w.safetensors"), "--weights only applies to --trunk lite0"),
         (replace(good, device="abacus"), "device 'abacus' cannot be used"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -30,7 +30,7 @@ def test_ours_is_compared_with_others_and_models_with_each_other() -> None:
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="the number of images is 1"):
         OODSettings(images=1)
-    with pytest.raises(ValueError, match="the number of images to fit is 0"):
+    with pytest.raises(ValueError, match="the number of training images to fit scores to is 0"):
         OODSettings(fit_images=0)
     with pytest.raises(ValueError, match="the seed is -1"):
         OODSettings(seed=-1)
