@@ -46,7 +46,7 @@ VERBS: dict[str, type] = {
     "info": Info,
 }
 
-_LIST_OPTIONS = (
+_LISTS = (
     "--against",
     "--baselines",
     "--completions",
@@ -141,7 +141,7 @@ def _verbs(arguments: list[str]) -> Any:
 def _check_once(arguments: list[str]) -> None:
     """Raise a ValueError if a list option was given twice, because tyro would silently drop its first values."""
     options = [word.partition("=")[0] for word in arguments]
-    for option in (*_LIST_OPTIONS, "--model") if arguments[:2] == ["ood", "experiment"] else _LIST_OPTIONS:
+    for option in (*_LISTS, "--model") if arguments[:2] == ["ood", "experiment"] else _LISTS:
         if options.count(option) > 1:
             raise ValueError(f"{option} was given twice: give it once, followed by all its values")
 

@@ -62,8 +62,6 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
         for field in dataclasses.fields(self):
             if field.name not in ("repeat", "out", "chunk") and getattr(self, field.name) != field.default:
                 if field.name == "images":
-                    raise ValueError(
-                        "images were given with --repeat, which takes them from the record: leave them out"
-                    )
+                    raise ValueError("images were given with --repeat, which has them in its record: leave them out")
                 option = f"--{field.name.replace('_', '-')}"
                 raise ValueError(f"{option} was given with --repeat, which takes it from the record: leave it out")

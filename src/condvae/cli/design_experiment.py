@@ -51,9 +51,7 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
             print(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
-            raise ValueError(
-                "no data was given: give --data with training and test images that have findings as labels"
-            )
+            raise ValueError("no data was given: give --data with training and test images labelled with findings")
         from condvae import weights
         from condvae.data import open_data
         from condvae.design.avp_cnn.classifier_file import load_classifier
@@ -74,8 +72,8 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
                 check_pair(model, self.model, takes, self.classifier)
             if self.size not in (None, takes[0]):
                 raise ValueError(
-                    f"--size is {self.size}, but the classifier {self.classifier} takes images of {takes[0]} x {takes[0]} "
-                    "pixels: leave --size out"
+                    f"--size is {self.size}, but the classifier {self.classifier} takes images of "
+                    f"{takes[0]} x {takes[0]} pixels: leave --size out"
                 )
             data = open_data(self.data, size=takes[0], channels=takes[1])
             experiment(

@@ -21,9 +21,9 @@ _METAVARS: dict[type, str] = {int: "N", float: "NUMBER", str: "NAME", Path: "PAT
 def explained(**texts: str) -> Callable[[type[T]], type[T]]:
     """Decorate the dataclass of a verb: set the help texts of its options.
 
-    texts: {field: help}, for texts that list names from a registry. All other options keep their docstrings, written
-    as one paragraph; tyro alone would show the line breaks of the source. Options whose default is None or empty are
-    called optional, and their type is shown without None.
+    texts: {field: help}, for texts that list names from a registry. All other options keep their docstrings. The lines
+    of a paragraph are joined, because tyro would show some line breaks of the source. Options whose default is None or
+    empty are called optional, and their type is shown without None.
     """
 
     def decorate(kind: type[T]) -> type[T]:
@@ -47,6 +47,8 @@ def explained(**texts: str) -> Callable[[type[T]], type[T]]:
                 config["metavar"] = metavar
             if config:
                 kind.__annotations__[name] = Annotated[hints[name], tyro.conf.arg(**config)]
+        paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
+        kind.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
         return kind
 
     return decorate
@@ -75,9 +77,10 @@ def _docstrings(kind: type) -> dict[str, str]:
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(node, ast.ClassDef)
         for field, text in itertools.pairwise(node.body):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                    found[field.target.id] = " ".join(str(text.value.value).split())
+            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+                continue
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                found[field.target.id] = " ".join(str(text.value.value).split())
     return found
 
 

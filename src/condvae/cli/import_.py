@@ -54,7 +54,7 @@ class Import:
         if any(option is not None for option in (self.encoder, self.decoder, self.bits, self.shift, self.scale)):
             if layers or not self.encoder or not self.decoder or not self.bits or self.shift is None or not self.scale:
                 raise ValueError(
-                    "the network is described incompletely: give only --network, or all of --encoder, --decoder, --bits, "
+                    "the network is not fully described: give only --network, or all of --encoder, --decoder, --bits, "
                     "--shift and --scale"
                 )
             layers = weights.LayerStrings(

@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 @explained(
     model=f"{shared.MODEL_HELP} Give several to compare them; NAME=MODEL sets the model's name in the report.",
-    scores=f"The scores to compare: {described(SCORE_MEANINGS)}. A number may follow: gradient-4 is a mean over 4 random "
-    "draws of the latents (so for parts, channels and likelihood), regret-5 makes 5 steps, and ratio-4 infers latents up "
-    "to 4 x 4.",
+    scores=f"The scores to compare: {described(SCORE_MEANINGS)}. {shared.SCORE_NUMBERS_HELP}",
     baselines="Baselines to compare with, which complete each image first and then score the whole image: "
-    "completed-ipa uses the model's own completions, and completed-NAME a baseline of `condvae evaluate`, where NAME is "
-    f"{listed(BASELINES, last='or')}. completed-ipa-SCORE uses another score than the gradient. Give no value to skip "
-    "all.",
+    "completed-ipa uses the model's own completions, and completed-NAME uses a baseline of `condvae evaluate`, where "
+    f"NAME is {listed(BASELINES, last='or')}. completed-ipa-SCORE uses another score than the gradient. Give no value "
+    "to skip all.",
     sets=f"Sets of strange images that are made without other data: {described(SET_MEANINGS)}.",
-    regret_images="How many of the test images to use for the score regret, which is slow because it computes a gradient "
-    "at each of its steps.",
+    regret_images="How many of the test images to use for the score regret, which is slow because it computes a "
+    "gradient at each of its steps.",
 )
 @dataclass(frozen=True, kw_only=True)
 class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
@@ -63,9 +61,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
             print(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
-            raise ValueError(
-                "no data was given: give --data with the images that the models were trained on, and test images"
-            )
+            raise ValueError("no data was given: give --data with the models' training images and test images")
         from condvae import weights
         from condvae.experiments.ood import Shard, experiment
         from condvae.experiments.ood.run import check_models
@@ -106,9 +102,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
             path = weights.locate(model)
             name = name.strip() or weights.title_of(model, path)
             if name in found:
-                raise ValueError(
-                    f"two models are called {name}: give one of them another name, as in --model NAME={model}"
-                )
+                raise ValueError(f"two models are called {name}: give one of them another name, as in NAME={model}")
             found[name] = path
         if not found:
             raise ValueError(f"no model was given: expected at least one, such as {DEFAULT_MODEL}")

@@ -24,17 +24,15 @@ _FEWEST_HELD_OUT = 99
 
 
 @explained(
-    score=f"The score that measures strangeness: {described(SCORE_MEANINGS)}. A number may follow: gradient-4 is a mean "
-    "over 4 random draws of the latents (so for parts, channels and likelihood), regret-5 makes 5 steps, and ratio-4 "
-    "infers latents up to 4 x 4.",
+    score=f"The score that measures strangeness: {described(SCORE_MEANINGS)}. {shared.SCORE_NUMBERS_HELP}",
 )
 @dataclass(frozen=True, kw_only=True)
 class OODFit:
     """Prepare a model for `condvae ood score`: learn from its training images what is ordinary.
 
     The result is a small file next to the model, NAME.ood.safetensors, with the density of a score on training images,
-    and the scores of held-out images. For a conditional model it covers both partly hidden images and whole images. With
-    this file, `condvae complete` warns of images in the strangest 1 %.
+    and the scores of held-out images. For a conditional model it covers both partly hidden and whole images. With this
+    file, `condvae complete` warns of images in the strangest 1 %.
     """
 
     data: shared.Data = None

@@ -27,5 +27,5 @@ def check_spelling(arguments: list[str]) -> None:
         words = next((i for i, word in enumerate(after) if word.startswith("-")), len(after))
         if tuple(arguments[: len(verb)]) == verb and words > allowed:
             raise ValueError(
-                f"condvae {' '.join(verb)} needs an option name before {after[allowed]}: write {option} {after[allowed]}"
+                f"condvae {' '.join(verb)} needs an option before {after[allowed]}: write {option} {after[allowed]}"
             )

@@ -40,6 +40,11 @@ _ANY_NETWORK = f"a JSON file with its configuration, or a name: {', '.join((*PUB
 NETWORK_HELP = f"The network: {_ANY_NETWORK}."
 SCRATCH_HELP = f"Instead of using an artifact, train everything from random weights in this network: {_ANY_NETWORK}."
 
+SCORE_NUMBERS_HELP = (
+    "A number may follow the name: gradient-4 is a mean over 4 random draws of the latents (the same for parts, "
+    "channels and likelihood), regret-5 makes 5 optimisation steps, and ratio-4 infers the latents up to 4 x 4."
+)
+
 LAYOUTS_HELP = (
     f"{', '.join(LAYOUT_MEANINGS.values())}; or {FETCHED_NAME}, after `condvae fetch {FETCHED_NAME}` has downloaded it"
 )
@@ -51,7 +56,8 @@ ClassifierName: TypeAlias = Annotated[
     str,
     _arg(
         metavar="NAME|FILE",
-        help=f"The classifier: a file written by `condvae design train`, or a name: {', '.join(embedded_classifiers())}.",
+        help="The classifier: a file written by `condvae design train`, or a name: "
+        f"{', '.join(embedded_classifiers())}.",
     ),
 ]
 Images: TypeAlias = Annotated[

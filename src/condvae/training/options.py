@@ -196,7 +196,7 @@ class TrainingOptions:
         return {"verb": self.verb, **{key: _plain(value) for key, value in plain.items()}}
 
     def for_record(self) -> dict[str, Any]:
-        """Return the options for a model file's record: those that have a value, and file names without their folders."""
+        """Return the options for a model's record: those that have a value, with file names but no folders."""
         plain = dataclasses.asdict(self)
         kept = {key: value for key, value in plain.items() if value is not None and key not in ("out", "resume")}
         return {key: _plain(_name_only(value)) for key, value in kept.items()}

@@ -86,7 +86,5 @@ def options_from(kind: type[T], options: T | None, given: dict[str, Any]) -> T:
     if options is None:
         return options_for(kind, given.pop("preset", None), **given)
     if given:
-        raise ValueError(
-            f"options were given both as an object and as keywords ({', '.join(given)}): give only one of the two"
-        )
+        raise ValueError(f"options were given as an object and as keywords ({', '.join(given)}): give one of the two")
     return options

@@ -21,7 +21,7 @@ class Schedule:
         check_choice(self.decay, "the schedule", ("constant", "cosine", "linear"))
         if self.warm_up < 0 or not 0 <= self.final <= 1:
             raise ValueError(
-                f"warm_up is {self.warm_up} and final is {self.final}, expected 0 or more steps and a factor from 0 to 1"
+                f"warm_up is {self.warm_up} and final is {self.final}, expected 0 or more steps and a factor of 0 to 1"
             )
 
     def factor(self, step: int, progress: float) -> float:

@@ -127,9 +127,7 @@ class ClassifierOptions:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a number from 0 to below 1")
         if self.trunk == "plain" and self.start == "imagenet":
-            raise ValueError(
-                "--start imagenet only applies to --trunk lite0: there are no ImageNet weights for --trunk plain"
-            )
+            raise ValueError("--start imagenet only applies to --trunk lite0: --trunk plain has no ImageNet weights")
         if self.weights is not None and not self.from_imagenet:
             raise ValueError("--weights only applies to --trunk lite0 that starts from ImageNet weights: leave it out")
 
@@ -138,7 +136,7 @@ class ClassifierOptions:
         return self.trunk == "lite0" and self.start != "random"
 
     def for_record(self) -> dict[str, Any]:
-        """Return the options for the file's record: those that have a value, and file names without their folders."""
+        """Return the options for the file's record: those that have a value, with file names but no folders."""
         plain = dataclasses.asdict(self)
         kept = {key: value for key, value in plain.items() if value is not None and key not in ("out", "device")}
         return {key: _name_only(value) for key, value in kept.items()}

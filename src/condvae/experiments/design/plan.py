@@ -102,12 +102,11 @@ class DesignSettings:
         if self.images is not None:
             check_whole(self.images, "the number of images", least=1)
         if not 0 < self.side <= 1:
-            raise ValueError(
-                f"the side of a window is {self.side}, expected a fraction of the image's side, such as 0.25"
-            )
+            raise ValueError(f"the side of a window is {self.side}, expected a fraction of the image's, such as 0.25")
         if self.steps > self.points**2:
             raise ValueError(
-                f"--steps is {self.steps}, but the grid has only {self.points**2} locations: give fewer --steps or more --points"
+                f"--steps is {self.steps}, but the grid has only {self.points**2} locations: give fewer --steps or "
+                "more --points"
             )
         if not self.policies:
             raise ValueError(f"no policies were given: expected some of {', '.join(POLICIES)}")
@@ -117,7 +116,7 @@ class DesignSettings:
             raise ValueError(f"a policy was given twice: give each of {', '.join(self.policies)} once")
 
     def spec(self, policy: str) -> PolicySpec:
-        """Return the policy of a name: eig-NAME and epe-NAME use the completer NAME, uncond-N uses N training images."""
+        """Return the policy of a name. eig-NAME and epe-NAME use the completer NAME, uncond-N N training images."""
         head, dash, tail = policy.partition("-")
         if head in ("eig", "epe") and tail:
             return PolicySpec(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
