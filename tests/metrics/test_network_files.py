@@ -149,4 +149,4 @@ def test_without_a_connection_the_verb_says_so_in_one_sentence(
 def test_all_networks_want_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["fetch", "metrics", "--from", str(tmp_path / "lpips_alex.safetensors")])
-    assert "lpips_alex.safetensors is no folder" in capsys.readouterr().err
+    assert "lpips_alex.safetensors is not a folder" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def options_for(kind: type[T], name: str | None, **options: Any) -> T:
     """Return the options of a preset, or the defaults if name is None; `options` override them."""
     presets = PRETRAIN_PRESETS if issubclass(kind, PretrainOptions) else TRAIN_PRESETS
     if name is not None and name not in presets:
-        raise ValueError(f"unknown preset {name!r}: expected one of {', '.join(presets)}")
+        raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(presets)}")
     return strict(kind, {**(presets[name] if name else {}), "preset": name, **options}, where="options")
 
 

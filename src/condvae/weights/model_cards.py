@@ -25,7 +25,7 @@ class ModelCard(NamedTuple):
             "what it is": self.summary,
             "its data": self.data,
             "its limits": self.limits,
-            "use it for": self.use,
+            "its use": self.use,
             "more": self.page,
         }
 

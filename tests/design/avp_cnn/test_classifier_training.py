@@ -179,11 +179,11 @@ def test_data_and_options_of_no_use_are_refused_before_anything_is_done(pack: Pa
     for wrong, message in (
         (replace(good, data=(bare,)), "have no labels, from which a classifier learns"),
         (replace(good, data=()), "no data was given"),
-        (replace(good, out=tmp_path / "g.pt"), r"should end in \.safetensors"),
+        (replace(good, out=tmp_path / "g.pt"), r"does not end in \.safetensors"),
         (replace(good, out=tmp_path / "folder.safetensors"), "is a folder"),
         (replace(good, out=tmp_path / "file" / "g.safetensors"), "cannot be written to"),
         (replace(good, observe=("edges",)), "edges shows none: use patches"),
-        (replace(good, start="imagenet"), "--start imagenet is for --trunk lite0"),
+        (replace(good, start="imagenet"), "--start imagenet only applies to --trunk lite0"),
         (replace(good, steps=0), "--steps is 0"),
         (replace(good, lr=-1.0), "learning rate is -1.0"),
         (replace(good, blur=1.0), "--blur is 1.0"),

@@ -33,7 +33,7 @@ def test_unknown_policies_are_refused(name: str) -> None:
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="number of scans is 0"):
         DesignSettings(steps=0)
-    with pytest.raises(ValueError, match="5 scans of 4 locations were asked for: give more --points"):
+    with pytest.raises(ValueError, match="--steps is 5, but the grid has only 4 locations"):
         DesignSettings(points=2)
     with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a share"):
         DesignSettings(side=1.5)
