@@ -16,7 +16,7 @@ from condvae.cli.help_text import described, listed
 def names() -> dict[str, Iterable[str]]:
     """{"verb --option": the registered names that its help must list}; this imports torch, as help does not."""
     from condvae import observe
-    from condvae.completers.by_name import BASELINES
+    from condvae.completers import BASELINES
     from condvae.data.cifar10 import NAME as CIFAR10
     from condvae.data.layout_names import LAYOUT_MEANINGS
     from condvae.design.avp_cnn.classifier_names import embedded_classifiers
@@ -84,7 +84,6 @@ def test_every_registered_name_is_in_the_help_that_lists_it() -> None:
 
 def test_names_for_help_are_exactly_the_registered_ones() -> None:
     from condvae import observe
-    from condvae.completers.by_name import BASELINES
     from condvae.design.avp_cnn.classifier_options import TRUNK_MEANINGS
     from condvae.design.avp_cnn.network import ClassifierConfig
     from condvae.experiments.evaluation.plan import FAMILY_METRICS, Family
@@ -104,7 +103,6 @@ def test_names_for_help_are_exactly_the_registered_ones() -> None:
     assert list(SET_MEANINGS) == list(TRANSFORMS)
     assert tuple(FAMILY_METRICS) == get_args(Family)
     assert tuple(TRUNK_MEANINGS) == get_args(typing.get_type_hints(ClassifierConfig)["trunk"])
-    assert BASELINES == ("mean", "random", "nearest", "harmonic")  # what `baselines_of` can make: see its test
 
 
 def test_layouts_in_help_are_the_kinds_that_readers_return() -> None:

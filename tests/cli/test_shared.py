@@ -67,7 +67,7 @@ def test_an_option_is_the_same_in_every_verb() -> None:
     assert listed == used  # every exception is needed
 
 
-def test_every_verb_that_computes_has_a_device_and_every_one_that_writes_an_out() -> None:
+def test_verbs_that_compute_have_a_device_and_verbs_that_write_have_an_out() -> None:
     told = {verb: options(kind) for verb, kind in verbs().items()}
     assert {verb for verb, found in told.items() if "device" not in found} == {"import", "export", "info", "fetch"}
     assert {verb for verb, found in told.items() if "out" not in found} == {"info"}
@@ -98,7 +98,7 @@ def test_help_is_quick_because_torch_stays_out() -> None:
 def test_defaults_without_torch_are_those_of_the_library() -> None:
     from condvae.cli.complete import Complete
     from condvae.cli.evaluate import Evaluate
-    from condvae.completers.by_name import BASELINES
+    from condvae.completers import BASELINES
     from condvae.completion.settings import CompletionSettings
     from condvae.sampling.sampler import Sampler
 

@@ -60,7 +60,7 @@ def listed(names: Iterable[str], *, last: str = "and") -> str:
     return f"{', '.join(first)} {last} {final}" if first else final
 
 
-def described(meanings: Mapping[str, str]) -> str:
+def described(meanings: Mapping[Any, str]) -> str:
     """Join names and their meanings: "a (first letter), b (second letter)"."""
     return ", ".join(f"{name} ({meaning})" for name, meaning in meanings.items())
 

@@ -40,4 +40,6 @@ class ScanSettings:
         check_choice(self.estimator, "the estimator", ("eig", "epe"))
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         if not 0 < self.side < 1:
-            raise ValueError(f"the side of a scan is {self.side}, expected a fraction of the image's, between 0 and 1")
+            raise ValueError(
+                f"the side of a scan is {self.side}, expected a fraction of the image's side, between 0 and 1"
+            )

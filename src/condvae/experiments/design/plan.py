@@ -25,7 +25,7 @@ POLICY_MEANINGS = {
     "eig-nearest": "EIG, with the nearest training images as completions",
     "random": "random locations",
     "uncond": "EIG, with -n random training images, so the same scans for every image",
-    "uncond-1000": "the same with 1,000 training images; other numbers work too",
+    "uncond-1000": "EIG, with 1,000 random training images; other numbers work too",
     "non-greedy": "the best of many random sequences of scans, the same for every image",
     FULL: "no scans, the classifier sees the whole image",
 }
@@ -102,7 +102,9 @@ class DesignSettings:
         if self.images is not None:
             check_whole(self.images, "the number of images", least=1)
         if not 0 < self.side <= 1:
-            raise ValueError(f"the side of a window is {self.side}, expected a fraction of the image's, such as 0.25")
+            raise ValueError(
+                f"the side of a window is {self.side}, expected a fraction of the image's side, such as 0.25"
+            )
         if self.steps > self.points**2:
             raise ValueError(
                 f"--steps is {self.steps}, but the grid has only {self.points**2} locations: give fewer --steps or "
@@ -129,7 +131,7 @@ class DesignSettings:
         if policy == FULL:
             return PolicySpec(policy, "full")
         raise ValueError(
-            f"unknown policy {policy!r}: expected {', '.join(POLICIES)}, or eig-NAME for another completer"
+            f"unknown policy {policy!r}: expected some of {', '.join(POLICIES)}, or eig-NAME for a completer NAME"
         )
 
     def tries(self, spec: PolicySpec) -> int:
