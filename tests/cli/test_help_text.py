@@ -194,6 +194,9 @@ def test_numbers_in_help_are_those_of_the_code() -> None:
     from condvae.design.avp_cnn import classifier_training, efficientnet
     from condvae.images import holes
     from condvae.ood.fitting import STRANGE
+    from condvae.ood.ratio import Ratio
+    from condvae.ood.regret import Regret
+    from condvae.ood.scores import Gradient
     from condvae.training import memory, recovery
 
     assert recovery.MOST_ROLLBACKS == 3 and "three roll-backs" in help_of("train --patience")
@@ -205,6 +208,10 @@ def test_numbers_in_help_are_those_of_the_code() -> None:
         assert f"grey level {holes._WHITE} or more" in help_of(place)
     assert classifier_training._LAST_RATE == 1 / 50 and "a fiftieth" in help_of("design train --lr")
     assert len(efficientnet.STAGES) == 7 and "seven stages" in help_of("design train --stages")
+    for place in ("ood fit --score", "ood experiment --scores"):
+        assert f"; {Gradient().walks} if not given), regret" in help_of(place)
+        assert f"steps ({Regret().steps} if not given)" in help_of(place)
+        assert f"({Ratio().resolution} x {Ratio().resolution} if not given)" in help_of(place)
     assert STRANGE == 1 and "strangest 1 %" in (verbs()["ood fit"].__doc__ or "")
 
 
