@@ -116,7 +116,10 @@ def test_metrics_are_those_of_the_evaluation(name: str) -> None:
     for one in found:
         coverage = one["coverage"]["white"]["mixture"]
         inside.append(f"{100 * coverage['coverage'][coverage['levels'].index(0.8)]:.0f} %")
-    assert f"| originals inside a central 80 % interval of the completions | {' | '.join(inside)} |" in page
+    assert (
+        f"| originals inside a central 80 % interval of the completions (white projections) | {' | '.join(inside)} |"
+        in page
+    )
     assert (
         found[0]["coverage"]["white"]["mixture"]["verdict"] == "overconfident" and "The model is overconfident" in page
     )

@@ -42,8 +42,8 @@ SCRATCH_HELP = f"Instead of using an artifact, train everything from random weig
 
 SCORE_NUMBERS_HELP = (
     "A number may follow the name: gradient-4 is a mean over 4 random draws of the latents (the same for parts, "
-    "channels and likelihood; 1 if not given), regret-8 makes 8 optimisation steps (5 if not given), and ratio-4 infers "
-    "the latents up to 4 x 4 (1 x 1 if not given)."
+    "channels and likelihood; 1 if not given), regret-8 makes 8 optimisation steps (5 if not given), and ratio-4 "
+    "infers the latents up to 4 x 4 (1 x 1 if not given)."
 )
 
 LAYOUTS_HELP = (
