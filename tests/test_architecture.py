@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "design": "observe conditional vdvae kernels sampling images data weights training completers metrics",
     "ood": "noise gaussian vdvae observe conditional objectives sampling images data weights completion completers",
     "experiments": "observe conditional vdvae sampling images data weights completers metrics design ood",
-    "cli": "vdvae observe conditional sampling images data weights training completion metrics design ood experiments",
+    "cli": "vdvae observe conditional sampling images data weights training completion completers metrics design ood "
+    "experiments",
     "__main__": "cli",
 }
 FILES = [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"]

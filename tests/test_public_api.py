@@ -62,7 +62,7 @@ def test_options_of_training_are_keywords_or_an_object(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             condvae.pretrain(**words)
-    with pytest.raises(ValueError, match="as an object and by name, steps"):
+    with pytest.raises(ValueError, match="as an object and as keywords"):
         condvae.pretrain(options, steps=3)
 
 

@@ -10,7 +10,7 @@ from condvae.weights import model_names as embedded
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small faces64 in the package, and an empty folder to work in."""
+    """Replace the embedded models by a small faces64, and work in an empty folder; return the folder of models."""
     folder = tmp_path / "package"
     model = small_conditional()
     model.process = Boxes()

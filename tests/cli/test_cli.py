@@ -1,4 +1,4 @@
-"""The dispatcher: what holds for every verb."""
+"""The entry point of the command line: what holds for every verb."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> No
     assert outputs[0] == outputs[1] != b""
 
 
-def test_memory_that_runs_out_is_one_sentence(
+def test_running_out_of_memory_gives_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from condvae.cli.complete import Complete
@@ -35,16 +35,16 @@ def test_memory_that_runs_out_is_one_sentence(
     assert "not enough memory: give a smaller -n" in failure(capsys, "complete", "x.png")
     monkeypatch.setattr(OODExperiment, "run", run)
     assert "memory: give a smaller --block, or smaller or" in failure(capsys, "ood", "experiment", "--data", "x")
-    monkeypatch.setattr(OODScore, "run", run)  # which has no such option
+    monkeypatch.setattr(OODScore, "run", run)  # it has no option for how much is computed together
     assert "not enough memory: give smaller or fewer images" in failure(capsys, "ood", "score", "x.png")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m condvae info --json | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
     assert (len(done.stdout), done.stderr) == (10, b"")
 
 
-def test_a_list_that_is_given_twice_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_option_that_is_given_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given: list[str | Path] = ["ood", "experiment", "--data", tmp_path, "--against", "a=x", "--against", "b=y"]
     assert "--against was given twice: give it once" in failure(capsys, *given)

@@ -21,7 +21,7 @@ SMALL = ("--steps", 2, "-n", 2, "--first-n", 4, "--points", 3, "--repeats", 2, "
 
 
 def pack(path: Path, *, labelled: bool = True) -> Path:
-    """The small data as a zip, two images of each patient."""
+    """Write the small data set as a zip, with two images of each patient, and return its path."""
     data = small_data()
     labels, patients = [], []
 
@@ -44,7 +44,7 @@ def pack(path: Path, *, labelled: bool = True) -> Path:
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
-    """Options that name a model, a classifier and data."""
+    """Return the options that name a model, a classifier and data."""
     folder = tmp_path_factory.mktemp("command")
     torch.manual_seed(0)
     config = ClassifierConfig(
@@ -64,7 +64,7 @@ def test_from_files_to_figures(tmp_path: Path, given: list[str | Path]) -> None:
     for number in (1, 2):
         assert f"shard {number} of 2 is done" in call(*words, "--shard", f"{number}/2")
     printed = call(*words)
-    assert "8 of 8 units of work are done already" in printed  # eig-ipa in three blocks for each task
+    assert "8 of 8 units of work are done already" in printed  # eig-ipa has three blocks for each task
     result = json.loads((out / "results.json").read_text())
     assert list(result["policies"]) == ["eig-ipa", "random", "full"]
     assert (result["data"], result["images"], result["patients"]) == ("data.zip", 24, 12)
@@ -82,7 +82,7 @@ def test_from_files_to_figures(tmp_path: Path, given: list[str | Path]) -> None:
     assert (out / "auroc.png").is_file()
 
 
-def test_a_model_that_nobody_asks_is_not_loaded(tmp_path: Path, given: list[str | Path]) -> None:
+def test_a_model_that_no_policy_needs_is_not_loaded(tmp_path: Path, given: list[str | Path]) -> None:
     words = [*given, *map(str, SMALL), "--tasks", "edema", "--policies", "random", "--model", "xray"]
     assert "wrote" in call("design", "experiment", *words, "--out", tmp_path / "out")
 
@@ -103,8 +103,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, given: list[s
         ([*given, *small, "--model", "none"], "eig-ipa needs a model"),
         ([*given, *small, "--model", tmp_path / "no.safetensors"], "does not exist"),
         ([*given, *small, "--classifier", tmp_path / "no.safetensors"], "does not exist"),
-        ([*given, *small, "--size", "16"], "--size is 16, expected 8, which"),
-        ([*given, *small, "--size", "0"], "--size is 0, expected 8"),
+        ([*given, *small, "--size", "16"], "--size is 16, but the classifier"),
+        ([*given, *small, "--size", "0"], "takes images of 8 x 8 pixels: leave --size out"),
         ([*given, *small, "--block", "-1"], "scanned together is -1"),
         ([*given, *small, "--model", "xray"], "xray makes images of 64 x 64 x 1,"),
         ([*given, *small, "--model", given[3]], "is a classifier file from condvae design train, expected a model"),

@@ -44,7 +44,7 @@ def test_a_model_is_measured_with_the_real_networks(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_what_is_final_is_reported_and_not_measured_again(
+def test_finished_methods_are_reported_and_not_measured_again(
     tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = ("--images", "4", "--deep-images", "2", "-n", "2", "--metrics", "pixels", "--device", "cpu")
@@ -55,7 +55,7 @@ def test_what_is_final_is_reported_and_not_measured_again(
         assert list(result["methods"]) == ["run, t 1", "training mean"]
 
 
-def test_pictures_are_not_written_among_the_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_not_written_into_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "data").mkdir()
     given = ("--model", "none", "--data", tmp_path / "data")
     for option in ("--out", "--inputs-to"):
@@ -65,7 +65,7 @@ def test_pictures_are_not_written_among_the_images(tmp_path: Path, capsys: pytes
     assert not list((tmp_path / "data").iterdir())
 
 
-def test_inputs_are_written_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_inputs_for_other_programs_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ("--images", "4", "--deep-images", "2", "-n", "2")
     run("--model", "none", "--data", FACES, *small, "--inputs-to", tmp_path / "inputs", "--out", tmp_path / "out")
     assert (tmp_path / "inputs" / "README.txt").is_file()
@@ -79,7 +79,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     save(VDVAE(preset("tiny")), tmp_path / "vae.safetensors")
     out = tmp_path / "out"
     given = ("--data", FACES, "--out", out, "--device", "cpu")
-    pixels = ("--metrics", "pixels")  # which need no network
+    pixels = ("--metrics", "pixels")  # they need no network
     for arguments, message in (
         (
             (

@@ -10,7 +10,7 @@ from condvae.cli import main
 from condvae.observe import Boxes
 
 
-def test_export_keeps_all_but_the_precision(models: Path) -> None:
+def test_export_changes_only_the_precision(models: Path) -> None:
     main(["export", "faces64", "--out", "half.safetensors", "--half-precision"])
     main(["export", "half.safetensors", "-o", "full.safetensors"])
     before, half = (load_file(path) for path in (models / "faces64.safetensors", "half.safetensors"))
@@ -27,7 +27,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixt
     Path("folder.safetensors").mkdir()
     for model, out, message in (
         ("faces64", "folder.safetensors", "folder.safetensors is a folder"),
-        ("faces64", "out.th", "out.th should end in .safetensors"),
+        ("faces64", "out.th", "out.th does not end in .safetensors"),
         ("face", "out.safetensors", "unknown model 'face'"),
     ):
         assert message in failure(capsys, "export", model, "--out", out)

@@ -17,7 +17,7 @@ SMALL = ("--images", 3, "--fit-images", 4, "--resamples", 20, "--device", "cpu")
 
 
 def pack(path: Path, *, seed: int = 0, sets: tuple[str, ...] = ("train", "test")) -> Path:
-    """The small data as a zip."""
+    """Write the small data set as a zip, and return its path."""
     data = plain_data(train=12, validation=0, test=6, seed=seed)
 
     def put(archive: zipfile.ZipFile, images: ImageSet, folder: str) -> None:
@@ -34,7 +34,7 @@ def pack(path: Path, *, seed: int = 0, sets: tuple[str, ...] = ("train", "test")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two models and data."""
+    """Make a folder with two models and two data sets."""
     folder = tmp_path_factory.mktemp("command")
     save(observing(), folder / "ours.safetensors")
     save(observing("relative"), folder / "theirs.safetensors")

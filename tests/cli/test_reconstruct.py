@@ -9,7 +9,7 @@ from condvae.cli import main
 pytestmark = pytest.mark.usefixtures("models")
 
 
-def test_reconstructions_show_what_the_levels_hold() -> None:
+def test_groups_and_down_to_take_only_coarse_latents_from_the_image() -> None:
     files = photos(3)
     for out, words in (
         ("all", []),
@@ -28,7 +28,7 @@ def test_reconstructions_show_what_the_levels_hold() -> None:
         assert sheet.size == (2 * 100 + 4, 3 * 100 + 4 + 18)
 
 
-def test_a_folder_is_its_images_and_bad_ones_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_stands_for_its_images_and_bad_files_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     files = photos(2)
     main(["reconstruct", *files, "-o", "one by one"])
     Path("photos").mkdir()

@@ -17,7 +17,7 @@ from helpers.commands import failure
         ("export faces64 --out x.safetensors --half", "--half-precision"),
     ],
 )
-def test_an_old_spelling_gives_one_sentence_with_the_new_one(
+def test_an_old_option_gives_one_line_with_the_new_one(
     words: str, new: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert new in failure(capsys, *words.split())

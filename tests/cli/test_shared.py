@@ -1,87 +1,55 @@
 """The same option has the same name, type, default and meaning in every verb."""
 
 import dataclasses
-import functools
 import inspect
 import subprocess
 import sys
-import typing
-import warnings
-from typing import Any, get_args
+from typing import Any
 
-import tyro
+from helpers.cli_options import options, verbs
 
-from condvae.cli import VERBS
-from condvae.cli.design import Design
-from condvae.cli.ood import OOD
+_CLASSIFIER = "a classifier is a smaller network that is trained on one device"
 
-# What differs between verbs, and why. "type", "default" and "help" are compared unless they are named here.
+# What may differ between verbs, and why. Of every option, "type", "default" and "help" are compared unless listed here.
 DIFFER = {
-    "out": ("type default help", "every verb writes something else, to a folder or a file of its own"),
-    "n": ("default help", "how many suit the purpose; `sample` has no image to complete, its n are images"),
-    "model": ("type default help", "design has models of x-rays; ood experiment compares several; none where it may"),
+    "out": ("type default help", "every verb writes other files, to a folder or to one file"),
+    "n": ("default help", "verbs need different numbers, and `sample` draws images instead of completions"),
+    "model": (
+        "type default help",
+        "design has models of x-rays, ood experiment compares several, some verbs allow none",
+    ),
     "data": (
         "type default help",
-        "training joins several sets, a classifier needs labels, figures are redrawn without",
+        "training joins several data sets, a classifier needs labels, --redraw needs no data",
     ),
-    "preset": ("help", "pretrain and train have presets of their own"),
-    "init": ("help", "a conditional model brings more with it"),
-    "images": ("type default help", "files to work on, or how many test images an experiment takes"),
+    "preset": ("help", "pretrain and train have different presets"),
+    "init": ("help", "train takes more from a conditional model"),
+    "images": ("type default help", "files to work on, or how many test images an experiment uses"),
     "temperature": ("type default help", "evaluate measures several"),
     "pixels": ("type default help", "evaluate measures both"),
-    "baselines": ("type default help", "other methods complete than judge"),
-    "metrics": ("type help", "evaluate needs a model for some, compare has two folders alone"),
-    "precision": ("type default help", "training has formats of numbers, metrics and classifiers exactness"),
-    "resamples": ("default", "a resample of design is cheaper"),
-    "validation": ("help", "a trained model knows how its data was split"),
-    "split-seed": ("type default help", "likewise"),
+    "baselines": (
+        "type default help",
+        "those of evaluate complete images, those of ood experiment score completed images",
+    ),
+    "metrics": ("type help", "evaluate has groups of metrics, compare has single metrics"),
+    "precision": ("type default help", "it belongs to the networks of training, to Inception, or to a classifier"),
+    "resamples": ("default", "a resample is cheaper in design experiment"),
+    "validation": ("help", "the record of a trained model has the split of its data"),
+    "split-seed": ("type default help", "the record of a trained model has the split of its data"),
     "steps": ("type default help", "training counts updates, design scans"),
-    "network": ("type default help", "pretrain makes one, import recognises it"),
-    "start": ("type help", "a partial encoder has the encoder to start from, a classifier ImageNet"),
-    "observe": ("default help", "a classifier is also trained on whole images"),
-    "shift": ("type default help", "import has the network's input, design train moves images"),
-    "scale": ("type default help", "likewise"),
-    "batch": ("default help", "a classifier is another network and trained on one device: other numbers"),
-    "lr": ("default help", "likewise"),
-    "weight-decay": ("default help", "likewise"),
-    "clip": ("default", "likewise"),
-    "ema": ("default", "likewise"),
-    "evaluate-every": ("default help", "likewise"),
-    "log-every": ("default help", "likewise"),
+    "network": ("type default help", "pretrain makes a network, import recognises it"),
+    "start": ("type help", "a partial encoder can start from the encoder, a classifier from ImageNet weights"),
+    "observe": ("default help", "a classifier is also trained on whole images, and needs known pixels"),
+    "shift": ("type default help", "import scales the network's input, design train shifts and scales images"),
+    "scale": ("type default help", "import scales the network's input, design train shifts and scales images"),
+    "batch": ("default help", _CLASSIFIER),
+    "lr": ("default help", _CLASSIFIER),
+    "weight-decay": ("default help", _CLASSIFIER),
+    "clip": ("default", _CLASSIFIER),
+    "ema": ("default", _CLASSIFIER),
+    "evaluate-every": ("default help", _CLASSIFIER),
+    "log-every": ("default help", _CLASSIFIER),
 }
-
-
-def verbs() -> dict[str, type]:
-    """Every verb and sub-verb."""
-    found = {word: kind for word, kind in VERBS.items() if kind not in (Design, OOD)}
-    for word, group in (("design", Design), ("ood", OOD)):
-        choices = typing.get_type_hints(group, include_extras=True)["job"]
-        for choice in get_args(get_args(choices)[0]):
-            kind, command = get_args(choice)
-            found[f"{word} {command.name}"] = kind
-    return found
-
-
-@functools.cache
-def options(kind: type) -> dict[str, dict[str, Any]]:
-    """{option: its type, default and help} of a verb."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        actions = tyro.extras.get_parser(kind)._actions
-    helps = {
-        word.removeprefix("--"): action.help for action in actions for word in action.option_strings or [action.dest]
-    }
-    annotated, plain = typing.get_type_hints(kind, include_extras=True), typing.get_type_hints(kind)
-    found: dict[str, dict[str, Any]] = {}
-    for field in dataclasses.fields(kind):
-        extras = get_args(annotated[field.name])[1:] if hasattr(annotated[field.name], "__metadata__") else ()
-        named = [extra.name for extra in extras if getattr(extra, "name", None)]
-        option = named[0] if named else field.name.replace("_", "-")
-        if option == "n":
-            assert "-n" in {word for action in actions for word in action.option_strings}
-        text = " ".join(str(helps[option]).split()).partition(" (default:")[0]
-        found[option] = {"type": plain[field.name], "default": field.default, "help": text}
-    return found
 
 
 def test_an_option_is_the_same_in_every_verb() -> None:
@@ -90,16 +58,16 @@ def test_an_option_is_the_same_in_every_verb() -> None:
     for verb, kind in verbs().items():
         for option, told in options(kind).items():
             where, before = first.setdefault(option, (verb, told))
-            differ = [key for key in told if told[key] != before[key]]
+            differ = [key for key in ("type", "default", "help") if told[key] != before[key]]
             used |= {(option, key) for key in differ}
             allowed = DIFFER.get(option, ("", ""))[0].split()
             strange = {key: (before[key], told[key]) for key in differ if key not in allowed}
             assert not strange, f"--{option} of {where} and of {verb}: {strange}"
     listed = {(option, key) for option, (keys, _) in DIFFER.items() for key in keys.split()}
-    assert listed == used  # no exception that is none
+    assert listed == used  # every exception is needed
 
 
-def test_every_verb_that_computes_has_a_device_and_every_one_that_writes_an_out() -> None:
+def test_verbs_that_compute_have_a_device_and_verbs_that_write_have_an_out() -> None:
     told = {verb: options(kind) for verb, kind in verbs().items()}
     assert {verb for verb, found in told.items() if "device" not in found} == {"import", "export", "info", "fetch"}
     assert {verb for verb, found in told.items() if "out" not in found} == {"info"}
@@ -120,36 +88,22 @@ def test_every_option_is_explained_and_says_if_it_is_required() -> None:
 def test_help_is_quick_because_torch_stays_out() -> None:
     program = (
         "import sys\nfrom condvae.cli import main\n"
-        "try:\n    main(['evaluate', '--help'])\nexcept SystemExit:\n    pass\n"
+        "for verb in ([], ['evaluate'], ['train'], ['design', 'train'], ['ood', 'experiment'], ['fetch']):\n"
+        "    try:\n        main([*verb, '--help'])\n    except SystemExit:\n        pass\n"
         "sys.exit(any(name in sys.modules for name in ('torch', 'numpy', 'PIL')))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_what_is_said_without_torch_is_what_the_library_does() -> None:
-    from condvae import observe
+def test_defaults_without_torch_are_those_of_the_library() -> None:
     from condvae.cli.complete import Complete
     from condvae.cli.evaluate import Evaluate
-    from condvae.cli.shared import MODEL_HELP, NETWORK_HELP
-    from condvae.completers.by_name import BASELINES
+    from condvae.completers import BASELINES
     from condvae.completion.settings import CompletionSettings
-    from condvae.design.policies import ESTIMATORS
-    from condvae.design.scan_settings import ScanSettings
     from condvae.sampling.sampler import Sampler
-    from condvae.training import PRETRAIN_PRESETS, TRAIN_PRESETS
-    from condvae.vdvae import PRESETS
-    from condvae.weights import embedded_names
 
     assert Evaluate().baselines == BASELINES
-    assert get_args(typing.get_type_hints(ScanSettings)["estimator"]) == ESTIMATORS
     drawn = inspect.signature(Sampler.__call__).parameters
     for name in ("temperature", "pixels", "seed", "share"):
         assert drawn[name].default == getattr(CompletionSettings, name)
     assert float(Complete().temperature) == CompletionSettings.temperature
-    named = NETWORK_HELP.removeprefix("A network by name, such as ").partition(", or a JSON")[0].split(", ")
-    assert set(named) <= set(PRESETS)
-    told = {verb: options(kind) for verb, kind in verbs().items()}
-    assert all(name in MODEL_HELP for name in embedded_names())
-    assert all(name in told["train"]["preset"]["help"] for name in TRAIN_PRESETS)
-    assert all(name in told["pretrain"]["preset"]["help"] for name in PRETRAIN_PRESETS)
-    assert all(name in told["train"]["observe"]["help"] for name in observe.PROCESSES if name != "mixture")

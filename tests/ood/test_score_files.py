@@ -125,7 +125,7 @@ def test_a_fit_only_replaces_another_fit(tmp_path: Path, model: Path, capsys: py
     own = tmp_path / "own.safetensors"
     own.write_bytes(model.read_bytes())
     (tmp_path / "folder.safetensors").mkdir()
-    for out, said in ((own, "is there already, and not a fit"), (tmp_path / "folder.safetensors", "is a folder")):
+    for out, said in ((own, "exists and is not a fit"), (tmp_path / "folder.safetensors", "is a folder")):
         asked = ("fit", "--data", tmp_path, "--model", own, "--fit-images", "3", "--device", "cpu", "--out", out)
         assert said in refused(capsys, tmp_path, *asked)
         assert own.read_bytes() == model.read_bytes()
@@ -163,9 +163,9 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         (["fit", "--model", model, "--data", "x", "--score", "nonsense"], "unknown score 'nonsense'"),
         (["fit", "--model", model, "--data", "x", "--score", "completed-ipa"], "only works in condvae ood experiment"),
         (["fit", "--model", model, "--data", "x", "--score", "completed-nearest"], "(available here: ipa): use "),
-        (["fit", "--model", "cifar10", "--data", "x"], "comes with condvae, and its own fit lies beside it"),
-        (["fit", "--model", "cifar10", "--data", "x"], "give --out FILE, and use it with condvae ood score --fit FILE"),
-        (["fit", "--model", model, "--data", "x", "--out", tmp_path / "fit.txt"], "ends in .safetensors"),
+        (["fit", "--model", "cifar10", "--data", "x"], "is installed with condvae, together with its own fit"),
+        (["fit", "--model", "cifar10", "--data", "x"], "give --out FILE, and later use condvae ood score --fit FILE"),
+        (["fit", "--model", model, "--data", "x", "--out", tmp_path / "fit.txt"], "does not end in .safetensors"),
         (["fit", "--model", model, "--data", "x", "--out", good / "f.safetensors"], "cannot be written to"),
     ]
     for words, message in cases:
@@ -182,9 +182,9 @@ def test_fits_use_the_split_of_the_training(
     main([*words, "--held-out", "130"])
     first, *lines = capsys.readouterr().out.splitlines()
     assert " 7 validation " in first
-    assert lines[0] == "fitting gradient to partly hidden images, as in training ..."
-    assert "to be compared with 130 held-out ones of 7 images: fewer than 99 different ones say little" in lines[1]
-    assert "with 7 held-out ones: with fewer than 99 nothing can be in the strangest 1 %" in lines[3]
+    assert lines[0] == "fitting the score gradient to partly hidden images, as in training ..."
+    assert "percentiles compare with 130 held-out observations of 7 images: with fewer than 99 different" in lines[1]
+    assert "with 7 held-out observations: with fewer than 99, no image can be in the strangest 1 %" in lines[3]
     assert lines[-1].startswith("wrote run/model.ood.safetensors, ")
     assert strangeness(levels(8, 8), model="run").score_name == "gradient"
     assert not strangeness(levels(8, 8), model="run").strange
@@ -203,7 +203,7 @@ def test_a_vae_is_fitted_to_whole_images(tmp_path: Path, model: Path, capsys: py
     path = tmp_path / "vae.safetensors"
     save(small_vae(), path)
     main(["ood", "fit", "--data", str(tmp_path / "images.npy"), "--model", str(path), "--score", "likelihood"])
-    assert "fitting likelihood to whole images" in capsys.readouterr().out
+    assert "fitting the score likelihood to whole images" in capsys.readouterr().out
     assert fit_path(path).is_file() and strangeness(levels(8, 8), model=path).kind == "whole"
 
 

@@ -8,7 +8,8 @@ from helpers.ood_models import observing
 from condvae import objectives
 from condvae.ood.gradient import temperature_gradient
 from condvae.ood.inference import Inference
-from condvae.ood.scores import DEFAULT_SCORE, Gradient, GradientByChannel, GradientParts, LikelihoodBound, score_of
+from condvae.ood.score_names import DEFAULT_SCORE
+from condvae.ood.scores import Gradient, GradientByChannel, GradientParts, LikelihoodBound, score_of
 
 SEEDS = [4, 9]
 

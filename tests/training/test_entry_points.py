@@ -179,7 +179,7 @@ def test_options_of_a_preset_can_be_changed() -> None:
         ({"data": (Path("nowhere"),)}, r"nowhere"),
         ({"data": ()}, r"no data was given"),
         ({"steps": None}, r"give --steps, --minutes or both"),
-        ({"batch": 10, "micro_batch": 4}, r"a batch of 10 images cannot be shared out"),
+        ({"batch": 10, "micro_batch": 4}, r"a batch of 10 images cannot be split"),
         ({"lr": 0.0}, r"learning rate is 0"),
         ({"network": "huge"}, r"unknown network 'huge', expected one of"),
         ({"network": "none.json"}, r"none.json cannot be read"),

@@ -1,5 +1,5 @@
 """The command line: one file per verb, named after it."""
-# Heavy imports stay inside the verbs, so that --help is quick.
+# Verbs import torch and other slow packages only when they run, so that --help is quick.
 
 import functools
 import itertools
@@ -18,6 +18,7 @@ from condvae.cli.design import Design
 from condvae.cli.evaluate import Evaluate
 from condvae.cli.export import Export
 from condvae.cli.fetch import Fetch
+from condvae.cli.help_text import first_paragraph
 from condvae.cli.import_ import Import
 from condvae.cli.info import Info
 from condvae.cli.ood import OOD
@@ -45,13 +46,23 @@ VERBS: dict[str, type] = {
     "info": Info,
 }
 
-_LISTS = ("--against", "--baselines", "--completions", "--metrics", "--policies", "--scores", "--sets", "--tasks")
-"""Options with several values."""
+_LISTS = (
+    "--against",
+    "--baselines",
+    "--completions",
+    "--metrics",
+    "--policies",
+    "--scores",
+    "--sets",
+    "--tasks",
+)
+"""Options that take several values and may be given only once."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one verb; bad input is one sentence on stderr and exit code 2."""
-    signals = _heeded() if arguments is None else []  # we are the whole process
+    """Run one verb. Bad input ends with a one-line message on stderr and exit code 2."""
+    # Handle signals only if this call is the whole process, not if a program calls `main` with arguments.
+    signals = _catch_stop_signals() if arguments is None else []
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if arguments == ["--version"]:
         print(f"condvae {condvae.__version__}")
@@ -63,46 +74,47 @@ def main(arguments: list[str] | None = None) -> None:
         verb.run()
     except SystemExit:
         raise
-    except BrokenPipeError:  # whoever read what we print has seen enough
+    except BrokenPipeError:  # the program that reads our output, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except BaseException as error:
         if signals or isinstance(error, KeyboardInterrupt):
-            _leave("interrupted", 128 + (signals or [signal.SIGINT])[0])
-        sentence, code = _explained(error, arguments)
-        if sentence is None:
+            _exit_with("interrupted", 128 + (signals or [signal.SIGINT])[0])
+        message, code = _message_and_code(error, arguments)
+        if message is None:
             raise
-        _leave(sentence, code)
+        _exit_with(message, code)
 
 
-def _heeded() -> list[int]:
-    """The signals that will have come to stop us: Ctrl-C and kill both clear away what is unfinished.
+def _catch_stop_signals() -> list[int]:
+    """Make Ctrl-C and kill raise KeyboardInterrupt, so that unfinished files are removed.
 
-    A list, since libraries may turn the exception that a signal raises into one of theirs.
+    Return a list to which the handler appends each signal that arrives. The list is needed because libraries may turn
+    the KeyboardInterrupt into an exception of their own.
     """
-    came: list[int] = []
+    received: list[int] = []
 
     def stop(number: int, frame: object) -> None:
-        came.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
-    return came
+    return received
 
 
-def _explained(error: BaseException, arguments: list[str]) -> tuple[str | None, int]:
-    """A sentence for the user and an exit code; no sentence for what should not have happened."""
+def _message_and_code(error: BaseException, arguments: list[str]) -> tuple[str | None, int]:
+    """Return the message for the user and the exit code; no message for an unexpected error, which is a bug."""
     if isinstance(error, ValueError | OSError):
         return str(error), 2
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
         batch = "--batch or --micro-batch"
-        asked = {"pretrain": batch, "train": batch, "design": "--batch or -n"}
-        less = f"a smaller {asked.get(arguments[0], '-n')}, or "
-        if arguments[0] == "ood":  # its other two choose by themselves what is computed together
-            less = "a smaller --block, or " if arguments[1:2] == ["experiment"] else ""
-        return f"there is not enough memory: give {less}smaller or fewer images", 2
+        options = {"pretrain": batch, "train": batch, "design": "--batch or -n"}
+        advice = f"a smaller {options.get(arguments[0], '-n')}, or "
+        if arguments[0] == "ood":  # only its experiment has an option for how much is computed together
+            advice = "a smaller --block, or " if arguments[1:2] == ["experiment"] else ""
+        return f"there is not enough memory: give {advice}smaller or fewer images", 2
     from condvae.training import Diverged, Stopped
 
     codes: dict[type[BaseException], int] = {Diverged: 1, Stopped: 130}
@@ -110,27 +122,32 @@ def _explained(error: BaseException, arguments: list[str]) -> tuple[str | None, 
 
 
 def _verbs(arguments: list[str]) -> Any:
-    """The verbs; a preset on the command line becomes the defaults of its verb, in `--help` too."""
+    """Return the union of all verbs for tyro. A preset on the command line sets the defaults of its verb, also in
+    `--help`.
+    """
     name = _preset_in(arguments)
     choices: list[Any] = []
     for word, kind in VERBS.items():
-        given: dict[str, Any] = {}
+        asked = arguments[:1] == [word]
+        # The list of verbs has one sentence for each verb, and the help of a verb has all of its text.
+        options: dict[str, Any] = {} if asked else {"description": first_paragraph(kind)}
         if issubclass(kind, TrainingOptions):
-            chosen = name if arguments[:1] == [word] else None
-            given["default"] = options_for(kind, chosen, data=tyro.MISSING, out=tyro.MISSING)
-        choices.append(Annotated[kind, tyro.conf.subcommand(word, prefix_name=False, **given)])
+            chosen = name if asked else None
+            options["default"] = options_for(kind, chosen, data=tyro.MISSING, out=tyro.MISSING)
+        choices.append(Annotated[kind, tyro.conf.subcommand(word, prefix_name=False, **options)])
     return functools.reduce(operator.or_, choices)
 
 
 def _check_once(arguments: list[str]) -> None:
-    """Raise a ValueError for a list that was given twice: its first values would be lost without a word."""
+    """Raise a ValueError if a list option was given twice, because tyro would silently drop its first values."""
     options = [word.partition("=")[0] for word in arguments]
     for option in (*_LISTS, "--model") if arguments[:2] == ["ood", "experiment"] else _LISTS:
         if options.count(option) > 1:
-            raise ValueError(f"{option} was given twice: give it once, with all values one after the other")
+            raise ValueError(f"{option} was given twice: give it once, followed by all its values")
 
 
 def _preset_in(arguments: list[str]) -> str | None:
+    """Return the value of --preset, if it was given."""
     for word, after in itertools.pairwise([*arguments, ""]):
         if word == "--preset" and after:
             return after
@@ -139,8 +156,9 @@ def _preset_in(arguments: list[str]) -> str | None:
     return None
 
 
-def _leave(error: str, code: int) -> None:
+def _exit_with(message: str, code: int) -> None:
+    """Print a message on stderr in one line, and exit."""
     rank = os.environ.get("RANK", "0")
-    sentence = " ".join(error.splitlines())  # names of files may have several lines
-    print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {sentence}", file=sys.stderr)
+    line = " ".join(message.splitlines())  # the names of files may contain line breaks
+    print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {line}", file=sys.stderr)
     sys.exit(code)

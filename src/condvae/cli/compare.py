@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import explained
+from condvae.metrics.metric_names import METRICS, FeaturePrecision, FolderMetric, Trunk
 from condvae.runtime.atomic import write_text
 from condvae.runtime.folders import check_writable
 
@@ -16,51 +18,53 @@ if TYPE_CHECKING:
     from condvae.metrics.compare_folders import Comparison
 
 _ROWS = {
-    "fid": ("FID", "less is better; only between sets of as many images"),
-    "kid": ("KID", "less is better; the spread over subsets"),
-    "p_ids": ("P-IDS", "more is better, up to a half"),
-    "u_ids": ("U-IDS", "more is better, up to a half"),
-    "lpips": ("LPIPS", "less is better"),
-    "psnr": ("PSNR, dB", "more is better; equal images count 100"),
-    "ssim": ("SSIM", "more is better, up to 1"),
+    "fid": ("FID", "lower is better; only compare sets with the same number of images"),
+    "kid": ("KID", "lower is better; ± is the spread over subsets"),
+    "p_ids": ("P-IDS", "higher is better; 0.5 if the two sets cannot be told apart"),
+    "u_ids": ("U-IDS", "higher is better; 0.5 if the two sets cannot be told apart"),
+    "lpips": ("LPIPS", "lower is better"),
+    "psnr": ("PSNR, dB", "higher is better; identical images count as 100"),
+    "ssim": ("SSIM", "higher is better, at most 1"),
 }
+"""The name of each metric in the printed table, and a remark."""
 
 
+@explained(metrics=f"The metrics to compute: all, or some of {', '.join(METRICS)}. ids stands for P-IDS and U-IDS.")
 @dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Measure two folders or zips of images against each other: FID, KID, P-IDS, U-IDS, LPIPS, PSNR and SSIM.
+    """Compare two folders or zips of images, such as real images and completions.
 
-    Both hold the same names, and images of one name belong together. `condvae fetch metrics` gets the networks.
+    Images with the same name are compared with each other, so both must have the same names; --unpaired lifts this.
+    The networks of the metrics are downloaded by `condvae fetch metrics`.
     """
 
     real: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="REAL")]
-    """Folder or zip of real images."""
+    """A folder or zip of real images."""
     fake: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FAKE")]
-    """Folder or zip of completions or samples."""
-    metrics: tuple[Literal["all", "fid", "kid", "ids", "lpips", "psnr", "ssim"], ...] = ("all",)
-    """ids is P-IDS and U-IDS."""
+    """A folder or zip of completions or samples."""
+    metrics: tuple[Literal["all"] | FolderMetric, ...] = ("all",)
     unpaired: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """The two have nothing to do with each other image by image: FID and KID alone."""
-    lpips: Literal["alex", "vgg"] = "alex"
-    """The network of LPIPS."""
-    precision: Literal["exact", "fast"] = "exact"
-    """Precision of Inception's features on a GPU: fast is half precision."""
+    """Compare the two sets as a whole instead of image by image: only FID and KID, and names may differ."""
+    lpips: Trunk = "alex"
+    """The network of LPIPS: AlexNet (alex) or VGG16 (vgg)."""
+    precision: FeaturePrecision = "exact"
+    """Precision of the Inception features on a GPU: single (exact) or half (fast)."""
     device: shared.Device = "auto"
     out: shared.OutFile = None
-    """Write the numbers to this file too, which ends in .json."""
+    """Also write the numbers to this .json file."""
 
     def run(self) -> None:
         if self.out is not None:
             _check_free(self.out)
         from condvae.metrics import LPIPS, Inception
-        from condvae.metrics.compare_folders import METRICS, OF_INCEPTION, OF_SETS, check_folders, compare
+        from condvae.metrics.compare_folders import OF_INCEPTION, OF_SETS, check_folders, compare
         from condvae.metrics.feature_networks import FeatureNetworks
         from condvae.runtime.devices import resolve_device
 
         every = OF_SETS if self.unpaired else METRICS
         chosen: Any = every if "all" in self.metrics else tuple(dict.fromkeys(self.metrics))
-        if self.unpaired and (strange := [name for name in chosen if name not in OF_SETS]):
-            raise ValueError(f"{strange[0]} needs pairs: leave it out, or leave out --unpaired")
+        if self.unpaired and (paired := [name for name in chosen if name not in OF_SETS]):
+            raise ValueError(f"the metric {paired[0]} needs pairs of images: leave it out, or leave out --unpaired")
         check_folders(self.real, self.fake, metrics=chosen, paired=not self.unpaired)
         device = resolve_device(self.device)
         needs_inception = bool(set(chosen) & set(OF_INCEPTION))
@@ -112,9 +116,9 @@ class Compare:
 
 
 def _check_free(out: Path) -> None:
-    """Refuse what could not be written at the end, or should not be: images that were given by mistake, for one."""
+    """Raise a ValueError unless the report can be written here at the end, and would not replace an image."""
     if out.suffix.lower() != ".json":
-        raise ValueError(f"{out} does not end in .json: give a name for the numbers that does")
+        raise ValueError(f"{out} does not end in .json: give --out a name that does")
     if out.is_dir() or not out.parent.is_dir():
-        raise ValueError(f"{out} cannot be written: give the name of a file in a folder that exists")
+        raise ValueError(f"{out} cannot be written: give --out the name of a file in a folder that exists")
     check_writable(out.parent)

@@ -8,30 +8,32 @@ from typing import Annotated
 import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import explained
 from condvae.cli.shared import HoleOptions, settings_of
 from condvae.completion.settings import CompletionSettings
 from condvae.weights.model_names import DEFAULT_MODEL
 
 
+@explained()
 @dataclass(frozen=True, kw_only=True)
 class Complete(shared.Parsed, CompletionSettings, HoleOptions):
-    """Complete images: several answers for each, a contact sheet, and a record from which the call can be repeated.
+    """Complete images: draw several completions of each, and save them with a contact sheet and a record.
 
-    Say what is hidden in one way: --known, --hole, --box, --half or --random; or make it transparent in the image.
-    What is in the strangest 1 % for the model gets a warning, where `condvae ood fit` has prepared it.
+    Say which pixels are hidden with one of --known, --hole, --box, --half and --random, or make them transparent in
+    the image. Images that are strange to the model get a warning if `condvae ood fit` has prepared the model.
     """
 
     images: shared.Images = ()
     model: shared.Model = DEFAULT_MODEL
     n: shared.N = CompletionSettings.n
     out: shared.Out = Path("completions")
-    """Folder for the completions, sheet.png and record.json."""
+    """The folder for the completions, sheet.png and record.json."""
     temperature: shared.Temperature = "1"
     chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Completions computed at a time, which bounds memory; the result is the same."""
+    """How many completions to compute at a time. Smaller values need less memory; the result is the same."""
     device: shared.Device = "auto"
     repeat: Annotated[Path | None, tyro.conf.arg(metavar="RECORD")] = None
-    """Do again what this record.json says, with the same files; only --out and --chunk may be given with it."""
+    """Repeat an earlier call with the same files: give its record.json. Only --out and --chunk may be given too."""
 
     def run(self) -> None:
         if self.repeat is not None:
@@ -40,7 +42,7 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
 
             print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk)}")
             return
-        hole = self.said()
+        hole = self.as_hole()
         from condvae.completion.many_files import complete_files
         from condvae.runtime.devices import resolve_device
 
@@ -56,7 +58,10 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
         print(f"wrote {sheet}")
 
     def _check_alone(self) -> None:
+        """Raise a ValueError if options were given that --repeat takes from the record."""
         for field in dataclasses.fields(self):
             if field.name not in ("repeat", "out", "chunk") and getattr(self, field.name) != field.default:
-                option = "images were" if field.name == "images" else f"--{field.name.replace('_', '-')} was"
-                raise ValueError(f"{option} given with --repeat, which takes everything from the record: leave out one")
+                if field.name == "images":
+                    raise ValueError("images were given with --repeat, which has them in its record: leave them out")
+                option = f"--{field.name.replace('_', '-')}"
+                raise ValueError(f"{option} was given with --repeat, which takes it from the record: leave it out")

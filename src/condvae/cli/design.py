@@ -1,4 +1,4 @@
-"""condvae design: a sub-verb for each of its jobs."""
+"""condvae design, with one file per sub-verb."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ from condvae.cli.design_train import DesignTrain
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Choose where to scan next (Bayesian experimental design): train a classifier, scan images, compare policies."""
+    """Choose where to scan an image next, to find out most about it (Bayesian experimental design)."""
 
     job: Annotated[
         Annotated[DesignScan, tyro.conf.subcommand("scan", prefix_name=False)]

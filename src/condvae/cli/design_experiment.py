@@ -7,43 +7,51 @@ from typing import Annotated, Literal
 import tyro
 
 from condvae.cli import shared
-from condvae.cli.shared import MODEL_HELP
-from condvae.experiments.design.plan import IPA, DesignSettings
+from condvae.cli.help_text import described, explained
+from condvae.experiments.design.plan import IPA, MANY_IMAGES, POLICY_MEANINGS, DesignSettings
 
 
+@explained(
+    model=f"{shared.MODEL_HELP} none: compare only policies that need no model.",
+    policies=f"The policies to compare, and how each chooses scans: {described(POLICY_MEANINGS)}.",
+    repeats="How often to repeat policies that depend on a few random draws (random, non-greedy, and uncond with fewer "
+    f"than {MANY_IMAGES} training images). Their AUROCs are averaged.",
+)
 @dataclass(frozen=True, kw_only=True)
 class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
-    """Compare policies by how well their scans let the classifier tell who has a finding, on test images.
+    """Compare policies on test images by how well the classifier predicts findings from their scans.
 
-    AUROC and negative log-likelihood after each scan, with intervals over patients, differences, the cross-task matrix,
-    calibration and maps of where each policy looks, as JSON, CSV, Markdown and figures. A killed call goes on where it
-    was; policies and tasks can be added to a folder later; torchrun or --shard share the work out.
+    The report has AUROC and NLL after each scan with confidence intervals over patients, differences between policies,
+    calibration, and maps of the chosen locations, as JSON, CSV, Markdown and figures. A stopped call continues when it
+    is repeated, and policies and tasks can be added to the folder later. To share the work between processes, use
+    torchrun or --shard.
     """
 
-    model: Annotated[str, tyro.conf.arg(metavar="MODEL", help=f"{MODEL_HELP} none: the policies that need none.")] = (
-        "xray"
-    )
+    model: Annotated[str, tyro.conf.arg(metavar="MODEL")] = "xray"
     classifier: shared.ClassifierName = "xray"
     size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Crop images to a square and resize them to N x N pixels."""
+    tasks: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TASK")] = DesignSettings.tasks
+    policies: Annotated[tuple[str, ...], tyro.conf.arg(metavar="POLICY")] = DesignSettings.policies
     out: shared.Out = Path("design-experiment")
-    """Folder for the results."""
+    """The folder for the results."""
     n: shared.N = DesignSettings.n
     temperature: shared.Temperature = "1"
     pixels: shared.PixelKind = "mean"
     precision: Literal["auto", "exact", "fast"] = "auto"
-    """Precision of the classifier; fast: half precision on a GPU. auto: fast where there is one."""
+    """Precision of the classifier: single (exact), or half on a GPU (fast). auto: fast if there is a GPU."""
     block: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images that are computed together, as one unit of work; as many as suit the device if not given."""
+    """How many images to compute together, as one unit of work. Smaller values need less memory. If not given, a number
+    that suits the device."""
 
     def run(self) -> None:
         if self.redraw is not None:
             from condvae.experiments.design import redraw
 
-            print(f"wrote {', '.join(map(str, redraw(self.redraw)))}")
+            print(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
-            raise ValueError("no data was given: --data takes images with findings, training and test images")
+            raise ValueError("no data was given: give --data with training and test images labelled with findings")
         from condvae import weights
         from condvae.data import open_data
         from condvae.design.avp_cnn.classifier_file import load_classifier
@@ -64,7 +72,8 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
                 check_pair(model, self.model, takes, self.classifier)
             if self.size not in (None, takes[0]):
                 raise ValueError(
-                    f"--size is {self.size}, expected {takes[0]}, which {self.classifier} takes: leave it out"
+                    f"--size is {self.size}, but the classifier {self.classifier} takes images of "
+                    f"{takes[0]} x {takes[0]} pixels: leave --size out"
                 )
             data = open_data(self.data, size=takes[0], channels=takes[1])
             experiment(

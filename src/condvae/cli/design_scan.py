@@ -7,14 +7,16 @@ from typing import Annotated
 import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import explained
 from condvae.design.scan_settings import ScanSettings
 
 
+@explained()
 @dataclass(frozen=True, kw_only=True)
 class DesignScan(shared.Parsed, ScanSettings):
-    """Simulate a scanner that sees a small window at a time, on whole images: where it looks, and why.
+    """Simulate a scanner on whole images: choose one small window after the other, and show why each was chosen.
 
-    With --known nothing is simulated: white has been scanned, no other pixel is looked at, and it says where to scan
+    With --known nothing is simulated: only the white pixels of that picture are used, and the result is where to scan
     next.
     """
 
@@ -22,16 +24,17 @@ class DesignScan(shared.Parsed, ScanSettings):
     model: shared.Model = "xray"
     classifier: shared.ClassifierName = "xray"
     known: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
-    """A picture of the image's size, or a folder of them with the images' names: white (128 and lighter) is known."""
+    """A picture that shows which pixels are known: white ones (grey level 128 or more). It must have the image's size.
+    For several images, give a folder of pictures with the names of the images."""
     n: shared.N = ScanSettings.n
     temperature: shared.Temperature = ScanSettings.temperature
     out: shared.Out = Path("scans")
-    """Folder for NAME.png and NAME.gif of each image, and design.json."""
+    """The folder for NAME.png and NAME.gif of each image, and design.json."""
     device: shared.Device = "auto"
 
     def run(self) -> None:
         if self.known is not None and self.steps != ScanSettings.steps:
-            raise ValueError("with --known nothing is scanned, so there are no --steps: leave one of them out")
+            raise ValueError("--steps was given with --known, which chooses only the next scan: leave one of them out")
         from condvae.design.scan_files import scan_files
 
         record = scan_files(
@@ -44,4 +47,4 @@ class DesignScan(shared.Parsed, ScanSettings):
             device=self.device,
             say=shared.say,
         )
-        print(f"wrote {record} and the pictures beside it")
+        print(f"wrote {record} and the pictures next to it")

@@ -2,51 +2,69 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import tyro
 
 from condvae.cli import shared
-from condvae.cli.shared import MODEL_HELP
-from condvae.experiments.evaluation.plan import FAMILIES, EvaluationSettings, Family
+from condvae.cli.help_text import described, explained
+from condvae.completers.baseline_names import BASELINE_MEANINGS, BASELINES
+from condvae.experiments.evaluation.plan import DEEP_IMAGES, FAMILIES, FAMILY_METRICS, EvaluationSettings, Family
+from condvae.metrics.metric_names import FeaturePrecision, Trunk
 from condvae.weights.model_names import DEFAULT_MODEL
 
+if TYPE_CHECKING:
+    BaselineName: TypeAlias = str
+else:
+    BaselineName = Literal[BASELINES]
 
+
+@explained(
+    model=f"{shared.MODEL_HELP} none: measure only the baselines and --completions.",
+    deep_images="How many of the test images get -n completions each, for the metrics that compare several "
+    f"completions. If not given, {DEEP_IMAGES}, or all of them if there are fewer.",
+    n="How many completions to draw of each of the --deep-images.",
+    baselines=f"The baselines to measure as well, and how each completes an image: {described(BASELINE_MEANINGS)}. "
+    "Give no value to skip all.",
+    metrics=f"Groups of metrics to compute: all, or some of {described(FAMILY_METRICS)}.",
+)
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
-    """Measure a model, fillers and other programs' completions on test images, in five ranges of the hidden share.
+    """Measure how good the completions of a model are, and compare them with baselines and other programs.
 
-    FID, KID, P-IDS, LPIPS-GT, diversity, FWV, pixel errors, coverage and bits per dimension, with standard errors, as
-    JSON, CSV, Markdown and figures. A killed call goes on where it was; a method can be added to a folder later;
-    torchrun or --shard share the work out.
+    The same test images are completed behind the same freeform holes, in bins of the hidden share. The report has every
+    metric with its standard error, as JSON, CSV, Markdown and figures. A stopped call continues when it is repeated,
+    and methods can be added to the folder later. To share the work between processes, use torchrun or --shard. The
+    networks of the metrics are downloaded by `condvae fetch metrics`.
     """
 
-    model: Annotated[str, tyro.conf.arg(metavar="MODEL", help=f"{MODEL_HELP} none: the other methods alone.")] = (
-        DEFAULT_MODEL
-    )
+    model: Annotated[str, tyro.conf.arg(metavar="MODEL")] = DEFAULT_MODEL
     size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Crop images to a square and resize them to N x N pixels."""
     out: shared.Out = Path("evaluation")
-    """Folder for the results."""
+    """The folder for the results."""
     temperature: Annotated[tuple[str, ...], tyro.conf.arg(metavar="T")] = ("1",)
-    """One or several, each a number, or one per resolution of latents such as 8:0.9,16:0.7."""
+    """The temperatures to measure, one or several: factors on the standard deviation of the latents. Each is a number,
+    where 1 is the model as trained, or gives numbers by resolution as in 8:0.9,16:0.7."""
     pixels: tuple[Literal["mean", "sample"], ...] = ("mean",)
-    """Means of the pixel distributions, or samples of them, or both: every temperature is measured with each. Where
-    there is a noise floor, means lean to overconfidence in white projections."""
-    baselines: tuple[Literal["mean", "random", "nearest", "harmonic"], ...] = ("mean", "random", "nearest", "harmonic")
-    """Training mean, random training image, nearest training images, smooth fill. Give no value to skip all."""
+    """How to set pixels: to the mean of their distribution (mean), to a random draw from it (sample), or both. Every
+    temperature is measured with each. For models with a noise floor, mean makes single pixels look overconfident in the
+    coverage metrics."""
+    baselines: tuple[BaselineName, ...] = BASELINES
     completions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDER")] = ()
-    """Completions that other programs have made; see --inputs-to."""
+    """Completions that other programs have made, each with a name for the report. --inputs-to writes the images and
+    holes that such programs need."""
     n: shared.N = EvaluationSettings.n
     metrics: tuple[Literal["all"] | Family, ...] = ("all",)  # type: ignore[assignment]
-    lpips: Literal["alex", "vgg"] = "alex"
-    """The network of LPIPS."""
-    precision: Literal["exact", "fast"] = "exact"
-    """Precision of Inception's features on a GPU: fast is half precision."""
+    lpips: Trunk = "alex"
+    """The network of LPIPS: AlexNet (alex) or VGG16 (vgg)."""
+    precision: FeaturePrecision = "exact"
+    """Precision of the Inception features on a GPU: single (exact) or half (fast)."""
     keep_parts: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Keep the files that numbers were made of, features too."""
-    inputs_to: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Write the images and holes for another program to DIR, and stop."""
+    """Keep the files of intermediate results, such as image features, after the report is written."""
+    inputs_to: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Write the test images and holes to this folder, for other programs to complete, and stop. --completions reads
+    what they made."""
 
     def __post_init__(self) -> None:
         if "all" in self.metrics:
@@ -56,10 +74,10 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         if self.redraw is not None:
             from condvae.experiments.evaluation import redraw
 
-            print(f"wrote {', '.join(map(str, redraw(self.redraw)))}")
+            print(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
-            raise ValueError("no data was given: --data takes images with training and test images")
+            raise ValueError("no data was given: give --data with training and test images")
         completions = self._completions()
         if self.inputs_to is not None:
             self._write_inputs(self.data, self.inputs_to)
@@ -85,6 +103,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         )
 
     def _write_inputs(self, data: str, folder: Path) -> None:
+        """Write the images and holes for other programs."""
         from condvae.data import open_data
         from condvae.experiments.evaluation import Problems, write_inputs
         from condvae.runtime.folders import check_apart
@@ -92,17 +111,16 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         settings = shared.settings_of(EvaluationSettings, self)
         check_apart(data, folder)
         write_inputs(Problems.choose(open_data(data, size=self.size), settings), folder, k=settings.n)
-        print(f"wrote {folder}, where README.txt says what to do")
+        print(f"wrote {folder}: its README.txt explains what to do next")
 
     def _completions(self) -> dict[str, Path]:
+        """Parse --completions: the folders by the names that the report will use."""
         found: dict[str, Path] = {}
         for text in self.completions:
             name, equals, folder = text.partition("=")
             if not (equals and (name := name.strip()) and folder):
-                raise ValueError(
-                    f"--completions {text} cannot be read, expected NAME=FOLDER, such as comodgan=out/comodgan"
-                )
+                raise ValueError(f"--completions is {text}, expected NAME=FOLDER, such as comodgan=out/comodgan")
             if name in found:
-                raise ValueError(f"two --completions are called {name}: give each a name of its own")
+                raise ValueError(f"two --completions are called {name}: give each of them a different name")
             found[name] = Path(folder)
         return found

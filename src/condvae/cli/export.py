@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condvae.cli import shared
+from condvae.cli.help_text import explained
 
 
+@explained()
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write a model to a file of its own, with its record; --half-precision makes one to be shipped."""
+    """Write a model and its training record to a new file, for example in half precision."""
 
     model: shared.ModelArgument
     out: shared.Out
@@ -18,20 +20,20 @@ class Export:
     def run(self) -> None:
         from condvae import weights
 
-        check_suffix(self.out)
+        check_model_file(self.out)
         file = weights.locate(self.model)
         weights.save(weights.load(file), self.out, half=self.half_precision, record=weights.describe(file).record)
         print(f"wrote {self.out}, {mebibytes(self.out)}")
 
 
-def check_suffix(out: Path) -> None:
-    """Raise a ValueError unless this can be the name of a model file."""
+def check_model_file(out: Path) -> None:
+    """Raise a ValueError unless a model file may be written under this name."""
     if out.suffix != ".safetensors":
-        raise ValueError(f"{out} should end in .safetensors")
+        raise ValueError(f"{out} does not end in .safetensors: give --out a name that does")
     if out.is_dir():
-        raise ValueError(f"{out} is a folder: give the name of a file")
+        raise ValueError(f"{out} is a folder: give --out the name of a file")
 
 
 def mebibytes(path: Path) -> str:
-    """The size of a file, for people."""
+    """Return the size of a file, such as "11.6 MiB"."""
     return f"{path.stat().st_size / 2**20:.1f} MiB"

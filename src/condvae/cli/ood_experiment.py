@@ -7,47 +7,61 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import described, explained, listed
 from condvae.cli.model_data import open_as_trained
-from condvae.cli.shared import MODEL_HELP
+from condvae.completers.baseline_names import BASELINES
 from condvae.experiments.ood.plan import OODSettings
+from condvae.ood.score_names import SCORE_MEANINGS, SET_MEANINGS
 from condvae.weights.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from condvae.data import Dataset
 
 
+@explained(
+    model=f"{shared.MODEL_HELP} Give several to compare them; NAME=MODEL sets the model's name in the report.",
+    scores=f"The scores to compare: {described(SCORE_MEANINGS)}. {shared.SCORE_NUMBERS_HELP}",
+    baselines="Baselines to compare with, which complete each image first and then score the whole image: "
+    "completed-ipa uses the model's own completions, and completed-NAME uses a baseline of `condvae evaluate`, where "
+    f"NAME is {listed(BASELINES, last='or')}. completed-ipa-SCORE uses another score than the gradient. Give no value "
+    "to skip all.",
+    sets=f"Sets of strange images that are made without other data: {described(SET_MEANINGS)}.",
+    regret_images="How many of the test images to use for the score regret, which is slow because it computes a "
+    "gradient at each of its steps.",
+)
 @dataclass(frozen=True, kw_only=True)
 class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
-    """Compare scores by how well they tell test images from strange ones, in five ranges of the hidden share.
+    """Compare scores by how well they tell strange images from test images.
 
-    AUROC of every model and score against every set, with intervals and differences, as JSON, CSV, Markdown and
-    figures. A killed call goes on where it was; models, scores and sets can be added to a folder later; torchrun or
-    --shard share the work out.
+    The report has the AUROC of every model and score against every set, in bins of the hidden share, with confidence
+    intervals and differences, as JSON, CSV, Markdown and figures. A stopped call continues when it is repeated, and
+    models, scores and sets can be added to the folder later. To share the work between processes, use torchrun or
+    --shard.
     """
 
-    model: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(
-            metavar="MODEL|NAME=MODEL", help=f"{MODEL_HELP} Several are compared; NAME= says what the report calls one."
-        ),
-    ] = (DEFAULT_MODEL,)
+    model: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL|NAME=MODEL")] = (DEFAULT_MODEL,)
+    scores: Annotated[tuple[str, ...], tyro.conf.arg(metavar="SCORE")] = OODSettings.scores
+    baselines: Annotated[tuple[str, ...], tyro.conf.arg(metavar="BASELINE")] = OODSettings.baselines
+    sets: Annotated[tuple[str, ...], tyro.conf.arg(metavar="SET")] = OODSettings.sets
     validation: shared.Validation = None
     split_seed: shared.SplitSeed = None
     against: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=DATA")] = ()
-    """Other data as sets of strange images: its test images, then others; resized to the models' size."""
+    """Other data sets to use as sets of strange images, each with a name for the report. Their test images are used
+    first, then the others. They are resized to the models' size."""
     out: shared.Out = Path("ood-experiment")
-    """Folder for the results."""
+    """The folder for the results."""
     block: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Images that are computed together, as one unit of work; as many as suit the device if not given."""
+    """How many images to compute together, as one unit of work. Smaller values need less memory. If not given, a number
+    that suits the device."""
 
     def run(self) -> None:
         if self.redraw is not None:
             from condvae.experiments.ood import redraw
 
-            print(f"wrote {', '.join(map(str, redraw(self.redraw)))}")
+            print(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
-            raise ValueError("no data was given: --data takes what the models were trained on, with test images")
+            raise ValueError("no data was given: give --data with the models' training images and test images")
         from condvae import weights
         from condvae.experiments.ood import Shard, experiment
         from condvae.experiments.ood.run import check_models
@@ -77,7 +91,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
             )
 
     def _paths(self) -> dict[str, Path]:
-        """The models' files, by what the report calls them."""
+        """Locate the model files; the keys are the models' names in the report."""
         from condvae import weights
 
         found: dict[str, Path] = {}
@@ -91,10 +105,11 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
                 raise ValueError(f"two models are called {name}: give one of them another name, as in NAME={model}")
             found[name] = path
         if not found:
-            raise ValueError("no models were given, expected at least one, such as cifar10")
+            raise ValueError(f"no model was given: expected at least one, such as {DEFAULT_MODEL}")
         return found
 
     def _foreign(self, size: int, channels: int) -> "dict[str, Dataset]":
+        """Open the data sets of --against; the keys are their names in the report."""
         from condvae.ood.strange_sets import open_foreign
         from condvae.runtime.folders import check_apart
 
@@ -104,6 +119,6 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
                 check_apart(path, self.out)
             one = open_foreign(text, size=size, channels=channels)
             if one.name in found:
-                raise ValueError(f"two sets are called {one.name}: give each --against a name of its own")
+                raise ValueError(f"two sets are called {one.name}: give each --against a different name")
             found[one.name] = one.data
         return found

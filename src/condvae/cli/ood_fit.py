@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import described, explained
 from condvae.cli.model_data import open_as_trained
 from condvae.cli.shared import say
+from condvae.ood.score_names import DEFAULT_SCORE, SCORE_MEANINGS
 from condvae.weights.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -17,41 +19,43 @@ if TYPE_CHECKING:
     from condvae.ood.inference import EncoderKind
     from condvae.vdvae import VDVAE
 
-_FEWEST = 99
-"""Held-out observations, below which the lowest percentile that there is is above 1; and images, for the like."""
+_FEWEST_HELD_OUT = 99
+"""With fewer held-out observations, or fewer different images, the strangest 1 % cannot be determined well."""
 
 
+@explained(
+    score=f"The score that measures strangeness: {described(SCORE_MEANINGS)}. {shared.SCORE_NUMBERS_HELP}",
+)
 @dataclass(frozen=True, kw_only=True)
 class OODFit:
-    """Learn what is ordinary to a model, from its training images: a small file beside it, NAME.ood.safetensors.
+    """Prepare a model for `condvae ood score`: learn from its training images what is ordinary.
 
-    A score is fitted to training images, observed as in training, and taken on held-out ones, with which `condvae ood
-    score` compares. Of a conditional model both: for partly hidden images and for whole ones. With the file beside the
-    model, `condvae complete` warns of images in the strangest 1 %.
+    The result is a small file next to the model, NAME.ood.safetensors, with the density of a score on training images,
+    and the scores of held-out images. For a conditional model it covers both partly hidden and whole images. With this
+    file, `condvae complete` warns of images in the strangest 1 %.
     """
 
     data: shared.Data = None
     model: shared.Model = DEFAULT_MODEL
-    score: Annotated[str, tyro.conf.arg(metavar="NAME")] = "parts-4"
-    """gradient: the temperature gradient, as in the paper. parts: its two terms apart. channels: with a temperature for
-    each channel of the latents, in a larger file. likelihood: the bound of log p. NAME-K is a mean over K draws of the
-    latents. docs/results/ood.md has others."""
+    score: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_SCORE
     fit_images: int = 5000
-    """Training images that are fitted, evenly over all."""
+    """How many training images to fit scores to, spread evenly over the training set."""
     held_out: Annotated[int, tyro.conf.arg(metavar="N")] = 5000
-    """Held-out observations to compare with: of validation images, several of each with different holes if need be."""
+    """How many observations of held-out images to compare with later. If there are fewer images, each is observed
+    several times, with different holes."""
     validation: shared.Validation = None
     split_seed: shared.SplitSeed = None
     seed: shared.Seed = 0
     out: shared.OutFile = None
-    """Another place for the file, which condvae ood score --fit takes; needed for models of the package or the hub."""
+    """Write the fit to this .safetensors file instead, for `condvae ood score --fit`. This is required for embedded
+    models and models of the hub."""
     device: shared.Device = "auto"
 
     def run(self) -> None:
         if self.data is None:
-            raise ValueError("no data was given: --data takes the images that the model was trained on")
+            raise ValueError("no data was given: give --data with the images that the model was trained on")
         if self.out is not None and self.out.suffix != ".safetensors":
-            raise ValueError(f"the file {self.out} was asked for, expected a name that ends in .safetensors")
+            raise ValueError(f"{self.out} does not end in .safetensors: give --out a name that does")
         from condvae import weights
         from condvae.ood import Inference, fit_path, fit_score, save_fits, score_of
         from condvae.ood.fitting import check_fittable
@@ -63,7 +67,7 @@ class OODFit:
         device = resolve_device(self.device)
         path = weights.locate(self.model)
         if self.out is None:
-            _check_own(self.model, path)
+            _check_user_file(self.model, path)
         out = fit_path(path) if self.out is None else self.out
         _check_free(out)
         check_writable(out.parent)
@@ -73,7 +77,7 @@ class OODFit:
         fits = []
         for kind in _kinds(score, model):
             what = "partly hidden images, as in training" if kind == "partial" else "whole images"
-            say(f"fitting {score.name} to {what} ...")
+            say(f"fitting the score {score.name} to {what} ...")
             fits.append(
                 fit_score(
                     score,
@@ -85,58 +89,62 @@ class OODFit:
                     say=say,
                 )
             )
-            say(_told(fits[-1]))
+            say(_summary(fits[-1]))
         save_fits(out, fits)
         print(f"wrote {out}, {out.stat().st_size / 2**10:.0f} KiB")
 
 
-def _check_own(model: str, path: Path) -> None:
-    """Raise a ValueError unless the place beside a model is the user's: neither the installation nor a cache is."""
+def _check_user_file(model: str, path: Path) -> None:
+    """Raise a ValueError if the model's file is in the installed package or in a cache, where no fit is written."""
     from condvae.weights.model_names import MODELS
 
     if path.resolve().parent == MODELS.resolve():
-        where = "comes with condvae, and its own fit lies beside it in the installation"
+        where = "is installed with condvae, together with its own fit"
     elif not Path(model).exists():
-        where = "is a model of the hub, of which only a cache is here"
+        where = "is a model of the hub, and only a cached copy is on this machine"
     else:
         return
-    raise ValueError(f"{model} {where}: give --out FILE, and use it with condvae ood score --fit FILE")
+    raise ValueError(f"{model} {where}: give --out FILE, and later use condvae ood score --fit FILE")
 
 
 def _check_free(out: Path) -> None:
-    """Raise a ValueError where something lies that is no fit: a model, say, which a new one of is not soon made."""
+    """Raise a ValueError if the file exists and is not a fit, such as a model, which must not be overwritten."""
     from condvae.ood.fit_file import KIND
     from condvae.weights import sealed_file
 
     if out.is_dir():
-        raise ValueError(f"{out} is a folder, where the file should be: give another --out")
+        raise ValueError(f"{out} is a folder: give --out the name of a file")
     if not out.exists():
         return
     try:
         sealed_file.read(out, kind=KIND)
     except ValueError as error:
-        raise ValueError(f"{out} is there already, and not a fit that can be replaced: give another --out") from error
+        raise ValueError(f"{out} exists and is not a fit of condvae ood fit: choose another --out file") from error
     say(f"{out} will be replaced")
 
 
 def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[EncoderKind]":
-    """What a model can judge by this score: what is known of images, and whole ones."""
+    """Return the kinds of images that this score can judge with this model: partly hidden, whole, or both."""
     from condvae.conditional import ConditionalVAE
 
     possible: list[EncoderKind] = ["partial", "whole"] if isinstance(model, ConditionalVAE) else ["whole"]
     if not (kinds := [kind for kind in possible if score.kind in (None, kind)]):
-        raise ValueError(f"{score.name} is a score of partly hidden images, which an unconditional VAE does not take")
+        raise ValueError(
+            f"the score {score.name} is only for partly hidden images, which an unconditional VAE cannot judge: "
+            "choose another --score, or a conditional model"
+        )
     return kinds
 
 
-def _told(fit: "Fit") -> str:
+def _summary(fit: "Fit") -> str:
+    """Return the line that is printed after a fit: how many images it is based on, and whether they are enough."""
     record = fit.record
-    fitted = f"fitted to {record['images']:,}, " if fit.density else ""
-    text = f"{fitted}to be compared with {record['held_out']:,} held-out ones"
+    fitted = f"fitted to {record['images']:,} training images; " if fit.density else ""
+    text = f"{fitted}percentiles compare with {record['held_out']:,} held-out observations"
     if record["held_out"] > record["held_out_images"]:
         text += f" of {record['held_out_images']:,} images"
-    if record["held_out"] < _FEWEST:
-        text += f": with fewer than {_FEWEST} nothing can be in the strangest 1 %"
-    elif record["held_out_images"] < _FEWEST:
-        text += f": fewer than {_FEWEST} different ones say little of what is in the strangest 1 %"
+    if record["held_out"] < _FEWEST_HELD_OUT:
+        text += f": with fewer than {_FEWEST_HELD_OUT}, no image can be in the strangest 1 %"
+    elif record["held_out_images"] < _FEWEST_HELD_OUT:
+        text += f": with fewer than {_FEWEST_HELD_OUT} different images, the strangest 1 % is unreliable"
     return text

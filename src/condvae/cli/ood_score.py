@@ -7,30 +7,33 @@ from typing import Annotated
 import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import explained
 from condvae.cli.shared import HoleOptions
 from condvae.weights.model_names import DEFAULT_MODEL
 
 
+@explained()
 @dataclass(frozen=True, kw_only=True)
 class OODScore(HoleOptions):
-    """Say how strange images are to a model: a line for each.
+    """Print how strange each image is to a model.
 
-    The percentile says how many in a hundred held-out training images, with about as much known, are as strange or
-    stranger: 1 or less is the strangest 1 %, where about one in a hundred ordinary images is too. Say what is hidden
-    as for condvae complete; where nothing is said, and nothing is transparent, the whole image is judged.
+    The result is a percentile: how many of 100 held-out training images, with about as much of them known, are at least
+    as strange. Images at 1 or less are called strange; this also happens to about one in a hundred ordinary images. Say
+    which pixels are hidden with the options of `condvae complete`; without them, and without transparent pixels, the
+    whole image is judged.
     """
 
     images: shared.Images = ()
     model: shared.Model = DEFAULT_MODEL
     fit: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """What `condvae ood fit` wrote for this model; what lies beside the model if not given."""
+    """The fit that `condvae ood fit` wrote for this model. If not given, the file next to the model is used."""
     out: shared.OutFile = None
-    """Write a report too: a name that ends in .json or .csv."""
+    """Also write a report to this .json or .csv file."""
     seed: shared.Seed = 0
     device: shared.Device = "auto"
 
     def run(self) -> None:
-        hole = self.said()
+        hole = self.as_hole()
         from condvae.ood.score_files import score_files
         from condvae.runtime.devices import resolve_device
 

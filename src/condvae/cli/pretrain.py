@@ -1,22 +1,25 @@
 """condvae pretrain."""
 
 from dataclasses import dataclass
-from typing import Annotated
-
-import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import explained
 from condvae.training.options import PretrainOptions
 from condvae.training.presets import PRETRAIN_PRESETS
 
 
+@explained(
+    data=f"Training images, one or several data sets, which are joined: {shared.LAYOUTS_HELP}.",
+    preset=shared.preset_help(PRETRAIN_PRESETS),
+    network=shared.NETWORK_HELP,
+    init=f"{shared.INIT_HELP} The model's network and normalisation are used.",
+)
 @dataclass(frozen=True, kw_only=True)
 class Pretrain(PretrainOptions):
     """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
 
     out: shared.Out
-    preset: Annotated[str | None, shared.preset_option(PRETRAIN_PRESETS)] = None
-    network: Annotated[str, tyro.conf.arg(help=shared.NETWORK_HELP)] = PretrainOptions.network
+    device: shared.Device = "auto"
 
     def run(self) -> None:
         from condvae.training import pretrain

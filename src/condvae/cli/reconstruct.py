@@ -7,26 +7,31 @@ from typing import Annotated
 import tyro
 
 from condvae.cli import shared
+from condvae.cli.help_text import explained
 from condvae.weights.model_names import DEFAULT_MODEL
 
 
+@explained()
 @dataclass(frozen=True, kw_only=True)
 class Reconstruct:
-    """Send images through a model and back; with --groups or --down-to, through some of its latents only.
+    """Encode images with a model and decode them again.
 
-    Of a conditional model, through the VAE inside it.
+    With --groups or --down-to, only the coarse latents come from the image, which shows what they contain. If the model
+    is conditional, its artifact is used.
     """
 
     images: shared.Images = ()
     model: shared.Model = DEFAULT_MODEL
     groups: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Take the N coarsest groups of latents from the image and the others from the prior: shows what they hold."""
+    """Take only the N coarsest latent groups from the image, and draw all others from the prior. If not given, all are
+    taken from the image."""
     down_to: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
-    """Likewise the latents from the coarsest resolution down to R x R."""
+    """Take only the latents up to the resolution R x R from the image, and draw all finer ones from the prior. If not
+    given, all are taken from the image."""
     pixels: shared.PixelKind = "mean"
     seed: shared.Seed = 0
     out: shared.Out = Path("reconstructions")
-    """Folder for the rebuilt images and sheet.png."""
+    """The folder for the reconstructed images and sheet.png."""
     device: shared.Device = "auto"
 
     def run(self) -> None:
@@ -38,8 +43,8 @@ class Reconstruct:
         from condvae.sampling.unconditional import groups_down_to, rebuild
 
         if self.groups is not None and self.down_to is not None:
-            raise ValueError("give --groups or --down-to, not both")
-        vae = shared.vae_of(self.model).to(resolve_device(self.device))
+            raise ValueError("--groups and --down-to were given: give only one of them, not both")
+        vae = shared.load_vae(self.model).to(resolve_device(self.device))
         groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
         channels, size = vae.config.channels, vae.config.image_size
         x, paths = read_images(self.images, channels=channels, size=size, done="rebuilt", out=self.out)
@@ -47,6 +52,7 @@ class Reconstruct:
         with AtomicFolder(self.out) as folder:
             for i, (path, image) in enumerate(zip(paths, back, strict=True)):
                 folder.put(f"{i + 1:03}-{stem_of(path)}.png", to_pil(image))
-            rows = [[original, image] for original, image in zip(to_uint8(x[: shared.ON_A_SHEET]), back, strict=False)]
+            originals = to_uint8(x[: shared.IMAGES_ON_SHEET])
+            rows = [[original, image] for original, image in zip(originals, back, strict=False)]
             folder.put("sheet.png", contact_sheet(rows, ["original", "rebuilt"]))
-        print(shared.wrote(len(x), self.out))
+        print(shared.images_written(len(x), self.out))

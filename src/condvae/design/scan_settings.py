@@ -1,5 +1,5 @@
-"""Settings of `condvae design scan`."""
-# This file must not import torch: the command line inherits these options and has to start fast.
+"""The settings of `condvae design scan`."""
+# This module does not import torch, because the command line inherits these settings and --help must be quick.
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,26 +9,29 @@ from condvae.runtime.checks import check_choice, check_seed, check_whole
 
 @dataclass(frozen=True, kw_only=True)
 class ScanSettings:
-    """The task of the scans, and how their locations are chosen."""
+    """Which variable scans should find out, and how each scan is chosen."""
 
     task: str | None = None
-    """What is asked: a variable of the classifier's such as effusion, or "no finding"; may be left out where there is
-    one alone."""
+    """The variable to find out, as the classifier calls it, such as effusion; or "no finding". It can be left out if
+    the classifier has only one variable."""
     steps: int = 5
-    """Scans of each image."""
+    """How many scans to make of each image."""
     n: int = 10
-    """Completions of each image."""
+    """How many completions to draw for each choice of a scan."""
     estimator: Literal["eig", "epe"] = "eig"
-    """What is maximised: the expected information gain, or minus the expected entropy that is left."""
+    """What the chosen scan maximises: the expected information gain (eig), or minus the expected posterior entropy
+    (epe), an older estimate of the same gain."""
     side: float = 0.25
-    """Side of a window, as a share of the image's; the classifier should have been trained on such windows."""
+    """Side of the scan window, as a fraction of the image's side. The classifier should have been trained on such
+    windows."""
     points: int = 17
-    """Locations along each side of the grid."""
+    """How many locations the grid has along each side of the image."""
     temperature: str = "1"
     pixels: Literal["mean", "sample"] = "mean"
-    """Pixels as the mean of their distribution, which looks best, or drawn from it."""
+    """How to set pixels: to the mean of their distribution (mean), which looks best, or to a random draw from it
+    (sample)."""
     seed: int = 0
-    """Decides everything that is drawn at random; the same seed gives the same result."""
+    """The seed of everything that is drawn at random; the same seed gives the same result."""
 
     def __post_init__(self) -> None:
         check_whole(self.steps, "the number of scans", least=1)
@@ -37,4 +40,6 @@ class ScanSettings:
         check_choice(self.estimator, "the estimator", ("eig", "epe"))
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         if not 0 < self.side < 1:
-            raise ValueError(f"the side of a window is {self.side}, expected a share of the image between 0 and 1")
+            raise ValueError(
+                f"the side of a scan is {self.side}, expected a fraction of the image's side, between 0 and 1"
+            )

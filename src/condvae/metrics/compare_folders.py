@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,11 +18,10 @@ from condvae.metrics.estimate import Estimate
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.metrics.frechet import fid
 from condvae.metrics.kernel_distance import kid
+from condvae.metrics.metric_names import METRICS, FolderMetric
 from condvae.metrics.pixel_errors import psnr, ssim
 from condvae.runtime.checks import check_choice, first_few
 
-FolderMetric: TypeAlias = Literal["fid", "kid", "ids", "lpips", "psnr", "ssim"]
-METRICS: tuple[FolderMetric, ...] = ("fid", "kid", "ids", "lpips", "psnr", "ssim")
 OF_SETS: tuple[FolderMetric, ...] = ("fid", "kid")
 """Metrics of whole sets, which need no pairs."""
 OF_INCEPTION: tuple[FolderMetric, ...] = ("fid", "kid", "ids")

@@ -7,19 +7,18 @@ the last block uses maximum instead of average pooling.
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from condvae.metrics.metric_names import FeaturePrecision
 from condvae.metrics.network_files import INCEPTION
 from condvae.metrics.network_inputs import as_colour
 from condvae.runtime.checks import check_choice, first_few
 from condvae.runtime.pixels import to_levels
 from condvae.weights.downloaded_networks import read
-
-FeaturePrecision: TypeAlias = Literal["exact", "fast"]
 
 WIDTH = 2048
 """Features per image."""

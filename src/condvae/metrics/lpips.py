@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from condvae.metrics.metric_names import Trunk
 from condvae.metrics.network_files import LPIPS_ALEX, LPIPS_VGG
 from condvae.metrics.network_inputs import as_colour
 from condvae.runtime.checks import check_choice, first_few
 from condvae.weights.downloaded_networks import read
-
-Trunk: TypeAlias = Literal["alex", "vgg"]
 
 
 class Layer(NamedTuple):

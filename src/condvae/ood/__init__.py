@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from condvae.ood.gradient import TemperatureGradient, temperature_gradient
     from condvae.ood.inference import Inference
     from condvae.ood.picture_scorer import Strangeness, strangeness
-    from condvae.ood.scores import DEFAULT_SCORE, Score, score_of
+    from condvae.ood.score_names import DEFAULT_SCORE
+    from condvae.ood.scores import Score, score_of
     from condvae.ood.strange_sets import Foreign, OODSet, open_foreign, own
 
 _HOMES = {
     "Completed": "condvae.ood.completion_score",
-    "DEFAULT_SCORE": "condvae.ood.scores",
+    "DEFAULT_SCORE": "condvae.ood.score_names",
     "Fit": "condvae.ood.fitting",
     "Foreign": "condvae.ood.strange_sets",
     "GaussianDensity": "condvae.ood.density",

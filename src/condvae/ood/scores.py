@@ -18,9 +18,6 @@ from condvae.ood.ratio import Ratio
 from condvae.ood.regret import Regret
 from condvae.runtime.checks import check_whole
 
-DEFAULT_SCORE = "parts-4"
-"""The two terms of the temperature gradient as separate features, averaged over four passes through the decoder."""
-
 
 class Score(Protocol):
     """Computes features of observations. The score is their density under a fit, or a single feature itself."""

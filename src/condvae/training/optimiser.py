@@ -25,11 +25,11 @@ class Rule:
     eps: float = 1e-8
     weight_decay: float = 0.01
     clip: float = 200.0
-    """Gradients of a larger norm are shortened to it."""
+    """Gradients with a larger norm are scaled down to this norm."""
     skip_above: float = 400.0
-    """Updates whose gradient has a larger norm are left out."""
+    """Updates whose gradient has a larger norm are skipped."""
     ema: float = 0.9999
-    """Decay of the average of the weights, per update; smaller at first: at most (1 + n) / (10 + n) after n updates."""
+    """Decay of the moving average of the weights, per update. After n updates it is at most (1 + n) / (10 + n)."""
 
     def __post_init__(self) -> None:
         check_choice(self.kind, "the optimiser", ("adamw", "adamax"))

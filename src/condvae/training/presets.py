@@ -1,4 +1,4 @@
-"""Training settings by name: the paper's (its table of experimental details) and ours."""
+"""Training presets by name: those of the paper (from its table of experimental details) and ours."""
 
 from typing import Any, TypeVar
 
@@ -7,13 +7,13 @@ from condvae.training.options import PretrainOptions, TrainingOptions
 
 T = TypeVar("T", bound=TrainingOptions)
 
-# Per network: gradient norms at which the public code clips and skips, and its average's decay.
+# The gradient norms at which the public code clips and skips, and the decay of its moving average, per network.
 _CIFAR10 = {"clip": 200.0, "skip_above": 400.0, "ema": 0.9999}
 _IMAGENET32 = {"clip": 200.0, "skip_above": 300.0, "ema": 0.999}
 _IMAGENET64 = {"clip": 220.0, "skip_above": 380.0, "ema": 0.999}
 _FFHQ256 = {"clip": 130.0, "skip_above": 180.0, "ema": 0.999}
 _XRAY256 = {"clip": 130.0, "skip_above": 15000.0, "ema": 0.999}
-# Small networks on small budgets: a decaying rate, and thresholds that only stop what has gone wrong.
+# For small networks and budgets: a decaying learning rate, and thresholds that only skip updates that went wrong.
 _SMALL = {"schedule": "cosine", "final_lr": 0.02, "beta2": 0.95, "clip": 200.0, "skip_above": 1000.0, "ema": 0.999}
 
 PRETRAIN_PRESETS: dict[str, dict[str, Any]] = {
@@ -32,9 +32,10 @@ PRETRAIN_PRESETS: dict[str, dict[str, Any]] = {
 }
 
 _PATCHES = ("patches",)
-# Freeform holes of every size equally often (by themselves four in five hide more than 80 % at 64 x 64), and the holes
-# that people draw.
+# Freeform holes of five sizes, equally often. Without these ranges, four of five freeform holes at 64 x 64 would hide
+# more than 80 % of the image.
 _FIVE_SIZES = tuple(f"freeform,low={low / 10},high={(low + 2) / 10}" for low in (0, 2, 4, 6, 8))
+# These holes and others that people draw.
 _ALL_KINDS = (
     *_FIVE_SIZES,
     "boxes,least=0.15,largest=0.75,hidden=0.8,weight=2",
@@ -73,7 +74,7 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
 
 
 def options_for(kind: type[T], name: str | None, **options: Any) -> T:
-    """The options of a preset, with others in their place or beside them."""
+    """Return the options of a preset, or the defaults if name is None; `options` override them."""
     presets = PRETRAIN_PRESETS if issubclass(kind, PretrainOptions) else TRAIN_PRESETS
     if name is not None and name not in presets:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(presets)}")
@@ -81,9 +82,9 @@ def options_for(kind: type[T], name: str | None, **options: Any) -> T:
 
 
 def options_from(kind: type[T], options: T | None, given: dict[str, Any]) -> T:
-    """Options as an object, or as keywords: those of a preset, where one is named, with the others in their place."""
+    """Return the options of a call, given either as an object or as keywords, which may name a preset."""
     if options is None:
         return options_for(kind, given.pop("preset", None), **given)
     if given:
-        raise ValueError(f"options were given as an object and by name, {', '.join(given)}: give one of the two")
+        raise ValueError(f"options were given as an object and as keywords ({', '.join(given)}): give one of the two")
     return options

@@ -15,7 +15,7 @@ class Schedule:
     decay: Literal["constant", "cosine", "linear"] = "constant"
     warm_up: int = 100
     final: float = 0.0
-    """Where a decay ends, as a share of the learning rate."""
+    """The factor at the end of a decay."""
 
     def __post_init__(self) -> None:
         check_choice(self.decay, "the schedule", ("constant", "cosine", "linear"))

@@ -8,10 +8,9 @@ import torch
 from helpers.models import images, randomise, small_vae, some_known
 
 from condvae import weights
-from condvae.design.avp_cnn import classifier_file
+from condvae.design.avp_cnn import classifier_file, classifier_names
 from condvae.design.avp_cnn.classifier_file import (
     describe_classifier,
-    embedded_classifiers,
     load_classifier,
     locate_classifier,
     save_classifier,
@@ -143,13 +142,13 @@ def test_a_failed_write_leaves_the_old_file(model: AVPCNN, tmp_path: Path, monke
 
 
 def test_embedded_classifiers_are_found_by_name(model: AVPCNN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classifier_file, "CLASSIFIERS", tmp_path / "ours")
+    monkeypatch.setattr(classifier_names, "CLASSIFIERS", tmp_path / "ours")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"unknown classifier 'xray': .*no classifiers are embedded here"):
         load_classifier("xray")
     for name in ("xray", "digits"):
         save_classifier(model, tmp_path / "ours" / f"{name}.safetensors", record={"name": name})
-    assert embedded_classifiers() == ["digits", "xray"]
+    assert classifier_names.embedded_classifiers() == ["digits", "xray"]
     assert describe_classifier("xray").record == {"name": "xray"}
     with pytest.raises(ValueError, match=r"did you mean xray\? .*the embedded classifiers are digits, xray"):
         locate_classifier("xrays")

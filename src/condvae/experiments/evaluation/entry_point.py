@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from condvae import weights
-from condvae.completers.by_name import BASELINES
+from condvae.completers.baseline_names import BASELINES
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation.external_completions import ExternalCompletions

@@ -11,9 +11,17 @@ REVISION = 2
 and never shown next to new ones."""
 
 Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
-FAMILIES: tuple[Family, ...] = ("inception", "lpips", "pixels", "coverage", "bounds")
-"""inception: FID, KID, P-IDS, U-IDS. lpips: LPIPS-GT, diversity, FWV. pixels: best MSE, PSNR and SSIM of the mean.
-coverage: calibration. bounds: bits per dimension and forward KL, for models only."""
+FAMILY_METRICS: dict[Family, str] = {
+    "inception": "FID, KID, P-IDS and U-IDS",
+    "lpips": "LPIPS-GT, LPIPS diversity and FWV",
+    "pixels": "MSE of the best completion, PSNR and SSIM of the mean completion",
+    "coverage": "calibration",
+    "bounds": "bits per dimension and forward KL, only for models",
+}
+"""The metrics of each group."""
+FAMILIES = tuple(FAMILY_METRICS)
+DEEP_IMAGES = 500
+"""The usual number of images that get n completions each."""
 DEEP: tuple[Family, ...] = ("lpips", "pixels", "coverage")
 """Groups of metrics that need n completions of each image."""
 
@@ -30,25 +38,25 @@ MIXTURE = "mixture"
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """The settings of an evaluation; they are the same for all methods."""
+    """How much is measured, the same for all methods."""
 
     images: int = 2000
-    """How many test images, evenly over all; all of them if there are fewer."""
+    """How many test images to use, spread evenly over the test set; all of them if there are fewer."""
     deep_images: int | None = None
-    """How many of these test images get n completions each; 500, or all of them if there are fewer, by default."""
+    """How many of these test images get n completions each; `DEEP_IMAGES`, or all of them if there are fewer, if not
+    given."""
     n: int = 100
-    """Completions of each image."""
+    """How many completions to draw of each deep image."""
     seed: int = 0
-    """Decides everything that is drawn at random; the same seed gives the same result."""
+    """The seed of everything that is drawn at random; the same seed gives the same result."""
     bits_images: int | None = None
-    """Test images for the VAE's bits per dimension; as many as are completed by default."""
+    """How many test images to use for the VAE's bits per dimension. If not given, as many as --images."""
     metrics: tuple[Family, ...] = FAMILIES
-    """Groups of metrics: inception is FID, KID, P-IDS and U-IDS; lpips is LPIPS-GT, diversity and FWV; pixels is the
-    best MSE, PSNR and SSIM; coverage is calibration; bounds is bits per dimension and forward KL, of models alone."""
+    """Groups of metrics to compute; see `FAMILY_METRICS`."""
 
     def __post_init__(self) -> None:
         check_whole(self.images, "the number of images", least=2)
-        check_whole(self.deep, "the number of images that are completed n times", least=1)
+        check_whole(self.deep, "the number of images with n completions each", least=1)
         check_whole(self.n, "the number of completions of an image", least=1)
         check_seed(self.seed)
         check_whole(self.bits, "the number of images for bits per dimension", least=1)
@@ -58,18 +66,18 @@ class EvaluationSettings:
                 "give at most as many --deep-images as --images"
             )
         if unknown := [name for name in self.metrics if name not in FAMILIES]:
-            raise ValueError(f"unknown metrics {unknown[0]!r}: expected some of {', '.join(FAMILIES)}, or all")
+            raise ValueError(f"unknown group of metrics {unknown[0]!r}: expected some of {', '.join(FAMILIES)}, or all")
         if ("inception" in self.metrics and self.images < 4) or ("coverage" in self.metrics and self.deep < 2):
             raise ValueError(
                 f"--images is {self.images} and --deep-images is {self.deep}: the inception metrics need at least 4 "
-                "images, and coverage needs at least 2 deep images"
+                "--images, and coverage needs at least 2 --deep-images"
             )
         if not self.metrics:
-            raise ValueError(f"no metrics were requested: give all, or some of {', '.join(FAMILIES)}")
+            raise ValueError(f"no metrics were given: give all, or some of {', '.join(FAMILIES)}")
 
     @property
     def deep(self) -> int:
-        return min(500, self.images) if self.deep_images is None else self.deep_images
+        return min(DEEP_IMAGES, self.images) if self.deep_images is None else self.deep_images
 
     @property
     def bits(self) -> int:

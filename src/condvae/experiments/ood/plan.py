@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from condvae.ood.score_names import SET_MEANINGS
 from condvae.runtime.checks import check_resamples, check_seed, check_whole
 
 REVISION = 1
@@ -12,8 +13,8 @@ REVISION = 1
 
 SCORES = ("gradient", "gradient-4", "parts-4", "channels", "likelihood", "likelihood-4", "ratio", "complexity")
 BASELINE_METHODS = ("completed-ipa", "completed-nearest")
-"""Baselines that first complete images, by the model itself or from the nearest training images, then score them."""
-SETS = ("noise", "constant", "flip", "rotate", "crop", "translate")
+"""Completed first, by the model itself or by the nearest training images, then scored as whole images."""
+SETS = tuple(SET_MEANINGS)
 
 WHOLE, MEAN = "whole", "mean"
 """Columns in addition to the bins of hidden shares: whole images, with latents from q; and the mean over the bins."""
@@ -43,33 +44,31 @@ class DetectionMethod(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OODSettings:
-    """Settings of a comparison, the same for all methods."""
+    """The settings of a comparison of scores, the same for all methods."""
 
     scores: tuple[str, ...] = SCORES
-    """gradient: the temperature gradient, as in the paper. parts: its two terms apart. channels: with a temperature for
-    each channel of the latents. likelihood: the bound of log p(y). NAME-K: a mean over K draws of the latents. ratio-R:
-    what latents up to R x R cannot explain. complexity: against what PNG needs. regret-S: what S steps of optimisation
-    gain."""
+    """The scores to compare; see `SCORE_MEANINGS` in `ood/score_names.py`. gradient-K, parts-K, channels-K and
+    likelihood-K are means over K passes, ratio-R infers latents up to R x R, regret-S makes S steps."""
     baselines: tuple[str, ...] = BASELINE_METHODS
-    """Complete first, then score the full image: completed-ipa by the model itself, completed-nearest (mean, random,
-    harmonic) by training images; completed-ipa-NAME for another score than the gradient. Give no value to skip all."""
+    """Baselines that complete each image and then score the whole image. completed-ipa uses the model's own
+    completions, and completed-NAME those of another completer, such as nearest."""
     sets: tuple[str, ...] = SETS
-    """Sets of strange images that need no other data: noise, one colour each, flipped, rotated, enlarged, moved."""
+    """Sets of strange images that need no other data; see `SET_MEANINGS` in `ood/score_names.py`."""
     images: int = 5000
-    """How many test images, evenly over all; all of them if there are fewer."""
+    """How many test images to use, spread evenly over the test set; all of them if there are fewer."""
     fit_images: int = 5000
-    """Training images that are fitted, evenly over all."""
+    """How many training images to fit scores to, spread evenly over the training set."""
     regret_images: int = 500
-    """How many of the images for regret, which takes a gradient for each of its steps, five if no S is given."""
+    """How many of the test images to use for the regret score, which is slow."""
     seed: int = 0
-    """Decides everything that is drawn at random; the same seed gives the same result."""
+    """The seed of everything that is drawn at random; the same seed gives the same result."""
     resamples: int = 300
-    """Bootstrap resamples for confidence intervals."""
+    """How many bootstrap resamples to draw for confidence intervals."""
 
     def __post_init__(self) -> None:
         for name, value, least in (
             ("the number of images", self.images, 2),
-            ("the number of images to fit", self.fit_images, 2),
+            ("the number of training images to fit scores to", self.fit_images, 2),
             ("the number of images for the regret score", self.regret_images, 1),
         ):
             check_whole(value, name, least=least)
@@ -77,7 +76,7 @@ class OODSettings:
         check_resamples(self.resamples)
         if not (self.scores or self.baselines):
             raise ValueError(
-                f"no scores were given, expected some of {', '.join((*SCORES, 'regret', *BASELINE_METHODS))}"
+                f"no scores were given: expected some of {', '.join((*SCORES, 'regret', *BASELINE_METHODS))}"
             )
         _check_once(self.sets, "set")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from condvae.completers.by_name import BASELINES, baselines_of
+from condvae.completers.baseline_names import BASELINES
+from condvae.completers.by_name import baselines_of
 from condvae.completers.interface import Completer
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset

@@ -1,0 +1,11 @@
+"""The names of the embedded classifiers, without torch, so that `--help` is quick."""
+
+from pathlib import Path
+
+CLASSIFIERS = Path(__file__).parent / "classifiers"
+"""The folder with NAME.safetensors of every embedded classifier."""
+
+
+def embedded_classifiers() -> list[str]:
+    """Return the names of the classifiers that are installed with the package."""
+    return sorted(path.stem for path in CLASSIFIERS.glob("*.safetensors"))

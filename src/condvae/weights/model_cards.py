@@ -1,0 +1,36 @@
+"""Model cards: what an embedded model is, its data, its limits and its intended use, in a few sentences."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+
+class ModelCard(NamedTuple):
+    """The text of NAME.card.json, which is next to NAME.safetensors in the package."""
+
+    summary: str
+    """What the model is, in one sentence."""
+    data: str
+    """Who and what is in the data, how it was split, and its terms of use."""
+    limits: str
+    """What the model cannot do."""
+    use: str
+    """What the model is for, and what it must not be used for."""
+    page: str
+    """The page with the full card, as a path in the repository."""
+
+    def paragraphs(self) -> dict[str, str]:
+        """Return the texts by the labels that `condvae info` prints."""
+        return {
+            "what it is": self.summary,
+            "its data": self.data,
+            "its limits": self.limits,
+            "its use": self.use,
+            "more": self.page,
+        }
+
+
+def card_at(model: Path) -> ModelCard | None:
+    """Return the card next to a model file, or None if it has none."""
+    path = model.with_name(f"{model.stem}.card.json")
+    return ModelCard(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
