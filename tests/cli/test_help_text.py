@@ -27,7 +27,7 @@ def names() -> dict[str, Iterable[str]]:
     from condvae.metrics.metric_names import METRICS
     from condvae.observe.process import KnownPixels
     from condvae.ood.scores import SCORES
-    from condvae.ood.sets import TRANSFORMS
+    from condvae.ood.strange_sets import GENERATED_SETS
     from condvae.training import PRETRAIN_PRESETS, TRAIN_PRESETS
     from condvae.vdvae import PRESETS, PUBLIC_PRESETS
     from condvae.weights import embedded_names
@@ -51,7 +51,7 @@ def names() -> dict[str, Iterable[str]]:
         "ood fit --score": SCORES,
         "ood experiment --scores": SCORES,
         "ood experiment --baselines": [*BASELINES, *BASELINE_METHODS],
-        "ood experiment --sets": TRANSFORMS,
+        "ood experiment --sets": GENERATED_SETS,
         "fetch --what": FETCHABLE,
     }
     for verb, kind in verbs().items():
@@ -91,7 +91,7 @@ def test_names_for_help_are_exactly_the_registered_ones() -> None:
     from condvae.observe.process_names import PIXEL_PROCESS_MEANINGS, PROCESS_MEANINGS
     from condvae.ood.score_names import SCORE_MEANINGS, SET_MEANINGS
     from condvae.ood.scores import SCORES
-    from condvae.ood.sets import TRANSFORMS
+    from condvae.ood.strange_sets import GENERATED_SETS
     from condvae.vdvae import PRESETS, PUBLIC_PRESETS
     from condvae.vdvae.network_names import PUBLIC_NETWORKS, SMALL_NETWORKS
 
@@ -100,7 +100,7 @@ def test_names_for_help_are_exactly_the_registered_ones() -> None:
     assert list(PIXEL_PROCESS_MEANINGS) == [n for n, kind in processes.items() if issubclass(kind, KnownPixels)]
     assert (PUBLIC_NETWORKS, tuple(sorted((*PUBLIC_NETWORKS, *SMALL_NETWORKS)))) == (PUBLIC_PRESETS, PRESETS)
     assert list(SCORE_MEANINGS) == list(SCORES)
-    assert list(SET_MEANINGS) == list(TRANSFORMS)
+    assert list(SET_MEANINGS) == list(GENERATED_SETS)
     assert tuple(FAMILY_METRICS) == get_args(Family)
     assert tuple(TRUNK_MEANINGS) == get_args(typing.get_type_hints(ClassifierConfig)["trunk"])
 
@@ -199,7 +199,7 @@ def test_numbers_in_help_are_those_of_the_code() -> None:
     from condvae.ood.scores import Gradient
     from condvae.training import memory, recovery
 
-    assert recovery.MOST_ROLLBACKS == 3 and "three roll-backs" in help_of("train --patience")
+    assert recovery.MAX_ROLLBACKS == 3 and "three roll-backs" in help_of("train --patience")
     assert f"more than {100 * memory._SHARE:.0f} % of the GPU's memory" in help_of("train --recompute")
     assert f"images of {memory._LARGE} pixels or more" in help_of("train --recompute")
     for place in ("train --validation", "pretrain --validation", "design train --validation"):
