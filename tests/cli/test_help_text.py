@@ -111,7 +111,7 @@ def test_layouts_in_help_are_the_kinds_that_readers_return() -> None:
     from condvae.data.layout_names import LAYOUT_MEANINGS
 
     source = "\n".join(path.read_text() for path in (ROOT / "src" / "condvae" / "data").glob("*.py"))
-    kinds = set(re.findall(r'(?:\bkind=|found_in\(\s*)"([\w-]+)"', source))
+    kinds = set(re.findall(r'(?:\bkind=|parsed_arrays\(\s*)"([\w-]+)"', source))
     kinds |= set(re.findall(r'kind="[\w-]+" if \w+ else "([\w-]+)"', source))
     assert kinds == set(LAYOUT_MEANINGS)
 

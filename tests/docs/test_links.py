@@ -193,7 +193,8 @@ def test_whatever_a_page_names_is_there(names: list[str]) -> None:
 
 def test_what_is_not_there_is_noticed(tmp_path: Path) -> None:
     """On a page with one mistake of each kind."""
-    page = """[gone](gone.md) [here](here.md#a-part) [there](here.md#gone) `recipes/gone.py` `vdvae/model.py` `vdvae/gone.py` `condvae.load`
+    page = """[gone](gone.md) [here](here.md#a-part) [there](here.md#gone) `recipes/gone.py`
+    `vdvae/model.py` `vdvae/gone.py` `condvae.load`
     `condvae.gone.load` `condvae.weights.gone` `condvae design gone` `--gone` `--seed` `tests/docs`, `tests/gone`
     `make gone` `make test` `condvae complete a.png -n 8 --gone 3 --keep-size` `torchrun -m condvae train --gone=3`
 ```

@@ -49,7 +49,7 @@ def test_what_is_observed() -> None:
         whole.source(seen)
     with pytest.raises(ValueError, match="needs the pixels"):
         whole.source(Observation(y=seen.y))
-    with pytest.raises(ValueError, match="channels"):
+    with pytest.raises(ValueError, match="has 1 channel,"):
         Inference.of(model).observe(images(2, channels=1), known)
 
 

@@ -159,8 +159,8 @@ def test_pixel_means_and_samples_are_stated_as_measured(raw: dict[str, Any], cif
     }
     gt = [short(mean(found, name, "lpips_gt"), 4) for name in (WARM, drawn)]
     for words in (
-        f"our FID is {mean(found, drawn, 'fid'):.1f} instead of {mean(found, WARM, 'fid'):.1f}, and LPIPS-GT is {gt[1]} "
-        f"instead of {gt[0]}",
+        f"our FID is {mean(found, drawn, 'fid'):.1f} instead of {mean(found, WARM, 'fid'):.1f}",
+        f"and LPIPS-GT is {gt[1]} instead of {gt[0]}",
         f"LPIPS-GT hardly changes** ({gt[0]} and {gt[1]})",
         f"white projections is {leaning[drawn, 'white']} with samples and {leaning[WARM, 'white']} with means",
         f"it is {leaning[drawn, 'smooth']} and {leaning[WARM, 'smooth']}",

@@ -41,5 +41,5 @@ class ScanSettings:
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         if not 0 < self.side < 1:
             raise ValueError(
-                f"the side of a scan is {self.side}, expected a fraction of the image's side, between 0 and 1"
+                f"the side of a window is {self.side}, expected a fraction of the image's side, between 0 and 1"
             )
