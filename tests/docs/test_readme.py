@@ -64,7 +64,7 @@ def test_faces() -> None:
         short(methods[name]["metrics"]["lpips_gt"]["mixture"]["mean"], 4)
         for name in ("faces64, t 1", "nearest training images")
     )
-    assert answer("The same for faces") == (ours, f"nearest training images {nearest}")
+    assert answer("The same question for faces") == (ours, f"nearest training images {nearest}")
 
 
 def test_design() -> None:
@@ -73,9 +73,10 @@ def test_design() -> None:
         short(found["policies"][name]["auroc"]["the paper's tasks"][-1]["mean"], 3)
         for name in ("eig-ipa", "random", "full")
     )
-    assert answer("Do chosen scans find more?") == (ours, f"random scans {random}; the whole image {whole}")
+    expected = f"random scans {random} (the difference is not significant); the whole image {whole}"
+    assert answer("Do chosen scans find more?") == (ours, expected)
     difference = found["differences"]["random"]["auroc"]["the paper's tasks"][-1]
-    assert difference["low"] < 0 < difference["high"] and "the 95 % interval of the difference includes 0" in README
+    assert difference["low"] < 0 < difference["high"]
 
 
 def test_strange_inputs() -> None:
@@ -91,7 +92,7 @@ def test_strange_inputs() -> None:
 
 def test_speed() -> None:
     page = (RESULTS / "performance.md").read_text()
-    ours, others = answer("How fast is it?")
+    ours, others = answer("How fast is training?")
     assert f"**{ours} images/s**" in page and f"| {others.split()[0]} |" in page
 
 
@@ -100,5 +101,5 @@ def test_training_times_and_sizes() -> None:
     minutes = {name: record["minutes"] + record["artifact"]["minutes"] for name, record in records.items()}
     low, high = re.search(r"each took (\d+) to (\d+) minutes to train", README).groups()  # type: ignore[union-attr]
     assert (round(min(minutes.values())), round(max(minutes.values()))) == (int(low), int(high))
-    assert f"2.5 million weights and took {minutes['cifar10']:.1f} GPU-minutes" in README
+    assert f"2.5 million weights and took {minutes['cifar10']:.1f} GPU-minutes with its VAE" in README
     assert round(raw("evaluation/cifar10")["models"]["cifar10"]["parameters"] / 1e6, 1) == 2.5
