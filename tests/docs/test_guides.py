@@ -1,6 +1,7 @@
 """The examples in README and guides run as printed, in a folder with the files that they name.
 
-A block after `<!-- long -->` would take minutes, a network or a GPU; `test_links.py` checks its verbs and options.
+A block after `<!-- long -->` needs minutes, a GPU or a download; `test_links.py` checks its verbs and options.
+A training with `--minutes N` makes two steps here.
 """
 
 import re
@@ -16,6 +17,7 @@ from helpers.training import call
 from PIL import Image, ImageDraw
 
 from condvae import Completion
+from condvae.weights import locate
 
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/guides/*.md"))]
 
@@ -50,20 +52,28 @@ def commands(page: Path) -> list[str]:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that examples name: photos, masks, an x-ray."""
-    faces = sorted((FIXTURES / "faces64").glob("*.jpg"))
-    shutil.copy(faces[2], tmp_path / "photo.jpg")
-    (tmp_path / "photos").mkdir()
-    for face in faces[:3]:
-        shutil.copy(face, tmp_path / "photos")
-    with Image.open(faces[2]) as photo:
-        photo.save(tmp_path / "photo.png")
-        photo.convert("L").save(tmp_path / "chest.png")
-        mask = Image.new("L", photo.size)
-    ImageDraw.Draw(mask).rectangle((20, 20, 40, 40), fill=255)
-    for name in ("scratches.png", "scanned.png", "mask.png"):
+    """A folder with the files that examples name: photos, masks, an x-ray, a trained model."""
+    photos = [Image.open(path).resize((160, 160)) for path in sorted((FIXTURES / "faces64").glob("*.jpg"))]
+    mask = Image.new("L", (160, 160))
+    ImageDraw.Draw(mask).rectangle((40, 40, 90, 90), fill=255)
+    for folder in ("photos", "faces", "holes", "real", "fake", "runs/mine"):
+        (tmp_path / folder).mkdir(parents=True)
+    for i, photo in enumerate(photos):
+        photo.save(tmp_path / "photos" / f"{i}.jpg")
+    for i, photo in enumerate(photos[:2]):
+        for folder in ("faces", "real", "fake"):
+            photo.save(tmp_path / folder / f"{i}.png")
+        mask.save(tmp_path / "holes" / f"{i}.png")
+    for name in ("photo.jpg", "me.jpg", "frog.png"):
+        photos[0].save(tmp_path / name)
+    for name in ("known.png", "mask.png", "scanned.png", "scratches.png"):
         mask.save(tmp_path / name)
+    transparent = photos[0].convert("RGBA")
+    transparent.putalpha(Image.eval(mask, lambda level: 255 - level))
+    transparent.save(tmp_path / "photo.png")
+    photos[0].convert("L").save(tmp_path / "chest.png")
     shutil.copy(FIXTURES / "faces32.zip", tmp_path / "photos.zip")
+    shutil.copy(locate("cifar10"), tmp_path / "runs" / "mine" / "model.safetensors")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -72,7 +82,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_examples_run_as_printed(page: Path, scene: Path) -> None:
     names = run_python(page)
     for line in commands(page):
-        call(*shlex.split(line)[1:])
+        call(*shlex.split(re.sub(r"--minutes \S+", "--steps 2", line))[1:])
     if check := CHECKS.get(page.stem):
         check(names, scene)
 
