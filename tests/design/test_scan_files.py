@@ -306,7 +306,7 @@ def test_an_image_with_nothing_left_to_scan_is_named(made: dict[str, Path], tmp_
     Image.fromarray(0 * seen).save(tmp_path / "known" / "a.png")
     Image.fromarray(seen).save(tmp_path / "known" / "b.png")
     with pytest.raises(
-        ValueError, match=r"nothing is left to scan of .*b\.png: all pixels at every location are known"
+        ValueError, match=r"nothing is left to scan of .*b\.png, because all windows are known"
     ):
         scanned(made, images, tmp_path / "out", known=tmp_path / "known", points=2)
     assert not (tmp_path / "out").exists()

@@ -168,7 +168,7 @@ def test_rounding_does_not_break_ties(tmp_path: Path) -> None:
     assert all(result["policies"]["eig-nearest"]["auroc"][task][0]["mean"] == 0.5 for task in ("edema", "effusion"))
 
 
-def test_a_single_imagined_image_causes_a_warning(tmp_path: Path) -> None:
+def test_a_single_image_per_choice_causes_a_warning(tmp_path: Path) -> None:
     said = list[str]()
     small_experiment(tmp_path, change={**QUICK, "n": 1}, say=said.append)
     assert any("choose at random: give -n 2 or more" in line for line in said)
