@@ -62,7 +62,7 @@ def test_invalid_arguments_are_refused() -> None:
         expected_calibration_error(torch.zeros(3), torch.zeros(3), bins=0)
     with pytest.raises(ValueError, match=r"the logits have shape \[3\] and the labels"):
         platt_scaling(torch.zeros(3), torch.zeros(3))
-    with pytest.raises(ValueError, match=r"expected \[N, K\] and \[N\]"):
+    with pytest.raises(ValueError, match=r"expected logits \[N, K\] and labels \[N\]"):
         temperature_scaling(torch.zeros(3, 2), torch.zeros(3, 2))
 
 
