@@ -303,7 +303,7 @@ def test_wrong_arguments_are_refused() -> None:
         greedy(Broken(calls=[])).choose(seen(), 1, seed=0, places=PLACES)
     with pytest.raises(ValueError, match="did not return log-probabilities"):
         non_greedy(classifier=Broken(calls=[])).plan(seen(NOTHING), 0)
-    with pytest.raises(ValueError, match="there are 3 places, .* for 4 observations"):
+    with pytest.raises(ValueError, match=r"there are 3 places, .* for 4 observations"):
         Random(candidates=GRID).choose(seen(), 1, seed=0, places=[1, 2, 3])
     with pytest.raises(ValueError, match="does not state which pixels are known"):
         Random(candidates=GRID).choose(Observation(y=torch.zeros(1, 1, 8, 8)), 1, seed=0, places=[0])

@@ -95,7 +95,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         scan(from_uint8(LEVELS), policy, g, GRID)
     with pytest.raises(ValueError, match="make candidates for the size of the images"):
         scan(LEVELS[..., :4, :4], policy, g, GRID)
-    with pytest.raises(ValueError, match="there are 2 places, .* for 5 images"):
+    with pytest.raises(ValueError, match=r"there are 2 places, .* for 5 images"):
         scan(LEVELS, policy, g, GRID, places=[0, 1])
     with pytest.raises(ValueError, match="the number of scans is 0"):
         scan(LEVELS, policy, g, GRID, steps=0)

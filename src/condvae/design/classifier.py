@@ -12,11 +12,11 @@ class Classifier(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the V variables v."""
+        """Names of the V variables that the classifier predicts."""
 
     @property
     def outcomes(self) -> int:
-        """K, the number of values that each variable can take."""
+        """K, the number of outcomes of each variable."""
 
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
         """Return log g(v = k | y) for V variables with K outcomes, [B, V, K] float32, on the device of the pixels.

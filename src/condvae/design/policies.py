@@ -45,11 +45,11 @@ class Choice:
     scores: Tensor | None = None
     """[B, L]: the quantity that was maximised, for each observation and location."""
     gains: Tensor | None = None
-    """[B, N, L] nats: the information gain of a scan at each location if possible image n were the true image
-    (the paper's eq:ig)."""
+    """[B, N, L] nats: the information gain of a scan at each location if possible image n (a completion or a
+    training image) were the true image (the paper's eq:ig)."""
     images: Tensor | None = None
-    """[B, N, C, H, W] uint8: the possible images of each observation. If all observations share them, this is an
-    expanded view."""
+    """[B, N, C, H, W] uint8: the possible images (completions or training images) of each observation. If all
+    observations share them, this is an expanded view."""
 
 
 class Policy(Protocol):
@@ -106,7 +106,7 @@ class Greedy:
     source: ImageSource
     """Draws the possible images, which are completions or training images."""
     n: int = 10
-    """Number of possible images per observation."""
+    """Number of possible images (completions or training images) per observation."""
     estimator: Estimator = "eig"
     first: ImageSource | None = None
     """Draws the possible images for the first scan, once for all observations. If None, `source` draws images for the
@@ -340,5 +340,5 @@ def _check_planned(name: str, known: Tensor, expected: Tensor) -> None:
     if not torch.equal(known, expected.to(known.device).expand_as(known)):
         raise ValueError(
             f"{name} plans the same scans for all images, but the known pixels of an image do not match the plan: "
-            "start with nothing known and take every planned scan, or use a policy that adapts to the known pixels"
+            "start with no known pixels and take every planned scan, or use a policy that adapts to the known pixels"
         )

@@ -68,7 +68,7 @@ def draw_figure(
     enlarged by a whole factor. first: number of the first scan in its label.
     """
     if not steps:
-        raise ValueError("there are no scans to draw: give at least one step")
+        raise ValueError("there are no scans to draw: give at least one row")
     size = candidates.size
     if strange := [step for step in steps if step.seen.shape[-2:] != (size, size)]:
         height, width = strange[0].seen.shape[-2:]

@@ -191,7 +191,7 @@ def test_wrong_data_and_options_are_refused_at_once(pack: Path, tmp_path: Path) 
         (replace(good, head=-1), "--head is -1"),
         (replace(good, shift=math.inf), "--shift is inf"),
         (replace(good, weight_decay=math.nan), "--weight-decay is nan"),
-        (replace(good, weights=tmp_path / "w.safetensors"), "--weights only applies to --trunk lite0"),
+        (replace(good, weights=tmp_path / "w.safetensors"), "--weights only applies if --trunk lite0"),
         (replace(good, device="abacus"), "device 'abacus' cannot be used"),
     ):
         with pytest.raises(ValueError, match=message):

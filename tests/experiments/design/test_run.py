@@ -226,7 +226,7 @@ def without_test(data: Dataset) -> Dataset:
         ({"model": None}, "eig-ipa needs a model"),
         (
             {"change": {"policies": ("eig-gan",)}},
-            "eig-gan needs a completer called gan, but there are only ipa, nearest",
+            "eig-gan needs a completer called gan, but the completers are ipa, nearest",
         ),
         ({"completers": {"ipa": Mine()}}, "the completer name 'ipa' is reserved"),
         ({"data": without_test(small_data())}, "there are no test images to scan"),

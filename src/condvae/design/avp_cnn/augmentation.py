@@ -15,7 +15,7 @@ class Augmentation:
     shift: float = 0.0
     """Largest shift, as a fraction of half the image's width."""
     scale: float = 0.0
-    """Largest relative change of size: 0.1 scales images by factors from 0.9 to 1.1."""
+    """Largest relative change of size: with 0.1, images are enlarged or shrunk by up to about 10 %."""
     rotation: float = 0.0
     """Largest rotation in degrees."""
     contrast: float = 0.0

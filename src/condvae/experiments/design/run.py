@@ -106,7 +106,7 @@ def _completers(
             made[name] = NearestTrainingImages(images=data.train)
         elif name == IPA:
             if model is None:
-                raise ValueError(f"{policy} needs a model: give one, or choose other --policies")
+                raise ValueError(f"{policy} needs a model: give a model, or choose other --policies")
             made[name] = _model_completer(model, data, settings.n, temperature, pixels, say)
         elif name in given:
             made[name] = given[name]

@@ -52,7 +52,8 @@ def summarise(
 ) -> dict[str, Any]:
     """Compute all numbers of the report.
 
-    counts: [n, N], how often each of N images occurs in each of n bootstrap resamples. locations: their number.
+    counts: [n, N], how often each of N images occurs in each of n bootstrap resamples.
+    locations: the number of locations.
     """
     found = _measured(results, tasks, counts, steps)
     policies = list(dict.fromkeys(job.spec.name for job, _ in results))
@@ -184,7 +185,7 @@ def _where(scanned: ScanResult, locations: int) -> list[int]:
 
 
 def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> dict[str, Any]:
-    """Compute eig-ipa minus every other policy, by policy, metric and task."""
+    """Compute the metrics of eig-ipa minus those of every other policy, by policy, metric and task."""
     if OURS not in rows:
         return {}
     return {
