@@ -41,7 +41,7 @@ def test_windows_outside_of_the_image_are_named() -> None:
     assert inside.windows[1, 0].nonzero().tolist() == [[r, c] for r in (5, 6, 7) for c in (2, 3, 4)]
     for corner in ((6, 2), (2, 6), (-1, 0)):
         with pytest.raises(
-            ValueError, match=f"window 1 \\(3 x 3 pixels\\) at row {corner[0]}, column {corner[1]} does not fit inside"
+            ValueError, match=f"window 1 \\(3 x 3 pixels\\) at row {corner[0]}, column {corner[1]} does not fit into"
         ):
             Candidates.at(8, [(0, 0), corner, (9, 9)], side=3)
     with pytest.raises(ValueError, match="9 x 9 windows do not fit into 8 x 8 images"):
@@ -62,7 +62,7 @@ def test_windows_of_any_shape() -> None:
         Candidates(windows=windows & (torch.arange(4) > 1))
     with pytest.raises(ValueError, match=r"expected a bool tensor"):
         Candidates(windows=windows.float())
-    with pytest.raises(ValueError, match=r"expected \[L, 1, size, size\]"):
+    with pytest.raises(ValueError, match=r"expected \[windows, 1, size, size\]"):
         Candidates(windows=windows[:, 0])
     with pytest.raises(ValueError, match="one corner per window"):
         Candidates(windows=windows, corners=torch.zeros(3, 2, dtype=torch.int64))
@@ -85,7 +85,7 @@ def test_corners_that_are_not_numbers_are_refused(corners: object) -> None:
 
 
 def test_corners_outside_the_image_are_refused() -> None:
-    with pytest.raises(ValueError, match="does not fit inside the 8 x 8 image"):
+    with pytest.raises(ValueError, match="does not fit into the 8 x 8 image"):
         Candidates.at(8, [(2**63 - 1, 0)], side=2)
     windows = Candidates.at(8, [(0, 0)], side=2).windows
     with pytest.raises(ValueError, match="the corner of window 0 lies outside the image"):

@@ -135,7 +135,7 @@ def test_a_model_that_does_not_complete_images_is_refused() -> None:
         ({"candidates": GRID.windows}, "the argument candidates has type Tensor"),
         ({"seed": -1}, "the seed is -1"),
         ({"seed": 0.5}, "the seed is 0.5"),
-        ({"n": 0}, "the number of imagined images is 0"),
+        ({"n": 0}, "the number n of completions or training images is 0"),
     ],
 )
 def test_arguments_of_the_wrong_type_are_refused(change: dict[str, Any], words: str) -> None:

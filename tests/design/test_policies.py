@@ -272,7 +272,7 @@ def test_more_sequences_are_never_worse() -> None:
     few, many = (non_greedy(sequences=n).plan(seen(NOTHING), 1).tolist() for n in (1, 200))
     assert few != many  # the first sequence is the same draw, and unlikely to be the best of 200
     assert non_greedy(sequences=200).plan(seen(NOTHING), 2).tolist() != many
-    with pytest.raises(ValueError, match="there are only 16 candidates for 17 different scans"):
+    with pytest.raises(ValueError, match="a sequence has 17 different scans, but there are only 16 candidates"):
         non_greedy(steps=17)
 
 
@@ -303,13 +303,13 @@ def test_wrong_arguments_are_refused() -> None:
         greedy(Broken(calls=[])).choose(seen(), 1, seed=0, places=PLACES)
     with pytest.raises(ValueError, match="did not return log-probabilities"):
         non_greedy(classifier=Broken(calls=[])).plan(seen(NOTHING), 0)
-    with pytest.raises(ValueError, match="3 places were given for 4 observations"):
+    with pytest.raises(ValueError, match=r"there are 3 places, .* for 4 observations"):
         Random(candidates=GRID).choose(seen(), 1, seed=0, places=[1, 2, 3])
     with pytest.raises(ValueError, match="does not state which pixels are known"):
         Random(candidates=GRID).choose(Observation(y=torch.zeros(1, 1, 8, 8)), 1, seed=0, places=[0])
     with pytest.raises(ValueError, match="the estimator is 'best'"):
         greedy(estimator="best")
-    with pytest.raises(ValueError, match="the number of imagined images is 0"):
+    with pytest.raises(ValueError, match="the number n of completions or training images is 0"):
         greedy(n=0)
-    with pytest.raises(ValueError, match="there is no variable 2: the classifier has 2, numbered from 0: one, other"):
+    with pytest.raises(ValueError, match="there is no variable 2: choose one of the 2, numbered from 0: one, other"):
         greedy(variable=2)

@@ -165,9 +165,9 @@ def test_texts_of_any_length_fit() -> None:
 
 
 def test_steps_that_cannot_be_drawn_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one step"):
+    with pytest.raises(ValueError, match="at least one row"):
         draw_figure([], GRID)
-    with pytest.raises(ValueError, match="16 x 16 images, but a step shows 8 x 8 pixels"):
+    with pytest.raises(ValueError, match="16 x 16 images, but a row shows 8 x 8 pixels"):
         draw_figure([dataclasses.replace(some_step(), seen=noise(1, 8, 8))], GRID)
 
 

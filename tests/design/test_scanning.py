@@ -93,9 +93,9 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     g, policy = linear_classifier(), Random(candidates=GRID)
     with pytest.raises(ValueError, match="expected a uint8 tensor"):
         scan(from_uint8(LEVELS), policy, g, GRID)
-    with pytest.raises(ValueError, match="give candidates for the images' size"):
+    with pytest.raises(ValueError, match="make candidates for the size of the images"):
         scan(LEVELS[..., :4, :4], policy, g, GRID)
-    with pytest.raises(ValueError, match="2 places were given for 5 images"):
+    with pytest.raises(ValueError, match=r"there are 2 places, .* for 5 images"):
         scan(LEVELS, policy, g, GRID, places=[0, 1])
     with pytest.raises(ValueError, match="the number of scans is 0"):
         scan(LEVELS, policy, g, GRID, steps=0)
@@ -118,8 +118,8 @@ class Stubborn:
 @pytest.mark.parametrize(
     ("index", "words"),
     [
-        (torch.full((5,), -1), "stubborn chose a candidate outside 0 to 15"),
-        (torch.full((5,), 16), "stubborn chose a candidate outside 0 to 15"),
+        (torch.full((5,), -1), "stubborn chose an index outside 0 to 15"),
+        (torch.full((5,), 16), "stubborn chose an index outside 0 to 15"),
         (torch.zeros(4, dtype=torch.int64), r"chose torch.int64 of shape \[4\]"),
         (torch.zeros(5), r"chose torch.float32 of shape \[5\]"),
         ([0] * 5, "chose list"),

@@ -49,7 +49,7 @@ def test_completions_keep_known_pixels() -> None:
 @pytest.mark.parametrize(
     "source", [TrainingImages(images=TRAIN), Completions(completer=RandomTrainingImage(images=TRAIN))]
 )
-def test_imagined_images_depend_only_on_seed_and_place(source: TrainingImages | Completions) -> None:
+def test_drawn_images_depend_only_on_seed_and_place(source: TrainingImages | Completions) -> None:
     drawn = source.imagine(SEEN, 5, 1, [7, 8, 9])
     assert torch.equal(source.imagine(SEEN[1:2], 5, 1, [8]), drawn[1:2])
     assert torch.equal(source.imagine(SEEN, 3, 1, [7, 8, 9]), drawn[:, :3])

@@ -14,11 +14,11 @@ class Candidates:
     """L windows that a sensor can scan. Windows may overlap, and some may be equal."""
 
     windows: Tensor
-    """[L, 1, H, W] bool: True for the pixels inside each window."""
+    """[L, 1, H, W] bool: for each of L windows, True for the pixels inside the window."""
     corners: Tensor | None = None
     """[L, 2] int64: row and column of each window's upper left pixel. None if the windows are not squares."""
     side: int | None = None
-    """Side of a square window in pixels."""
+    """Side of each window in pixels. None if the windows are not squares."""
     shape: tuple[int, int] | None = None
     """Rows and columns of the grid, if the windows form one in row-major order. Heat maps are drawn on this grid."""
 
@@ -26,9 +26,9 @@ class Candidates:
         windows = self.windows
         if not isinstance(windows, Tensor) or windows.dtype != torch.bool:
             kind = windows.dtype if isinstance(windows, Tensor) else type(windows).__name__
-            raise ValueError(f"the windows are {kind}, expected a bool tensor, True for the pixels inside a window")
+            raise ValueError(f"the windows are {kind}, expected a bool tensor that is True for pixels inside a window")
         if windows.ndim != 4 or windows.shape[1] != 1 or windows.shape[2] != windows.shape[3] or not len(windows):
-            raise ValueError(f"the windows have shape {tuple(windows.shape)}, expected [L, 1, size, size]")
+            raise ValueError(f"the windows have shape {tuple(windows.shape)}, expected [windows, 1, size, size]")
         empty = ~windows.flatten(1).any(dim=1)
         if empty.any():
             raise ValueError(f"window {int(empty.nonzero()[0])} contains no pixels: remove it")
@@ -59,7 +59,7 @@ class Candidates:
 
     @classmethod
     def at(cls, size: int, corners: Sequence[tuple[int, int]] | Tensor, *, side: int) -> "Candidates":
-        """Make square windows from the (row, column) of their upper left pixels."""
+        """Make square windows of a size x size image, given the (row, column) of their upper left pixels."""
         _check_sizes(size, side)
         try:
             places = torch.as_tensor(corners, device="cpu")
@@ -72,7 +72,7 @@ class Candidates:
             i = int(outside.nonzero()[0])
             row, column = places[i].tolist()
             raise ValueError(
-                f"window {i} ({side} x {side} pixels) at row {row}, column {column} does not fit inside the "
+                f"window {i} ({side} x {side} pixels) at row {row}, column {column} does not fit into the "
                 f"{size} x {size} image: give rows and columns from 0 to {size - side}"
             )
         pixels = torch.arange(size)
@@ -89,7 +89,7 @@ class Candidates:
 
     @property
     def centres(self) -> Tensor:
-        """[L, 2] float32: mean row and mean column of each window's pixels."""
+        """[L, 2] float32: the centre of each window, as the mean row and the mean column of its pixels."""
         shown = self.windows[:, 0].float()
         pixels = torch.arange(self.size, dtype=torch.float32, device=shown.device)
         sums = torch.stack(((shown.sum(dim=2) * pixels).sum(dim=1), (shown.sum(dim=1) * pixels).sum(dim=1)), dim=1)
@@ -97,9 +97,9 @@ class Candidates:
 
     @property
     def scans_for_all(self) -> int:
-        """The smallest number of scans that can cover every pixel that lies in some window of a grid.
+        """The smallest number of scans that can cover all windows of a grid.
 
-        For windows that do not form a grid, return 1, because the number is unknown.
+        If the windows do not form a grid, this number is unknown, and the value is 1.
         """
         if self.shape is None or self.corners is None or self.side is None:
             return 1
@@ -111,7 +111,7 @@ class Candidates:
         return count**2
 
     def new(self, known: Tensor) -> Tensor:
-        """[B, L] bool: whether each window contains a pixel that is not yet known; known is [B, 1, H, W]."""
+        """Return [B, L] bool: whether each window contains a hidden pixel of each image. known: [B, 1, H, W] bool."""
         hidden, windows = (~known).flatten(1).float(), self.windows.flatten(1).to(known.device).float()
         return hidden @ windows.T > 0.5  # counts of pixels: exact at any matrix-product precision
 
@@ -122,7 +122,7 @@ class Candidates:
 
 
 _MOST = 2**30
-"""Limit on the total pixels of all windows in a grid, at one byte per pixel."""
+"""The largest total number of pixels in the masks of all windows of a grid. A pixel needs one byte."""
 _PAIRS = "whole numbers of shape [L, 2]: a row and a column for each window"
 
 

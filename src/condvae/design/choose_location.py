@@ -23,7 +23,7 @@ from condvae.vdvae.temperature import TemperatureLike
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Location:
-    """The location to scan next, and the estimates behind that choice."""
+    """The location to scan next, and the estimates that led to this choice."""
 
     index: int
     """Index of the chosen window among the candidates."""
@@ -32,15 +32,16 @@ class Location:
     window: Tensor
     """[1, H, W] bool: the pixels of the chosen window."""
     eig: Tensor
-    """[L] nats: expected information gain of every candidate."""
+    """[L] nats: expected information gain of scanning each candidate."""
     scores: Tensor
-    """[L]: the quantity that was maximised, either the EIG or minus the expected posterior entropy."""
+    """[L]: the quantity that was maximised over candidates: the EIG, or minus the expected posterior entropy."""
     gains: Tensor
-    """[N, L] nats: gain of each candidate if completion n were the true image. The mean over N is the EIG."""
+    """[N, L] nats: information gain of each candidate if completion n were the true image. The mean over the N
+    completions is the EIG."""
     completions: Tensor
-    """[N, C, H, W] uint8: the completions used for the estimates."""
+    """[N, C, H, W] uint8: the completions that were used for the estimates."""
     posterior: Tensor
-    """[K] float32: the classifier's probabilities of v before the scan."""
+    """[K] float32: the classifier's probabilities of the K outcomes of v before the scan."""
 
 
 @torch.no_grad()
@@ -57,10 +58,11 @@ def next_location(
     temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "mean",
 ) -> Location:
-    """Choose the candidate that is expected to tell most about one variable, estimated from n completions.
+    """Choose the candidate with the highest expected information gain about one variable, using n completions.
 
-    model: give a `Sampler` instead of a model to make many calls on a GPU, because it keeps what it has compiled.
-    temperature and pixels apply to a model or a `Sampler`; other completers ignore them.
+    With the estimator "epe", choose the candidate with the lowest expected posterior entropy instead.
+    model: for many calls on a GPU, give a `Sampler` instead of a model, because it keeps its compiled code.
+    temperature, pixels: these apply to a model or a `Sampler`; other completers ignore them.
     """
     _check_kinds(observation, model, classifier, candidates)
     check_seed(seed)
@@ -121,7 +123,8 @@ def _checked(observation: Observation, candidates: Candidates) -> Observation:
         raise ValueError("the observation does not state which pixels are known: make it with model.observe(x, known)")
     if len(observation) != 1:
         raise ValueError(
-            f"{len(observation)} observations were given, expected one: call once per observation, or use a policy"
+            f"{len(observation)} observations were given, expected one: call next_location once per "
+            "observation, or use a policy"
         )
     channels = observation.pixels.shape[1]
     clean = torch.where(observation.known, observation.pixels, 0.0)
@@ -135,7 +138,7 @@ def _completer(
     temperature: TemperatureLike,
     pixels: PixelChoice,
 ) -> tuple[Completer, torch.device]:
-    """Return the completer and the device on which it computes."""
+    """Return a completer that uses the model, and the device on which it computes."""
     if not isinstance(model, ConditionalVAE | Sampler):
         return model, observation.y.device
     network = model.model if isinstance(model, Sampler) else model

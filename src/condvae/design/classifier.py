@@ -12,14 +12,14 @@ class Classifier(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the V variables v."""
+        """Names of the V variables that the classifier predicts."""
 
     @property
     def outcomes(self) -> int:
-        """K, the number of values that each variable can take."""
+        """K, the number of outcomes of each variable."""
 
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """Return log g(v = k | y) as [B, V, K] float32, on the device of the pixels.
+        """Return log g(v = k | y) for V variables with K outcomes, [B, V, K] float32, on the device of the pixels.
 
         pixels: [B, C, H, W] in [-1, 1]. known: [B, 1, H, W] bool; only known pixels may influence the result.
         """
@@ -28,13 +28,13 @@ class Classifier(Protocol):
 def variable_of(classifier: Classifier, name: str | int, *, also: Sequence[str] = ()) -> int:
     """Return the index of a variable, given its name or index. Case, spaces, '_' and '-' in names are ignored.
 
-    also: other valid names that the error message should list.
+    also: other names that the caller accepts, which the error message lists too.
     """
     names = tuple(classifier.names)
     if isinstance(name, int) and not isinstance(name, bool):
         if not 0 <= name < len(names):
             listed = ", ".join(names)
-            raise ValueError(f"there is no variable {name}: the classifier has {len(names)}, numbered from 0: {listed}")
+            raise ValueError(f"there is no variable {name}: choose one of the {len(names)}, numbered from 0: {listed}")
         return name
     plain = [normalised_name(one) for one in names]
     if normalised_name(str(name)) in plain:

@@ -21,22 +21,22 @@ _COLOURS = np.array(
     dtype=np.float64,
 )
 _MOST_OPAQUE = 0.8
-"""Opacity of the highest value. The lowest value is transparent."""
+"""Opacity of the highest value of a heat map. The lowest value is transparent."""
 
 
 def colours(shares: MapValues) -> npt.NDArray[np.uint8]:
-    """RGB colours [..., 3] for numbers from 0 to 1; numbers outside that range are clipped."""
+    """Return RGB colours [..., 3] for numbers from 0 (low) to 1 (high); numbers outside that range are clipped."""
     at = np.clip(shares, 0, 1) * (len(_COLOURS) - 1)
     channels = [np.interp(at, np.arange(len(_COLOURS)), channel) for channel in _COLOURS.T]
     return np.stack(channels, axis=-1).round().astype(np.uint8)
 
 
 def layer(values: Tensor, candidates: "Candidates", side: int, *, low: float, high: float) -> Image.Image:
-    """Draw values [L], one per candidate, as a side x side RGBA layer for the enlarged image.
+    """Draw values [L], one per candidate, as a side x side RGBA picture that can be laid over the enlarged image.
 
-    low and high: the values at the ends of the colour scale. On a grid, each value is drawn at the centre of its window
-    and interpolated bilinearly; beyond the outermost centres the layer is transparent. Without a grid, each pixel gets
-    the mean value of the windows that contain it.
+    low and high: the values at the ends of the colour scale. On a grid, a value is drawn at the centre of its window,
+    with bilinear interpolation between the centres; beyond the outermost centres the picture is transparent. Without a
+    grid, each pixel gets the mean value of the windows that contain it.
     """
     values = values.double().cpu()
     values = values.where(values.isfinite(), low)  # locations that a policy has excluded get the lowest value
@@ -50,7 +50,7 @@ def layer(values: Tensor, candidates: "Candidates", side: int, *, low: float, hi
 
 
 def _on_grid(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
-    """Interpolate to [side, side]; NaN beyond the outermost centres."""
+    """Interpolate the values of a grid to [side, side] pixels, which are NaN beyond the outermost window centres."""
     assert candidates.shape is not None
     table = values.numpy().reshape(candidates.shape)
     centres = candidates.centres.double().cpu().numpy().reshape(*candidates.shape, 2)
@@ -61,7 +61,10 @@ def _on_grid(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
 
 
 def _weights(centres: MapValues, size: int, side: int) -> MapValues:
-    """Interpolation weights [side, points] of the grid points along one side; NaN beyond the first and last centre."""
+    """Return the interpolation weight of each grid point for each pixel along one side, [side, points].
+
+    Pixels beyond the first and the last window centre get NaN.
+    """
     # A grid finer than the pixels has equal centres: the first of equal points gets all the weight.
     different, first = np.unique(centres, return_index=True)
     at = (np.arange(side) + 0.5) * size / side - 0.5  # in image pixels, where pixel 0 has its centre at 0
@@ -75,7 +78,7 @@ def _weights(centres: MapValues, size: int, side: int) -> MapValues:
 
 
 def _over_windows(values: Tensor, candidates: "Candidates", side: int) -> MapValues:
-    """Mean value [side, side] of the windows that contain each pixel; NaN where there is no window."""
+    """Return the mean value of the windows that contain each pixel, [side, side]; NaN where there is no window."""
     windows = candidates.windows[:, 0].cpu().numpy()
     count = windows.sum(axis=0)
     total = np.tensordot(values.numpy(), windows.astype(np.float64), axes=1)

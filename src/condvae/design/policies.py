@@ -1,12 +1,14 @@
 """Policies, which choose the next location to scan. They see only an observation, never the whole image.
 
-| policy | name in the paper | imagined images |
-|---|---|---|
-| `Greedy` with completions, "eig" | EIG-IPA, EIG-CoModGAN | completions of the known pixels (eq:new-eig) |
-| `Greedy` with completions, "epe" | EPE | completions of the known pixels (eq:old-eig) |
-| `Greedy` with training images, shared | uncond | any training images |
-| `NonGreedy` | non-greedy uncond | any training images, used for a whole sequence of scans |
-| `Random` | random | none |
+Most policies evaluate the classifier on possible images, which are completions or training images:
+
+| policy | name in the paper | possible images | criterion |
+|---|---|---|---|
+| `Greedy`, estimator "eig" | EIG-IPA, EIG-CoModGAN | completions | EIG (the paper's eq:new-eig) |
+| `Greedy`, estimator "epe" | EPE | completions | EPE (the paper's eq:old-eig) |
+| `Greedy`, shared=True | uncond | training images, the same for all observations | EIG |
+| `NonGreedy` | non-greedy uncond | training images, the same for all observations | EPE after several scans |
+| `Random` | random | none | none |
 """
 
 from collections.abc import Sequence
@@ -30,7 +32,8 @@ Estimator: TypeAlias = Literal["eig", "epe"]
 ESTIMATORS: tuple[Estimator, ...] = ("eig", "epe")
 
 _NUMBERS_AT_ONCE = 2**24
-"""Limit on the probabilities whose gains are computed together. It bounds the memory: about six float64 copies."""
+"""The most probabilities whose information gains are computed together. This limits memory, because the computation
+needs about six float64 numbers per probability."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,13 +41,15 @@ class Choice:
     """The next location for each observation, and the estimates behind that choice."""
 
     index: Tensor
-    """[B] int64: indices of the chosen locations among the candidates."""
+    """[B] int64: for each observation, the index of the chosen location among the candidates."""
     scores: Tensor | None = None
-    """[B, L]: the quantity that was maximised."""
+    """[B, L]: the quantity that was maximised, for each observation and location."""
     gains: Tensor | None = None
-    """[B, N, L] nats: information gain at each location if imagined image n were the true image (eq:ig)."""
+    """[B, N, L] nats: the information gain of a scan at each location if possible image n (a completion or a
+    training image) were the true image (the paper's eq:ig)."""
     images: Tensor | None = None
-    """[B, N, C, H, W] uint8: the imagined images. An expanded view if all observations share them."""
+    """[B, N, C, H, W] uint8: the possible images (completions or training images) of each observation. If all
+    observations share them, this is an expanded view."""
 
 
 class Policy(Protocol):
@@ -55,16 +60,18 @@ class Policy(Protocol):
         """Name of the policy in tables."""
 
     def choose(self, observation: Observation, step: int, *, seed: int, places: Sequence[int]) -> Choice:
-        """Choose the location of scan number `step`, counted from 0.
+        """Choose the location of scan number `step`, counted from 0, for each observation.
 
-        The choice for each observation depends only on that observation, its place, the step and the seed.
+        places: one number per observation, which identifies the observation in random draws. The choice for an
+        observation depends only on that observation, its place, the step and the seed.
         """
 
 
 class FirstScanCache:
-    """A cache of predictions for the first scan, before which no pixel is known.
+    """A cache of the classifier's predictions after each possible first scan.
 
-    They are the same for all images, tasks and estimators, so policies that share a cache compute them once.
+    No pixel is known before the first scan, so these predictions are the same for all images, tasks and estimators.
+    Policies that share a cache compute them only once.
     """
 
     def __init__(self) -> None:
@@ -73,7 +80,7 @@ class FirstScanCache:
     def __call__(
         self, greedy: "Greedy", source: ImageSource, n: int, nothing: Observation, seed: int
     ) -> tuple[Tensor, Tensor]:
-        """Return imagined images [1, N, C, H, W], and log g [1, N, L, V, K] after each possible first scan."""
+        """Return possible images [1, N, C, H, W], and predictions log g [1, N, L, V, K] after each possible scan l."""
         made_of = (greedy.classifier, greedy.candidates, source)
         key = (*map(id, made_of), n, seed, nothing.y.device)
         if key not in self._seen:
@@ -86,7 +93,10 @@ class FirstScanCache:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Greedy:
-    """Chooses the single scan that is expected to tell most about v, estimated with g on imagined images."""
+    """Chooses the single scan that is expected to reduce the uncertainty of the classifier g about the variable v most.
+
+    The expectation is a mean over possible images, which are completions or training images.
+    """
 
     name: str
     classifier: Classifier
@@ -94,30 +104,31 @@ class Greedy:
     variable: int
     """Index of v among the classifier's variables."""
     source: ImageSource
-    """Draws the imagined images."""
+    """Draws the possible images, which are completions or training images."""
     n: int = 10
-    """Imagined images per observation."""
+    """Number of possible images (completions or training images) per observation."""
     estimator: Estimator = "eig"
     first: ImageSource | None = None
-    """Source for the first scan, drawn once for all observations. If None, `source` draws for each observation."""
+    """Draws the possible images for the first scan, once for all observations. If None, `source` draws images for the
+    first scan too, for each observation."""
     first_n: int | None = None
-    """Imagined images for the first scan; n if None."""
+    """Number of images that `first` draws; n if None."""
     shared: bool = False
-    """Use one draw of images for all observations and steps, so that every image gets the same sequence of scans."""
+    """Draw possible images only once, for all observations and steps. Every observed image then gets the same scans."""
     at_once: int | None = None
-    """Evaluations per call of the classifier; chosen by the device if None."""
+    """Number of inputs in one call of the classifier. If None, it depends on the device."""
     first_scans: FirstScanCache = field(default_factory=FirstScanCache)
-    """Cache of the predictions for the first scan."""
+    """Cache of the classifier's predictions after each possible first scan."""
     _plans: dict[object, "_Plan"] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         variable_of(self.classifier, self.variable)
-        check_whole(self.n, "the number of imagined images", least=1)
+        check_whole(self.n, "the number n of completions or training images", least=1)
         if self.first_n is not None:
             check_whole(self.first_n, "the number of images for the first scan", least=1)
         check_choice(self.estimator, "the estimator", ESTIMATORS)
         if self.shared and self.first is not None:
-            raise ValueError(f"{self.name} uses the same images for all scans: leave out first, or set shared to False")
+            raise ValueError(f"{self.name} uses the same images for all scans: leave out `first`, or set shared=False")
 
     def choose(self, observation: Observation, step: int, *, seed: int, places: Sequence[int]) -> Choice:
         known = _known(observation)
@@ -133,13 +144,16 @@ class Greedy:
         return self._best(images, log_p, known, step, seed, places)
 
     def _predict(self, images: Tensor, known: Tensor) -> Tensor:
-        """Predict log g [B, N, L, K] of the variable after each possible scan."""
+        """Predict log g [B, N, L, K] of the variable for each possible image n, after each possible scan l."""
         return look_ahead(self.classifier, images, known, self.candidates, variable=self.variable, at_once=self.at_once)
 
     def _best(
         self, images: Tensor, log_p: Tensor, known: Tensor, step: int, seed: int, places: Sequence[int]
     ) -> Choice:
-        """Choose the best location from log_p [B, N, L, K], or [1, N, L, K] if all observations share it."""
+        """Choose the best location of each observation.
+
+        log_p: the predictions log g [B, N, L, K], or [1, N, L, K] if all observations share them.
+        """
         gains, scores = self._scores(log_p.transpose(0, 1))
         scores = scores.expand(len(known), -1)
         new = self.candidates.new(known.to(scores.device))
@@ -151,7 +165,7 @@ class Greedy:
         )
 
     def _scores(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute gains [N, B, L] and scores [B, L] from log g [N, B, L, K], a few locations at a time."""
+        """Compute information gains [N, B, L] and scores [B, L] from log g [N, B, L, K], a few locations at a time."""
         n, batch, _, outcomes = log_p.shape
         gains, scores = [], []
         for part in log_p.split(max(1, _NUMBERS_AT_ONCE // (n * batch * outcomes)), dim=2):
@@ -162,7 +176,7 @@ class Greedy:
         return torch.cat(gains, dim=2), torch.cat(scores, dim=1)
 
     def _shared_choice(self, observation: Observation, step: int, seed: int) -> Choice:
-        """Return the choice that all observations share; compute it on first use."""
+        """Return the choice for scan number `step`, which all observations share; compute it on first use."""
         key = (seed, observation.y.device)
         if key not in self._plans:
             nothing = nothing_known(observation)
@@ -187,12 +201,12 @@ class Greedy:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Plan:
-    """The sequence of scans, so far, that all images share."""
+    """The scans planned so far, which are the same for all images."""
 
     images: Tensor
-    """[1, N, C, H, W] uint8: the imagined images."""
+    """[1, N, C, H, W] uint8: the possible images that are used for all scans."""
     known: list[Tensor]
-    """Known pixels [1, 1, H, W] before each step, and after the last."""
+    """The pixels [1, 1, H, W] that are known before each planned scan, and after the last one."""
     choices: list[Choice] = field(default_factory=list)
 
 
@@ -212,9 +226,10 @@ class Random:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NonGreedy:
-    """Uses the same sequence of scans for all images: of some random sequences, the one with the lowest EPE at its end.
+    """Scans all images with the same sequence: of several random sequences, the one with the lowest EPE at its end.
 
-    This maximises the paper's U^non-greedy, since the entropy before any scan is the same for all sequences.
+    This maximises the paper's objective U^non-greedy over these sequences: the entropy before any scan, which is the
+    same for all sequences, minus the EPE.
     """
 
     classifier: Classifier
@@ -223,27 +238,30 @@ class NonGreedy:
     source: ImageSource
     n: int = 10
     sequences: int = 289
-    """Number of random sequences. The default is the number of locations that a greedy policy compares at each step."""
+    """Number of random sequences to compare. By default it is the number of locations of a 17 x 17 grid, which a greedy
+    policy compares at each step."""
     steps: int = 5
-    """Scans in a sequence."""
+    """Number of scans in a sequence."""
     name: str = "non-greedy uncond"
     at_once: int | None = None
     _plans: dict[object, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         variable_of(self.classifier, self.variable)
-        check_whole(self.n, "the number of imagined images", least=1)
+        check_whole(self.n, "the number n of completions or training images", least=1)
         check_whole(self.sequences, "the number of sequences", least=1)
         check_whole(self.steps, "the number of scans", least=1)
         if self.steps > len(self.candidates):
             raise ValueError(
-                f"there are only {len(self.candidates)} candidates for {self.steps} different scans: give fewer steps"
+                f"a sequence has {self.steps} different scans, but there are only {len(self.candidates)} candidates: "
+                "give fewer steps"
             )
 
     def choose(self, observation: Observation, step: int, *, seed: int, places: Sequence[int]) -> Choice:
         if step >= self.steps:
             raise ValueError(
-                f"{self.name} has planned only {self.steps} scans, but scan {step + 1} was requested: plan more steps"
+                f"{self.name} has planned only {self.steps} scans, but scan {step + 1} was requested: "
+                "give the policy more steps"
             )
         plan, known = self.plan(observation, seed), _known(observation)
         before = self.candidates.windows.to(known.device)[plan[:step]].any(dim=0, keepdim=True)
@@ -251,7 +269,10 @@ class NonGreedy:
         return Choice(index=plan[step].expand(len(known)))
 
     def plan(self, observation: Observation, seed: int) -> Tensor:
-        """Return the sequence for a seed, [steps] int64. Only the observation's size and device are used."""
+        """Return the planned sequence for a seed: indices of candidates, [steps] int64.
+
+        Of the observation, only its size and device are used.
+        """
         key = (seed, observation.y.device)
         if key not in self._plans:
             nothing = nothing_known(observation)
@@ -274,13 +295,13 @@ class NonGreedy:
 
 
 def check_seed(seed: object) -> None:
-    """Raise a ValueError unless the seed is a whole number from 0. Unlike other seeds, it may exceed 64 bits."""
+    """Raise a ValueError unless the seed is a whole number, 0 or more. Unlike other seeds, it may exceed 64 bits."""
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"the seed is {seed!r}, expected a whole number, 0 or more")
 
 
 def nothing_known(like: Observation) -> Observation:
-    """Make an observation of one image of the same size, without known pixels."""
+    """Make an observation of one image without known pixels, of the same size as `like`."""
     assert like.pixels is not None
     pixels = torch.zeros_like(like.pixels[:1])
     return observe_pixels(pixels, torch.zeros_like(pixels[:, :1], dtype=torch.bool), lambda images: images)
@@ -293,9 +314,15 @@ def _known(observation: Observation) -> Tensor:
 
 
 def _highest(scores: Tensor, new: Tensor, *, step: int, seed: int, places: Sequence[int]) -> Tensor:
-    """Indices [B] of the highest scores among candidates with a hidden pixel; ties are broken at random."""
+    """Return the index [B] of each observation's highest score among candidates with a hidden pixel.
+
+    Ties are broken at random. new: [B, L] bool, whether each candidate has a hidden pixel.
+    """
     if len(places) != len(scores):
-        raise ValueError(f"{len(places)} places were given for {len(scores)} observations, expected one each")
+        raise ValueError(
+            f"there are {len(places)} places, the numbers that identify observations in random draws, for "
+            f"{len(scores)} observations: give one place per observation"
+        )
     left = new.any(dim=1)
     if not left.all():
         place = places[int((~left).nonzero()[0])]
@@ -309,9 +336,9 @@ def _highest(scores: Tensor, new: Tensor, *, step: int, seed: int, places: Seque
 
 
 def _check_planned(name: str, known: Tensor, expected: Tensor) -> None:
-    """Raise a ValueError unless the known pixels of every image are those of the plan so far."""
+    """Raise a ValueError unless the known pixels of every image are those that the planned scans so far have shown."""
     if not torch.equal(known, expected.to(known.device).expand_as(known)):
         raise ValueError(
             f"{name} plans the same scans for all images, but the known pixels of an image do not match the plan: "
-            "start with nothing known and take every planned scan, or use a policy that adapts to the known pixels"
+            "start with no known pixels and take every planned scan, or use a policy that adapts to the known pixels"
         )

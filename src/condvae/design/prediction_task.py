@@ -1,4 +1,4 @@
-"""Tasks: the variable of a classifier that scans should determine, and how a prediction is put into words."""
+"""Prediction tasks: which variable of a classifier scans should find out, and how its prediction is described."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from torch import Tensor
 from condvae.design.classifier import Classifier, normalised_name, variable_of
 
 ANY_FINDING, NO_FINDING = "any finding", "no finding"
-"""A variable, and the task that predicts its negation."""
+"""The name of a variable, whether an image shows any finding, and of the task that predicts its negation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,11 +17,11 @@ class PredictionTask:
 
     name: str
     variable: int
-    """Index among the classifier's variables."""
+    """Index of the task's variable among the classifier's variables."""
     outcomes: tuple[str, ...] = ()
     """Names of the classes. Empty for a yes-or-no variable."""
     positive: int = 1
-    """The outcome of a yes-or-no variable that means yes."""
+    """The outcome of a yes-or-no variable that means yes for this task: 1, or 0 for "no finding"."""
 
     @classmethod
     def of(
@@ -29,8 +29,8 @@ class PredictionTask:
     ) -> "PredictionTask":
         """Make the task for a variable, given by name or index. "no finding" is valid if "any finding" is a variable.
 
-        outcomes: names of the classes if the classifier predicts one class; they default to numbers. Ignored if it has
-        several variables, because those are yes-or-no variables.
+        outcomes: names of the classes, for a classifier with a single variable; by default, classes are numbered.
+        A classifier with several variables ignores the names, because its variables are yes-or-no variables.
         """
         plain = normalised_name(task) if isinstance(task, str) else ""
         known = normalised_name(ANY_FINDING) in map(normalised_name, classifier.names)

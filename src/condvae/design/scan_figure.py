@@ -1,4 +1,4 @@
-"""The figure of one scanned image, as in the paper: one row per scan shows why its location was chosen."""
+"""A figure of the scans of one image, as in the paper. Each row shows one scan and why its location was chosen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,27 +22,27 @@ _FAINT: Colour = (95, 100, 108)
 _WHITE: Colour = (255, 255, 255)
 _RED: Colour = (226, 26, 28)
 _COMPLETIONS = 5
-"""Completions shown in a row."""
+"""The most completions that a row shows."""
 _OVERSAMPLING = 4
-"""Crosses are drawn this many times larger and then reduced, which makes their edges smooth."""
+"""The cross at the chosen location is drawn this many times larger and then reduced, for smooth edges."""
 _FRAME_MS = 1800
-"""Duration of a frame in milliseconds; the last frame is shown twice as long."""
+"""Duration of a frame of the animation in milliseconds. The last frame is shown twice as long."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FigureRow:
-    """The content of one row, which shows one scan. Images are grey levels; gains and scores are in nats."""
+    """One row of the figure, which shows one scan. Images contain grey levels; gains and scores are in nats."""
 
     seen: Tensor
-    """[C, H, W] uint8: the image before the scan. Its hidden pixels are not drawn."""
+    """[C, H, W] uint8: the image before the scan. Only its known pixels are drawn."""
     known: Tensor
     """[1, H, W] bool: the pixels known before the scan."""
     images: Tensor
-    """[N, C, H, W] uint8: the imagined images, usually completions."""
+    """[N, C, H, W] uint8: the possible images that the policy used, usually completions."""
     gains: Tensor | None
-    """[N, L]: information gain at each location if imagined image n were the true image. None if unknown."""
+    """[N, L]: information gain at each location if possible image n were the true image. None if unknown."""
     scores: Tensor
-    """[L]: expected gain at each location."""
+    """[L]: expected gain of a scan at each location."""
     chosen: int
     """Index of the chosen location."""
     after: Tensor | None = None
@@ -62,17 +62,17 @@ def draw_figure(
     tile: int = 192,
     first: int = 1,
 ) -> Image.Image:
-    """Draw all steps as rows of one picture.
+    """Draw one picture with one row per scan.
 
-    criterion: heading of the column with the scores. tile: approximate side of an image in pixels; images are enlarged
-    by a whole number. first: number of the first scan.
+    criterion: heading of the column with the scores. tile: approximate side of a drawn image in pixels; images are
+    enlarged by a whole factor. first: number of the first scan in its label.
     """
     if not steps:
-        raise ValueError("there are no scans to draw: give at least one step")
+        raise ValueError("there are no scans to draw: give at least one row")
     size = candidates.size
     if strange := [step for step in steps if step.seen.shape[-2:] != (size, size)]:
         height, width = strange[0].seen.shape[-2:]
-        raise ValueError(f"the candidates are for {size} x {size} images, but a step shows {height} x {width} pixels")
+        raise ValueError(f"the candidates are for {size} x {size} images, but a row shows {height} x {width} pixels")
     page = _Page(steps, candidates.to("cpu"), title=title, criterion=criterion, scale=max(1, round(tile / size)))
     for i, step in enumerate(steps):
         page.draw_row(i, step, "next" if step.after is None else f"t = {first + i}")
@@ -80,19 +80,19 @@ def draw_figure(
 
 
 def draw_frames(steps: Sequence[FigureRow], candidates: "Candidates", **options: Any) -> list[Image.Image]:
-    """Draw one picture per step, all of the same size and with at most 256 colours; options as in `draw_figure`."""
+    """Draw one picture per scan, all of the same size and with at most 256 colours; options as in `draw_figure`."""
     pictures = [draw_figure([step], candidates, first=i + 1, **options) for i, step in enumerate(steps)]
     return [_in_few_colours(picture) for picture in pictures]
 
 
 def gif_options(pictures: Sequence[Image.Image]) -> dict[str, Any]:
-    """Options for `pictures[0].save` that write all pictures as one endlessly repeating GIF."""
+    """Return options for `pictures[0].save` that write all pictures as one GIF, which repeats endlessly."""
     durations = [_FRAME_MS] * (len(pictures) - 1) + [2 * _FRAME_MS]
     return {"save_all": True, "append_images": list(pictures[1:]), "duration": durations, "loop": 0}
 
 
 def format_nats(value: float) -> str:
-    """Format nats with two or three significant digits and a unit, nat or mnat (thousandths)."""
+    """Format a number of nats with two or three significant digits and its unit: nat, or mnat for thousandths."""
     if abs(value) < 1e-7:
         return "0"
     number, unit = (value, "nat") if abs(value) >= 1 else (1000 * value, "mnat")
@@ -101,7 +101,7 @@ def format_nats(value: float) -> str:
 
 
 class _Page:
-    """The layout of a picture, in pixels, and the drawing of its rows."""
+    """Computes the layout of a picture in pixels, and draws its headings and rows."""
 
     def __init__(
         self, steps: Sequence[FigureRow], candidates: "Candidates", *, title: str, criterion: str, scale: int
@@ -140,7 +140,7 @@ class _Page:
             self._heading(self.at_after, self.at_after + side, "observed after the scan")
 
     def draw_row(self, i: int, step: FigureRow, label: str) -> None:
-        """Draw row i, from left to right."""
+        """Draw row i of the figure, from left to right."""
         y = self.top + i * self.pitch
         side, window = self.side, self.candidates.windows[step.chosen]
         self.pen.text((self.at_seen / 2, y + side / 2), label, fill=_INK, font=self.large, anchor="mm")
@@ -236,18 +236,18 @@ def _seen(image: Tensor, known: Tensor) -> Image.Image:
 
 
 def _neighbours(flags: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The values above, below, left and right of each element of a padded array."""
+    """Return the values above, below, left and right of each inner element of an array that was padded by 1."""
     return flags[:-2, 1:-1], flags[2:, 1:-1], flags[1:-1, :-2], flags[1:-1, 2:]
 
 
 def _range(values: Tensor) -> tuple[float, float]:
-    """The smallest and largest finite value; (0, 0) if there is none."""
+    """Return the smallest and the largest finite value, or (0, 0) if there is no finite value."""
     finite = values[values.isfinite()]
     return (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
 
 
 def _cut(text: str, font: Any, room: float) -> str:
-    """Shorten a text to a width in pixels, with dots at the end."""
+    """Shorten a text that is wider than `room` pixels, and end it with dots."""
     if font.getlength(text) <= room:
         return text
     while text and font.getlength(f"{text}...") > room:

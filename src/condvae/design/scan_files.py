@@ -1,4 +1,4 @@
-"""`condvae design scan`: scan image files, or choose the next location; write figures and a record to a folder."""
+"""`condvae design scan`: simulate scans of image files, or choose the next scan; write figures and a record."""
 
 import json
 from collections.abc import Sequence
@@ -69,12 +69,12 @@ class PictureScanner:
     def _task(self) -> PredictionTask:
         names = self.classifier.names
         if self.settings.task is None and len(names) > 1:
-            raise ValueError(f"no task was given: choose one with --task: {', '.join(names)}")
+            raise ValueError(f"no task was given: set --task to one of {', '.join(names)}")
         task = 0 if self.settings.task is None else self.settings.task
         return PredictionTask.of(self.classifier, task, outcomes=self.classifier.config.outcome_names)
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
-        """Crop and resize a picture for the model; raise a ValueError if nothing of it can be scanned."""
+        """Crop and resize a picture for the model; raise a ValueError if no window has a hidden pixel."""
         if not hole.ways:  # no pixel is known before the first scan
             hole = Hole(known=np.zeros(picture.size[::-1], dtype=bool))
         seen = make_view(self.model, picture, hole, seed=0, keep_size=False)
@@ -82,12 +82,12 @@ class PictureScanner:
             raise ValueError(f"nothing is left to scan of {picture.name}: the whole image is known")
         if not self.candidates.new(torch.from_numpy(seen.known)[None, None].to(self.device)).any():
             raise ValueError(
-                f"nothing is left to scan of {picture.name}: all pixels at every location are known, give more --points"
+                f"nothing is left to scan of {picture.name}, because all windows are known: give more --points"
             )
         return seen
 
     def simulate(self, seen: ModelView, say: Say) -> list[Scan]:
-        """Simulate scans of a picture that is available as a whole."""
+        """Simulate scans of a picture whose pixels are all available."""
 
         def tell(scan: Scan) -> None:
             assert scan.after is not None
@@ -113,12 +113,12 @@ class PictureScanner:
             on_scan=tell,
         )
         if len(scans) < settings.steps:
-            say(f"nothing is left to scan after scan {len(scans)}: all pixels at every location are known")
+            say(f"nothing is left to scan after scan {len(scans)}: all windows are known")
         say(f"the whole image: {self.task.describe(self.whole(seen))}")
         return scans
 
     def plan_next(self, seen: ModelView, say: Say) -> list[Scan]:
-        """Choose the next location for a picture with some known pixels."""
+        """Choose the next location to scan in a picture, of which only some pixels are known."""
         settings, observation = self.settings, seen.observation.to(self.device)
         found = next_location(
             observation,
@@ -137,12 +137,12 @@ class PictureScanner:
         return [scan]
 
     def whole(self, seen: ModelView) -> torch.Tensor:
-        """[K]: the classifier's probabilities for the whole image."""
+        """Return the classifier's probabilities of the K outcomes for the whole image, [K]."""
         image = as_tensor(seen.levels)[None].to(self.device)
         return full_image(image, self.classifier)[0, self.task.variable].exp().cpu()
 
     def box(self, seen: ModelView, scan: Scan) -> Box:
-        """The window of a scan in pixels of the original picture."""
+        """Return the window of a scan as x, y, width and height, in pixels of the original picture."""
         corners = self.candidates.corners
         assert corners is not None and self.candidates.side is not None
         scale = seen.side / self.candidates.size
@@ -167,10 +167,10 @@ def scan_files(
     device: str = "cpu",
     say: Say = print,
 ) -> Path:
-    """Scan image files and the images in folders; if `known` is given, only choose the next location of each.
+    """Simulate scans of image files, and of the images in folders. Return the path of the record.
 
-    Write NAME.png for each image, NAME.gif if it has several scans, and the record, whose path is returned. The files
-    appear all together or not at all.
+    If `known` is given, only choose the next location to scan in each image. Write NAME.png for each image, NAME.gif
+    for an image with several scans, and the record. The files appear all together or not at all.
     """
     hole = Hole(known=known)
     selected = select_pictures(paths, hole, say, done="scanned", out=out)
@@ -231,7 +231,7 @@ def _put(folder: AtomicFolder, name: str, scanner: PictureScanner, scans: Sequen
 def _entry(
     scanner: PictureScanner, seen: ModelView, scans: Sequence[Scan], outputs: list[str], *, whole: bool
 ) -> dict[str, Any]:
-    """The record's entry for a picture; boxes are x, y, width, height in pixels of the original picture."""
+    """Make the record's entry for a picture. Boxes are x, y, width and height in pixels of the original picture."""
     return {
         "image": _file(seen.file),
         "known": _file(seen.hole_file),
@@ -265,7 +265,7 @@ def _free_names(stems: Sequence[str]) -> list[str]:
 
 
 def _outputs_of(record: Path) -> list[str]:
-    """Names of the pictures listed in an earlier record; empty if there is no readable record."""
+    """Return the names of the pictures that an earlier record lists, or nothing if there is no readable record."""
     if not record.is_file():
         return []
     try:

@@ -9,7 +9,7 @@ from condvae.runtime.checks import check_choice, check_seed, check_whole
 
 @dataclass(frozen=True, kw_only=True)
 class ScanSettings:
-    """Which variable scans should find out, and how each scan is chosen."""
+    """Which variable the scans should find out, and how each scan is chosen."""
 
     task: str | None = None
     """The variable to find out, as the classifier calls it, such as effusion; or "no finding". It can be left out if

@@ -16,17 +16,18 @@ from condvae.observe.observation import observe_levels
 from condvae.runtime.checks import check_whole
 
 OnStep: TypeAlias = Callable[[int, Observation, Choice, Observation], None]
-"""Called with the step, the observation before it, the policy's choice, and the observation after it."""
+"""A function that is called after each step, with the number of the step (from 0), the observation before it, the
+policy's choice, and the observation after it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scans:
-    """The locations that were scanned, and the classifier's predictions."""
+    """The locations that were scanned in each image, and the classifier's predictions after each scan."""
 
     chosen: Tensor
-    """[B, T] int64: indices of the scanned locations among the candidates."""
+    """[B, T] int64: for each of B images, the indices of the T scanned locations among the candidates."""
     log_p: Tensor
-    """[B, T + 1, V, K] float32: log g of all variables after 0, ..., T scans."""
+    """[B, T + 1, V, K] float32: the predictions log g of all V variables after 0, ..., T scans."""
 
 
 @torch.no_grad()
@@ -44,16 +45,19 @@ def scan(
 ) -> Scans:
     """Scan images [B, C, H, W] uint8, starting with no known pixels. The policy sees only the pixels scanned so far.
 
-    places: one number per image that stands for it in all random draws, so that an image gets the same scans in any
-    batch; 0, 1, ... by default.
-    ends_early: stop as soon as no image has hidden pixels left to scan; without it, that is a ValueError.
+    places: one number per image, which identifies the image in random draws, so that it gets the same scans in any
+    batch. The default is 0, 1, ...
+    ends_early: stop when all windows of all images are known, instead of raising a ValueError.
     """
     _check(images, candidates)
     check_whole(steps, "the number of scans", least=1)
     check_seed(seed)
     places = list(range(len(images))) if places is None else [int(place) for place in places]
     if len(places) != len(images):
-        raise ValueError(f"{len(places)} places were given for {len(images)} images, expected one per image")
+        raise ValueError(
+            f"there are {len(places)} places, the numbers that identify images in random draws, for "
+            f"{len(images)} images: give one place per image"
+        )
     candidates = candidates.to(images.device)
     observation = observe_levels(images, torch.zeros_like(images[:, :1], dtype=torch.bool))
     chosen, predictions = [], [_predict(classifier, images, observation)]
@@ -73,9 +77,9 @@ def scan(
 
 
 def full_image(images: Tensor, classifier: Classifier) -> Tensor:
-    """Predict log g [B, V, K] float32 from whole images [B, C, H, W] uint8, as a reference for scans.
+    """Predict log g [B, V, K] float32 from whole images [B, C, H, W] uint8, to compare with predictions after scans.
 
-    It is not an upper bound on the quality of predictions: g can do better with a part of an image.
+    They are not an upper bound on the quality of predictions: g sometimes predicts better from a part of an image.
     """
     return log_posteriors(classifier, images, torch.ones_like(images[:, :1], dtype=torch.bool))
 
@@ -86,14 +90,18 @@ def _predict(classifier: Classifier, images: Tensor, observation: Observation) -
 
 
 def _check_index(choice: Choice, name: str, images: int, candidates: int) -> Tensor:
-    """Return the chosen indices [B]; raise a ValueError if they are not valid candidates."""
+    """Return the indices [B] that a policy chose; raise a ValueError if they are not indices of candidates."""
     index = choice.index if isinstance(choice, Choice) else None
     if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.shape != (images,):
         found = f"{index.dtype} of shape {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
-        raise ValueError(f"{name} chose {found}, expected one candidate per image: torch.int64 of shape [{images}]")
+        raise ValueError(
+            f"the policy {name} chose {found}, expected the index of one candidate per image: torch.int64 of shape "
+            f"[{images}]"
+        )
     if bool(((index < 0) | (index >= candidates)).any()):
         raise ValueError(
-            f"{name} chose a candidate outside 0 to {candidates - 1}: give the policy and the scan the same candidates"
+            f"the policy {name} chose an index outside 0 to {candidates - 1}: "
+            "give the same candidates to the policy and to the scan"
         )
     return index
 
@@ -104,6 +112,6 @@ def _check(images: Tensor, candidates: Candidates) -> None:
         raise ValueError(f"the images are {kind}, expected a uint8 tensor of shape [B, C, H, W]: grey levels 0 to 255")
     if images.shape[2:] != (candidates.size, candidates.size):
         raise ValueError(
-            f"the images are {images.shape[2]} x {images.shape[3]} but the candidates are for images of "
-            f"{candidates.size} x {candidates.size}: give candidates for the images' size"
+            f"the images are {images.shape[2]} x {images.shape[3]} but the candidate windows are for images of "
+            f"{candidates.size} x {candidates.size}: make candidates for the size of the images"
         )

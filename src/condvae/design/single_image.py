@@ -1,4 +1,4 @@
-"""Scan one image step by step and keep everything that its figure shows."""
+"""Scan one image step by step, and keep everything that a figure of these scans shows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ from condvae.runtime.pixels import to_uint8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scan:
-    """One scan: its location, its expected gain, and the prediction before and after it."""
+    """One scan of an image: the location, the expected gain, and the predictions before and after the scan."""
 
     index: int
     """Index of the location among the candidates."""
     nats: float
-    """Expected gain of the scan, by the estimator that chose it."""
+    """Expected gain of the scan in nats, by the estimator that chose the scan."""
     before: Tensor
-    """[K]: the classifier's probabilities before the scan."""
+    """[K]: the classifier's probabilities of the K outcomes before the scan."""
     after: Tensor | None
-    """[K]: the classifier's probabilities after the scan. None if the scan has not been taken."""
+    """[K]: the classifier's probabilities of the K outcomes after the scan. None if the scan has not been taken."""
     step: FigureRow
     """The row of the figure that shows the scan."""
 
@@ -48,12 +48,12 @@ def scan_image(
     place: int = 0,
     on_scan: Callable[[Scan], None] | None = None,
 ) -> list[Scan]:
-    """Scan one image [C, H, W] uint8 until `steps` scans are taken or every window is known.
+    """Scan one image [C, H, W] uint8 until `steps` scans are taken or all windows are known.
 
-    policy: must return scores and images with its choices, since the figure shows them.
-    estimator: the estimator behind the policy's scores.
-    place: the number that stands for the image in all random draws; see `scan`.
-    on_scan: called after every scan.
+    policy: its choices must contain scores and images, since the figure shows them.
+    estimator: the estimator that the policy's scores come from.
+    place: a number that identifies the image in random draws; see `scan`.
+    on_scan: a function that is called with each scan when it has been taken.
     """
     image = image[None]
     nothing = torch.zeros_like(image[:, :1], dtype=torch.bool)
@@ -62,7 +62,7 @@ def scan_image(
 
     def note(_: int, before: Observation, choice: Choice, after: Observation) -> None:
         if choice.scores is None or choice.images is None:
-            raise ValueError(f"{policy.name} gives no scores, so its choices cannot be drawn: use a Greedy policy")
+            raise ValueError(f"the policy {policy.name} gives no scores, which the figure shows: use a Greedy policy")
         assert after.known is not None
         predictions.append(log_posteriors(classifier, image, after.known)[0, task.variable])
         scans.append(
@@ -114,9 +114,9 @@ def _make_scan(
     task: PredictionTask,
     estimator: Estimator,
 ) -> Scan:
-    """Make a `Scan`; predictions are log g [K] before the scan and, if it was taken, after it."""
+    """Make a `Scan`. predictions: log g [K] before the scan and, if the scan was taken, after it."""
     assert before.known is not None and before.pixels is not None
-    if estimator == "epe":  # turn minus the EPE into an expected reduction of the entropy (eq:old-eig)
+    if estimator == "epe":  # turn minus the EPE into an expected reduction of the entropy (the paper's eq:old-eig)
         scores = scores + entropy(predictions[0]).to(scores.device)
     probabilities = [log_p.exp().cpu() for log_p in predictions]
     captions = [task.describe(p) for p in probabilities]

@@ -1,4 +1,4 @@
-"""Sources of imagined images: guesses of the whole image, by which a policy judges the possible scans."""
+"""Sources of possible images, on which a policy tries out scans: completions of an observation, or training images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,17 @@ from condvae.observe import KnownPixels, Observation
 
 
 class ImageSource(Protocol):
-    """Draws images that could be the true image behind an observation."""
+    """Draws possible images: whole images that could be the true image of an observation."""
 
     @property
     def name(self) -> str:
-        """Name of the source in reports."""
+        """Name of this source of images in reports."""
 
     def imagine(self, observation: Observation, n: int, seed: int, places: Sequence[int]) -> Tensor:
-        """Draw n images per observation: [B, n, C, H, W] uint8. Random draws depend only on the seed and the place."""
+        """Draw n possible images for each of B observations: [B, n, C, H, W] uint8.
+
+        places: one number per observation. The draws for an observation depend only on the seed and its place.
+        """
 
 
 def check_completes(model: ConditionalVAE, name: str = "the model") -> None:
@@ -33,7 +36,7 @@ def check_completes(model: ConditionalVAE, name: str = "the model") -> None:
 
 
 def check_pair(model: ConditionalVAE, model_name: str, takes: tuple[int, int], classifier_name: str) -> None:
-    """Raise a ValueError unless model and classifier use the same image size and channels."""
+    """Raise a ValueError unless model and classifier use images of the same size and number of channels."""
     config = model.artifact.config
     if (config.image_size, config.channels) != takes:
         size, channels = takes
@@ -45,7 +48,7 @@ def check_pair(model: ConditionalVAE, model_name: str, takes: tuple[int, int], c
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completions:
-    """Completions of the observation by any completer: a model, nearest training images, a GAN."""
+    """Draws completions with any completer, such as a model, the nearest training images or a GAN."""
 
     completer: Completer
 
@@ -60,14 +63,14 @@ class Completions:
         off = kept != made
         if bool(off.any()) and bool(((kept[off].short() - made[off].short()).abs() > 1).any()):
             raise ValueError(
-                f"{self.name} has changed known pixels, which a completion must keep: copy them into the completions"
+                f"{self.name} has changed known pixels, which a completion must keep: copy the known pixels into it"
             )
         return kept
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingImages:
-    """Training images drawn uniformly, whatever is known: samples of p(x). Known pixels are not copied into them."""
+    """Draws training images uniformly, as samples of p(x). It ignores known pixels and does not copy them."""
 
     name: ClassVar[str] = "training images"
 

@@ -54,15 +54,15 @@ def test_with_many_outcomes_the_most_likely_one_is_judged() -> None:
 
 
 def test_invalid_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"probabilities have shape \[3\] and labels \[2\]"):
+    with pytest.raises(ValueError, match=r"the probabilities have shape \[3\] and the labels \[2\]"):
         expected_calibration_error(torch.zeros(3), torch.zeros(2))
     with pytest.raises(ValueError, match="not all probabilities are between 0 and 1"):
         expected_calibration_error(torch.tensor([0.5, math.nan]), torch.zeros(2))
     with pytest.raises(ValueError, match="the number of bins is 0"):
         expected_calibration_error(torch.zeros(3), torch.zeros(3), bins=0)
-    with pytest.raises(ValueError, match=r"logits have shape \[3\] and labels"):
+    with pytest.raises(ValueError, match=r"the logits have shape \[3\] and the labels"):
         platt_scaling(torch.zeros(3), torch.zeros(3))
-    with pytest.raises(ValueError, match=r"expected \[N, K\] and \[N\]"):
+    with pytest.raises(ValueError, match=r"expected logits \[N, K\] and labels \[N\]"):
         temperature_scaling(torch.zeros(3, 2), torch.zeros(3, 2))
 
 

@@ -182,7 +182,7 @@ def test_wrong_data_and_options_are_refused_at_once(pack: Path, tmp_path: Path) 
         (replace(good, out=tmp_path / "g.pt"), r"does not end in \.safetensors"),
         (replace(good, out=tmp_path / "folder.safetensors"), "is a folder"),
         (replace(good, out=tmp_path / "file" / "g.safetensors"), "cannot be written to"),
-        (replace(good, observe=("edges",)), "--observe edges has no known pixels.*: use patches"),
+        (replace(good, observe=("edges",)), "--observe edges does not make pixels known.* such as patches"),
         (replace(good, start="imagenet"), "--start imagenet only applies to --trunk lite0"),
         (replace(good, steps=0), "--steps is 0"),
         (replace(good, lr=-1.0), "learning rate is -1.0"),
@@ -191,7 +191,7 @@ def test_wrong_data_and_options_are_refused_at_once(pack: Path, tmp_path: Path) 
         (replace(good, head=-1), "--head is -1"),
         (replace(good, shift=math.inf), "--shift is inf"),
         (replace(good, weight_decay=math.nan), "--weight-decay is nan"),
-        (replace(good, weights=tmp_path / "w.safetensors"), "--weights only applies to --trunk lite0"),
+        (replace(good, weights=tmp_path / "w.safetensors"), "--weights only applies if --trunk lite0"),
         (replace(good, device="abacus"), "device 'abacus' cannot be used"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -26,7 +26,7 @@ def test_only_policies_with_few_draws_are_repeated() -> None:
     "name", ["eig", "eig-", "uncond-", "uncond-0", "uncond-x", "uncond-01", "uncond-1000000", "greedy", "", "random-2"]
 )
 def test_unknown_policies_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"unknown policy .* expected some of eig-ipa"):
+    with pytest.raises(ValueError, match=r"unknown policy .* choose from eig-ipa"):
         DesignSettings(policies=(name,))
 
 

@@ -168,7 +168,7 @@ def test_rounding_does_not_break_ties(tmp_path: Path) -> None:
     assert all(result["policies"]["eig-nearest"]["auroc"][task][0]["mean"] == 0.5 for task in ("edema", "effusion"))
 
 
-def test_a_single_imagined_image_causes_a_warning(tmp_path: Path) -> None:
+def test_a_single_image_per_choice_causes_a_warning(tmp_path: Path) -> None:
     said = list[str]()
     small_experiment(tmp_path, change={**QUICK, "n": 1}, say=said.append)
     assert any("choose at random: give -n 2 or more" in line for line in said)
@@ -226,7 +226,7 @@ def without_test(data: Dataset) -> Dataset:
         ({"model": None}, "eig-ipa needs a model"),
         (
             {"change": {"policies": ("eig-gan",)}},
-            "eig-gan needs a completer called gan, but there are only ipa, nearest",
+            "eig-gan needs a completer called gan, but the completers are ipa, nearest",
         ),
         ({"completers": {"ipa": Mine()}}, "the completer name 'ipa' is reserved"),
         ({"data": without_test(small_data())}, "there are no test images to scan"),

@@ -1,4 +1,4 @@
-"""Random augmentation of training images, for a whole batch at once on its device."""
+"""Random augmentation of training images. A whole batch is changed at once, on its device."""
 
 import math
 from dataclasses import dataclass
@@ -10,25 +10,28 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """The largest changes to an image; each change is drawn uniformly between minus and plus its limit."""
+    """Random changes to images. Shift to brightness are drawn uniformly between minus and plus the given limit."""
 
     shift: float = 0.0
-    """Largest shift, as a share of half the image's width."""
+    """Largest shift, as a fraction of half the image's width."""
     scale: float = 0.0
-    """Largest relative change of the image's size."""
+    """Largest relative change of size: with 0.1, images are enlarged or shrunk by up to about 10 %."""
     rotation: float = 0.0
     """Largest rotation in degrees."""
     contrast: float = 0.0
-    """Largest relative change of the differences from mid-grey."""
+    """Largest relative change of contrast, which is the difference of pixels from mid-grey."""
     brightness: float = 0.0
     """Largest value added to the pixels, which are in [-1, 1]."""
     blur: float = 0.0
-    """Share of the images that are smoothed with a 3 x 3 mean, because completions are smoother than photographs."""
+    """Fraction of the images that are smoothed with a 3 x 3 mean, because completions are smoother than photographs."""
     flips: bool = False
-    """Mirror half of the images."""
+    """Whether to mirror half of the images, chosen at random."""
 
     def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Augment x [B, C, H, W] in [-1, 1]; the result is clamped to [-1, 1]. Edge pixels are repeated outwards."""
+        """Augment images x [B, C, H, W] in [-1, 1], and clamp the result to [-1, 1].
+
+        Where a changed image needs pixels from outside its border, the pixels at the border are repeated.
+        """
         n, device = len(x), x.device
         if not n or self == Augmentation():
             return x

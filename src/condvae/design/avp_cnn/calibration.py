@@ -1,25 +1,27 @@
-"""Calibration of predicted probabilities: its error, and scalings of logits that reduce the error."""
+"""Calibration of predicted probabilities: measure the calibration error, and scale logits to reduce it."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 _LEAST_GAIN = 0.05
-"""Smallest gain. It is positive, so that calibration never reverses the ranking of a variable."""
+"""Smallest gain, the factor on logits. It is positive, so that calibration never reverses the order of predictions."""
 _ITERATIONS, _HALVINGS = 100, 40
 _DONE = 1e-10
 
 
 def expected_calibration_error(p: Tensor, labels: Tensor, *, bins: int = 15, equal_mass: bool = False) -> float:
-    """Expected calibration error: the mean gap between predicted probability and observed frequency, over bins.
+    """Return the expected calibration error: the mean gap between predicted probability and observed frequency in bins.
 
-    p: probabilities [N] of outcome 1, with labels [N] of 0 and 1. Or probabilities [N, K] of K outcomes, with labels
-    [N]; then only the most likely outcome of each row is judged. equal_mass: use bins with about equal numbers of
-    probabilities, and keep equal probabilities together, instead of bins of equal width.
+    p: either probabilities [N] of outcome 1, with labels [N] of 0 and 1; or probabilities [N, K] of K outcomes, with
+    labels [N], in which case only the most likely outcome of each row is judged.
+    equal_mass: use bins that contain about the same number of predictions, instead of bins of equal width. Equal
+    probabilities are always in the same bin.
     """
     if p.ndim not in (1, 2) or labels.shape != p.shape[:1] or not len(p):
         raise ValueError(
-            f"probabilities have shape {list(p.shape)} and labels {list(labels.shape)}, expected [N] or [N, K], and [N]"
+            f"the probabilities have shape {list(p.shape)} and the labels {list(labels.shape)}, expected probabilities "
+            "[N] or [N, K] and labels [N]"
         )
     if bins < 1:
         raise ValueError(f"the number of bins is {bins}, expected at least 1")
@@ -38,14 +40,15 @@ def expected_calibration_error(p: Tensor, labels: Tensor, *, bins: int = 15, equ
 
 
 def platt_scaling(logits: Tensor, labels: Tensor, *, strength: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Fit gain and offset, [V] float64 each, such that gain * logit + offset predicts labels [N, V] of 0 and 1 best.
+    """Fit a gain and an offset for each of V variables, such that gain * logit + offset predicts the labels best.
 
-    The fit minimises the log loss by Newton's method, with a penalty that acts like `strength` observations in favour
-    of gain 1 and offset 0. A variable without positive labels therefore keeps about its own logits.
+    labels: [N, V], each 0 or 1. Returns gains and offsets, [V] float64 each. The fit minimises the log loss by Newton's
+    method, plus a penalty that acts like `strength` observations in favour of gain 1 and offset 0. A variable without
+    positive labels therefore keeps about its own logits.
     """
     z, t = logits.double(), labels.double()
     if z.ndim != 2 or z.shape != t.shape:
-        raise ValueError(f"logits have shape {list(z.shape)} and labels {list(t.shape)}, expected [N, V] for both")
+        raise ValueError(f"the logits have shape {list(z.shape)} and the labels {list(t.shape)}, expected both [N, V]")
     ones = torch.ones(z.shape[1], dtype=torch.float64, device=z.device)
     fitted = _newton(z, t, strength, gain=ones, free=ones)
     # The loss is convex, so if the best gain is below the limit, the best allowed gain is the limit itself.
@@ -55,10 +58,16 @@ def platt_scaling(logits: Tensor, labels: Tensor, *, strength: float = 1.0) -> t
 
 
 def temperature_scaling(logits: Tensor, labels: Tensor, *, strength: float = 1.0) -> Tensor:
-    """Fit the gain, a float64 scalar, such that gain * logits [N, K] predicts labels [N] best; see `platt_scaling`."""
+    """Fit one gain, a float64 scalar, such that softmax(gain * logits) predicts the labels best.
+
+    logits: [N, K]. labels: [N], from 0 to K - 1. strength: as in `platt_scaling`.
+    """
     z = logits.double()
     if z.ndim != 2 or labels.shape != z.shape[:1]:
-        raise ValueError(f"logits have shape {list(z.shape)} and labels {list(labels.shape)}, expected [N, K] and [N]")
+        raise ValueError(
+            f"the logits have shape {list(z.shape)} and the labels {list(labels.shape)}, expected logits [N, K] and "
+            "labels [N]"
+        )
     low, high = torch.tensor([_LEAST_GAIN, 100.0], dtype=torch.float64, device=z.device)
 
     def slope(gain: Tensor) -> Tensor:
@@ -76,7 +85,7 @@ def temperature_scaling(logits: Tensor, labels: Tensor, *, strength: float = 1.0
 
 
 def _newton(z: Tensor, t: Tensor, strength: float, *, gain: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-    """Minimise each variable's loss over its offset and, where `free` is 1 instead of 0, its gain."""
+    """Minimise each variable's loss over its offset, and also over its gain where `free` is 1 instead of 0."""
     offset = torch.zeros_like(gain)
 
     def loss(gain: Tensor, offset: Tensor) -> Tensor:

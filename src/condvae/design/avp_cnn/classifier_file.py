@@ -1,4 +1,4 @@
-"""One `.safetensors` file per classifier: the weights, and everything else as metadata. Reading executes no code."""
+"""Classifier files: `.safetensors` files with weights, and all else as metadata. Reading one executes no code."""
 
 import difflib
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ KIND = "condvae classifier"
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierHeader:
-    """The description of a classifier in its file."""
+    """The description of a classifier that its file contains."""
 
     config: ClassifierConfig
     process: Process | None
-    """The observation process of the training, if it is recorded."""
+    """The observation process that was used in training. None if the file does not state it."""
     record: dict[str, Any]
     """How the classifier was made: data, steps, seed, and its quality on held-out images."""
     parameters: int
-    """Number of weights."""
+    """Number of the classifier's weights."""
 
 
 def save_classifier(
@@ -41,10 +41,12 @@ def save_classifier(
     packed: bool = True,
     record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a classifier file with a free-form record, atomically: an older file stays until the new one is complete.
+    """Write a classifier file. An older file of that name stays until the new one is complete.
 
-    half: store convolutions as float16. packed: compress the weights; only condvae can read packed files, while any
-    safetensors reader can read the others.
+    process: the observation process that was used in training.
+    half: store all weights except vectors as float16.
+    packed: compress the weights. Only condvae can read packed files; any safetensors reader can read the others.
+    record: any JSON data that describes how the classifier was made.
     """
     plain = {
         "config": model.config.to_dict(),
@@ -57,7 +59,7 @@ def save_classifier(
 
 
 def load_classifier(name: str | Path, *, precision: ClassifierPrecision = "auto") -> AVPCNN:
-    """Load a classifier to the CPU, from the path of a file or the name of an embedded classifier."""
+    """Load a classifier to the CPU, given the path of its file or the name of an embedded classifier."""
     path = locate_classifier(name)
     header, weights = _read(path)
     try:
@@ -70,12 +72,12 @@ def load_classifier(name: str | Path, *, precision: ClassifierPrecision = "auto"
 
 
 def describe_classifier(name: str | Path) -> ClassifierHeader:
-    """Read a classifier's description, from a path or a name as in `load_classifier`."""
+    """Read the description of a classifier, given a path or a name as in `load_classifier`."""
     return _read(locate_classifier(name))[0]
 
 
 def locate_classifier(name: str | Path) -> Path:
-    """Find the file of a classifier, given a path or an embedded name. An existing path takes precedence."""
+    """Find the file of a classifier, given its path or an embedded classifier's name. An existing path is preferred."""
     path, text = Path(name), str(name)
     if path.is_file():
         return path

@@ -1,9 +1,9 @@
-"""The names of the embedded classifiers, without torch, so that `--help` is quick."""
+"""The names of the embedded classifiers. This module does not import torch, so that `--help` is quick."""
 
 from pathlib import Path
 
 CLASSIFIERS = Path(__file__).parent / "classifiers"
-"""The folder with NAME.safetensors of every embedded classifier."""
+"""The folder that contains the file NAME.safetensors of each embedded classifier."""
 
 
 def embedded_classifiers() -> list[str]:

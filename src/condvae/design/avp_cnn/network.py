@@ -27,43 +27,43 @@ if TYPE_CHECKING:
 ClassifierPrecision: TypeAlias = Literal["auto", "exact", "fast"]
 
 _PIXELS_AT_ONCE = {"cuda": 2**25, "cpu": 2**17}
-"""Limit on the pixels that pass through the network together, chosen for a CPU's cache or a GPU's memory."""
+"""The most pixels that the network computes together, by type of device. They fit a CPU's cache or a GPU's memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig:
-    """The full configuration of a classifier."""
+    """The configuration of a classifier: its images, its variables and its network."""
 
     size: int
-    """Pixels per side of the images."""
+    """Width and height of the images in pixels."""
     channels: int
-    """1 for grey, 3 for RGB."""
+    """Number of channels of the images: 1 for grey, 3 for RGB."""
     names: tuple[str, ...]
-    """Names of the variables v."""
+    """Names of the variables that the classifier predicts."""
     outcomes: int = 2
-    """Number of values that v can take. It must be 2 if there are several variables."""
+    """Number of outcomes of each variable. It must be 2 if there are several variables."""
     outcome_names: tuple[str, ...] | None = None
-    """Names of the values, in order."""
+    """Names of the outcomes, in order."""
     mean: float = 127.5
-    """Grey level that is normalised to 0."""
+    """The grey level, from 0 to 255, that is mapped to 0 when images are normalised."""
     std: float = 63.75
-    """Grey levels per unit after normalisation."""
+    """The number of grey levels that are mapped to a difference of 1 when images are normalised."""
     trunk: Literal["lite0", "plain"] = "lite0"
-    """EfficientNet-Lite0, or a residual network of 3 x 3 convolutions."""
+    """The convolutional network: EfficientNet-Lite0 (lite0), or a residual network of 3 x 3 convolutions (plain)."""
     stages: int = 5
-    """lite0: number of stages used, of seven."""
+    """How many of the seven stages of EfficientNet-Lite0 to use, if the trunk is lite0."""
     widths: tuple[int, ...] = (32, 64, 128)
-    """plain: channels of each stage."""
+    """Number of channels of each stage, if the trunk is plain."""
     blocks: int = 2
-    """plain: residual blocks per stage."""
+    """Number of residual blocks per stage, if the trunk is plain."""
     stem_stride: int = 2
-    """Stride of the first convolution; 1 keeps the image's size."""
+    """Stride of the first convolution. 1 keeps the resolution of the image."""
     enlarge: int = 1
-    """Factor by which images are first enlarged, bilinearly."""
+    """Factor by which images are enlarged, bilinearly, before the first convolution."""
     head: int = 256
-    """Channels of a 1 x 1 convolution after the trunk; 0 for no such layer."""
+    """Number of channels of a 1 x 1 convolution after the trunk. With 0 there is no such layer."""
     dropout: float = 0.2
-    """Share of the pooled features that dropout sets to zero in training."""
+    """Fraction of the pooled features that dropout sets to zero in training."""
 
     def __post_init__(self) -> None:
         for name, least in (("size", 1), ("enlarge", 1), ("head", 0), ("outcomes", 2)):
@@ -74,7 +74,8 @@ class ClassifierConfig:
             raise ValueError(f"names is {self.names!r}, expected the names of one or more variables")
         if len(self.names) > 1 and self.outcomes != 2:
             raise ValueError(
-                f"{len(self.names)} variables have {self.outcomes} outcomes each, expected 2 outcomes or one variable"
+                f"{len(self.names)} variables have {self.outcomes} outcomes each, expected 2 outcomes each or only one "
+                "variable"
             )
         if self.outcome_names is not None and len(self.outcome_names) != self.outcomes:
             names = len(self.outcome_names)
@@ -86,16 +87,16 @@ class ClassifierConfig:
 
     @property
     def logits(self) -> int:
-        """Number of outputs: one per yes-or-no variable, or one per outcome of a single variable."""
+        """Number of logits: one per yes-or-no variable, or one per outcome of a single variable."""
         return len(self.names) if self.outcomes == 2 else self.outcomes
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to plain data for JSON; `from_dict` reads it back."""
+        """Convert the configuration to plain data for JSON, which `from_dict` reads."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "ClassifierConfig":
-        """Read what `to_dict` wrote; raise a ValueError that names an unknown or missing key."""
+        """Make a configuration from the result of `to_dict`; raise a ValueError that names a wrong or missing key."""
         values = dict(plain)
         for name in ("names", "outcome_names", "widths"):
             if isinstance(values.get(name), list):
@@ -104,7 +105,7 @@ class ClassifierConfig:
 
 
 class _Weights(NamedTuple):
-    """The tensors of a network, with marks that change when a tensor is written to."""
+    """The tensors of a network. marks: the address and the version of each, which change when it is written to."""
 
     tensors: list[Tensor]
     marks: list[tuple[int, int]]
@@ -124,7 +125,11 @@ class AVPCNN(nn.Module):
     """The classifier g(v | y). Use `forward` for training and `log_posterior` for calibrated predictions."""
 
     def __init__(self, config: ClassifierConfig, *, precision: ClassifierPrecision = "auto") -> None:
-        """precision: of `log_posterior`. exact: float32. fast and auto: float16 on a GPU, float32 on a CPU."""
+        """Make a network with random weights.
+
+        precision: how `log_posterior` computes. "exact" means float32; "fast" and "auto" mean float16 on a GPU and
+        float32 on a CPU.
+        """
         super().__init__()
         check_choice(precision, "precision", ("auto", "exact", "fast"))
         self.config, self.precision = config, precision
@@ -165,23 +170,25 @@ class AVPCNN(nn.Module):
         return torch.float16 if self.precision != "exact" and self.device.type == "cuda" else torch.float32
 
     def normalise(self, x: Tensor) -> Tensor:
-        """Normalise images in [-1, 1] for the network."""
+        """Normalise images in [-1, 1] with the mean and std of the configuration."""
         return (to_levels(x) - self.config.mean) / self.config.std
 
     @torch.no_grad()
     def start_at(self, frequencies: Tensor) -> None:
         """Initialise the last layer so that the network predicts these frequencies for every image.
 
-        frequencies: of outcome 1 for each yes-or-no variable, or of all K outcomes of a single variable.
+        frequencies: how often outcome 1 occurs, for each yes-or-no variable, or how often each of the K outcomes of a
+        single variable occurs.
         """
         odds = frequencies.logit() if self.outcomes == 2 else frequencies.log()
         self.last.weight.zero_()
         self.last.bias.copy_(odds)
 
     def forward(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Logits [B, logits] before calibration, for y = concat(x * known, known) with x normalised.
+        """Compute the logits [B, logits] before calibration.
 
-        y: [B, channels + 1, H, W]. generator: draws the dropout; without it there is no dropout.
+        y: [B, channels + 1, H, W], the channels of x * known and then `known`, where x is normalised.
+        generator: makes the random draws of dropout. Without a generator there is no dropout.
         """
         if self.config.enlarge > 1:
             y = F.interpolate(y, scale_factor=self.config.enlarge, mode="bilinear")
@@ -197,7 +204,7 @@ class AVPCNN(nn.Module):
         return made
 
     def logits(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """Calibrated logits [B, logits] float32, computed in bounded memory; arguments as in `log_posterior`."""
+        """Compute calibrated logits [B, logits] float32 in bounded memory. Arguments are those of `log_posterior`."""
         config, home = self.config, pixels.device
         check_images(pixels, channels=config.channels, size=config.size, name="pixels", values=False)
         check_known(known, (len(pixels), 1, config.size, config.size))
@@ -209,7 +216,7 @@ class AVPCNN(nn.Module):
         return (made * self.gain + self.offset).to(home)
 
     def log_posterior(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """Predict log g(v = k | y), [B, V, K] float32.
+        """Predict log g(v = k | y) for V variables with K outcomes, [B, V, K] float32.
 
         pixels: [B, C, H, W] in [-1, 1]. known: [B, 1, H, W] bool; hidden pixels do not influence the result.
         """
@@ -241,7 +248,7 @@ class AVPCNN(nn.Module):
         return self._ready[dtype]
 
     def _fuses(self, device: torch.device) -> bool:
-        """Whether fused kernels can compute this network; if not, plain torch does."""
+        """Whether fused kernels can compute this network on the device. Otherwise plain torch computes it."""
         can = isinstance(self.trunk, Lite0) and self.config.enlarge == 1 and not self.plain
         return can and self.precision != "exact" and kernels.available(device)
 
@@ -262,14 +269,14 @@ class AVPCNN(nn.Module):
         self._ready, self._fused, self._folded_from = {}, None, None
 
     def _forget_if_changed(self) -> None:
-        """Drop the folded copies if weights have changed since, for instance by an optimiser."""
+        """Drop the folded copies of the network if its weights have changed, for instance by an optimiser."""
         now = _Weights.of(self)
         if self._folded_from is None or not now.are(self._folded_from):
             self._forget()
             self._folded_from = now
 
     def train(self, mode: bool = True) -> "AVPCNN":
-        """Switch between training and evaluation, and drop the folded copies."""
+        """Switch between training and evaluation mode, and drop the folded copies of the network."""
         self._forget()
         return super().train(mode)
 

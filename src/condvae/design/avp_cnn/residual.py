@@ -1,4 +1,4 @@
-"""A small residual network of plain 3 x 3 convolutions, which are fast on GPUs: a trunk without pretrained weights."""
+"""A small residual network of plain 3 x 3 convolutions, which are fast on GPUs. It has no pretrained weights."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -7,11 +7,11 @@ from condvae.design.avp_cnn.layers import ConvNorm
 from condvae.runtime.checks import check_choice, check_whole
 
 _MOMENTUM = 0.1
-"""Momentum of the normalisations; larger than for Lite0, because their statistics start untrained."""
+"""Momentum of the batch normalisations. It is larger than in Lite0, because their statistics start untrained."""
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions with a shortcut connection."""
+    """Two 3 x 3 convolutions with a shortcut connection."""
 
     def __init__(self, inputs: int, outputs: int, *, stride: int) -> None:
         super().__init__()
@@ -27,7 +27,10 @@ class BasicBlock(nn.Module):
 
 
 class Residual(nn.Module):
-    """A stem, then `blocks` blocks per width. The first block of each width halves the image."""
+    """A first convolution (stem), then `blocks` residual blocks for each number of channels in `widths`.
+
+    The first block with each number of channels halves the resolution.
+    """
 
     def __init__(self, channels: int, *, widths: tuple[int, ...], blocks: int, stem_stride: int = 2) -> None:
         super().__init__()
@@ -35,7 +38,7 @@ class Residual(nn.Module):
         check_whole(blocks, "blocks", least=1)
         check_choice(stem_stride, "stem_stride", (1, 2))
         if not widths:
-            raise ValueError("the plain trunk has no widths: give channels of one or more stages, such as 32 64 128")
+            raise ValueError("the plain trunk has no widths: give channels for one or more stages, such as 32 64 128")
         for width in widths:
             check_whole(width, "a width of the plain trunk", least=1)
         self.stem = ConvNorm(channels, widths[0], 5, stride=stem_stride, activation="relu", momentum=_MOMENTUM)

@@ -1,4 +1,4 @@
-"""The training targets of a classifier: the labels of a data set as variables with outcomes."""
+"""The training targets of a classifier: variables and their outcomes, made from the labels of a data set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,27 +15,33 @@ from condvae.design.prediction_task import ANY_FINDING, NO_FINDING
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """The variables that the labels determine."""
+    """The variables that a classifier learns from the labels of a data set."""
 
     names: tuple[str, ...]
     outcomes: int
     outcome_names: tuple[str, ...] | None
     findings: bool
-    """Whether labels are several findings per image, [B, K] uint8, instead of one class, [B] int64."""
+    """True if the labels are several findings per image, [B, findings] uint8; False for one class, [B] int64."""
 
     @property
     def binary(self) -> bool:
         return self.outcomes == 2
 
     def of(self, labels: Tensor) -> Tensor:
-        """Convert labels to targets: [B, V] float of 0 and 1 for yes-or-no variables, else [B] int64."""
+        """Convert the labels of B images to targets.
+
+        Return [B, V] floats, 0 or 1, for V yes-or-no variables, or [B] int64 for the classes of a single variable.
+        """
         if self.findings:
             held = labels > 0
             return torch.cat((held, held.any(dim=1, keepdim=True)), dim=1).float()
         return labels[:, None].float() if self.binary else labels
 
     def frequencies(self, images: ImageSet) -> Tensor:
-        """Frequencies of outcome 1 of each variable, [V], or of each of K outcomes, [K]. Smoothed, so never 0 or 1."""
+        """Return the frequency of outcome 1 of each yes-or-no variable, [V], or of each of K classes, [K].
+
+        The frequencies are smoothed, so they are never 0 or 1.
+        """
         assert images.labels is not None
         truth = self.of(torch.from_numpy(images.labels[images.rows])).double()
         if not self.binary:
@@ -45,7 +51,7 @@ class Targets:
 
 
 def _check_names(names: Sequence[str], count: int) -> None:
-    """Raise a ValueError unless there is one distinct name per finding, and none is reserved."""
+    """Raise a ValueError unless there is one name per finding, all names differ, and none is reserved."""
     if len(names) != count:
         raise ValueError(f"each image has {count} labels but there are {len(names)} names: give one name per label")
     seen = {normalised_name(ANY_FINDING): ANY_FINDING, normalised_name(NO_FINDING): NO_FINDING}
@@ -58,12 +64,15 @@ def _check_names(names: Sequence[str], count: int) -> None:
 
 
 def targets_of(dataset: Dataset) -> Targets:
-    """Make the targets of a data set: its findings and, last, "any finding"; or one variable for its classes."""
+    """Make the targets of a data set.
+
+    Findings give one variable each, and a last variable "any finding". Classes give one variable.
+    """
     labels = dataset.train.labels
     if labels is None:
         raise ValueError(
-            f"the {dataset.kind} data has no labels, which a classifier needs for training: "
-            "give labelled data, such as Chest X-ray 14, CIFAR-10, or a pack whose dataset.json has labels"
+            f"the {dataset.kind} data has no labels, which a classifier needs for training: give labelled data, such "
+            "as Chest X-ray 14, CIFAR-10, or a zip file of images with labels in its dataset.json"
         )
     if labels.ndim == 2:
         names = dataset.label_names or tuple(f"finding {i}" for i in range(labels.shape[1]))

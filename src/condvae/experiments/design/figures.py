@@ -1,4 +1,4 @@
-"""The figures of a report: the paper's curves, its cross-task matrix, and maps of where each policy scans."""
+"""The figures of a report: AUROC and NLL by number of scans, the cross-task matrix, and maps of scanned locations."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAMES = ("auroc.png", "nll.png", "cross_tasks.png", "where.png")
 _SQUARE = (2.1, 2.2)
-"""Width and height of a map in inches."""
+"""Width and height of a map of scanned locations, in inches."""
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -31,7 +31,7 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def curves_figure(result: Mapping[str, Any], metric: str) -> "Figure | None":
-    """Draw one panel per set of tasks (its mean) and per task, with one line per policy."""
+    """Draw one panel per task, and one per set of tasks with the mean over the set. Each has one line per policy."""
     tasks = [name for name, task in result["tasks"].items() if metric == "nll" or not task["trouble"]]
     names = [*result["sets"], *tasks]
     if not names:
@@ -67,9 +67,9 @@ def _curves(result: Mapping[str, Any], metric: str, axis: "Axes", name: str) -> 
 
 
 def cross_tasks_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Draw the cross-task matrix of eig-ipa, or else of the first policy that has one.
+    """Draw the cross-task matrix of eig-ipa or, if eig-ipa was not run, of the first policy that has a matrix.
 
-    The darker a cell, the closer it is to the best of its row.
+    The darker a cell is, the closer its AUROC is to the best AUROC of its row.
     """
     matrices = result["cross_tasks"]
     if not matrices:
@@ -102,7 +102,7 @@ def cross_tasks_figure(result: Mapping[str, Any]) -> "Figure | None":
 
 
 def where_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Draw one map per policy and task: the share of scans at each location, with the same scale in all maps."""
+    """Draw one map per policy and task, with the share of scans at each location. All maps have the same scale."""
     rows = {policy: found["where"] for policy, found in result["policies"].items() if found["where"]}
     if not rows:
         return None

@@ -1,6 +1,7 @@
-"""The jobs of an experiment: each policy, for each variable, scans blocks of images and stores the results as files.
+"""The jobs of an experiment. In a job, one policy scans blocks of images for one variable and stores results as files.
 
-For b images, R tries and T scans, DIR/runs/POLICY-VARIABLE-FINGERPRINT/BLOCK.safetensors contains
+A file DIR/runs/POLICY-VARIABLE-FINGERPRINT/BLOCK.safetensors has the results of b images, T scans of each, and R tries
+(repetitions with new random draws). It contains
     chosen [b, R, T]            the scanned locations
     log_p [b, R, T + 1, V, K]   predictions log g of all variables after 0, ..., T scans
 Since all variables are stored, every task can be evaluated with scans that were chosen for any other task.
@@ -19,36 +20,38 @@ from condvae.experiments.resumable_work import ImageRange, ResultStore, WorkUnit
 
 PART = "condvae design scans"
 _IMAGES_PER_UNIT = {"cuda": 128, "cpu": 8}
-"""Images that are scanned together: the most work that a killed process loses. It changes results only by rounding."""
+"""Number of images in a unit of work. A killed process loses at most one unit. Results change only by rounding."""
 _PIXELS_TOGETHER = 2**24
-"""Pixels that are scanned together by policies without completions. Most of their work is one plan for all images, so
-large units avoid that several processes compute the same plan."""
+"""Number of pixels of the images in a unit of work, for policies without completions. Most of their work is one plan
+for all images, so units are large: otherwise several processes would compute the same plan."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScanResult:
-    """The results of one job: one policy, choosing for one variable, on all images."""
+    """The results of one job, in which one policy chose scans of all images for one variable."""
 
     log_p: Tensor
-    """[N, R, T + 1, V, K] float32: log g after each scan. For the policy "full": [N, 1, 1, V, K]."""
+    """[N, R, T + 1, V, K] float32: predictions log g for N images and R tries after 0, ..., T scans. For the policy
+    "full", which sees whole images: [N, 1, 1, V, K]."""
     chosen: Tensor | None
-    """[N, R, T] int64: indices of the scanned locations among the candidates."""
+    """[N, R, T] int64: indices of the scanned locations among the candidates, for N images, R tries and T scans. None
+    for the policy "full"."""
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DesignJob:
-    """The work of one policy that chooses scans for one variable."""
+    """The work of one policy that chooses scans of all images for one variable."""
 
     name: str
     spec: PolicySpec
     variable: int | None
-    """None if the policy's choices do not depend on the variable."""
+    """Index of the variable. None if the policy's choices do not depend on it."""
     units: tuple[ImageRange, ...]
     store: ResultStore
 
     def result(self) -> ScanResult:
-        """Read the finished results of all units."""
+        """Read the results of all units, which must be finished."""
         self.store.check_whole(self.units)
         numbers, seconds = self.store.get(self.units)
         chosen = numbers.get("chosen")
@@ -69,7 +72,7 @@ def jobs_of(context: DesignContext, variables: Sequence[int], out: Path, block: 
 
 
 def work_units(jobs: Sequence[DesignJob], context: DesignContext) -> list[WorkUnit]:
-    """All units of work of these jobs."""
+    """Return the units of work of all these jobs."""
     return [
         WorkUnit(
             what=job.name,

@@ -1,4 +1,4 @@
-"""The work of one unit: scan some images with one policy."""
+"""How a unit of work is computed: some test images are scanned with one policy."""
 
 import functools
 import hashlib
@@ -46,7 +46,7 @@ class DesignContext:
         self._policies: dict[tuple[str, int | None], Policy] = {}
 
     def scan(self, spec: PolicySpec, variable: int | None, block: ImageRange) -> ResultTensors:
-        """Scan a block of images with a policy that chooses for this variable; the tensors are described in `jobs`."""
+        """Scan a block of images with a policy that chooses scans for this variable. `jobs` describes the result."""
         places = self.rows[block.first : block.stop]
         images = self.data.test.take(places).images.to(self.device)
         if spec.kind == "full":
@@ -62,7 +62,7 @@ class DesignContext:
         }
 
     def _policy(self, spec: PolicySpec, variable: int | None) -> Policy:
-        """Return the policy; make it only once, since policies cache what is the same for all images."""
+        """Return a policy. It is made only once, since policies cache results that are the same for all images."""
         key = (spec.name, variable)
         if key not in self._policies:
             self._policies[key] = self._made(spec, variable)
@@ -90,7 +90,7 @@ class DesignContext:
         )
 
     def _seeds(self, spec: PolicySpec) -> list[int]:
-        """The seeds of a policy's tries, one per try."""
+        """Return one seed for each try of a policy. Tries are repetitions with new random draws."""
         seed = self.settings.seed
         return [seed, *map(Seeds(seed, "tries"), range(1, self.settings.tries(spec)))]
 
@@ -104,7 +104,7 @@ class DesignContext:
 
     @functools.cached_property
     def identity(self) -> dict[str, str]:
-        """Digests of the classifier and of the scanned images, including their positions in the test set."""
+        """Digests of the classifier, and of the scanned images with their positions in the test set."""
         pixels = hashlib.sha256(pixels_of(self.data.test, self.rows))
         pixels.update(self.rows.tobytes())
         return {"classifier": identity_of_classifier(self.classifier), "images": pixels.hexdigest()[:24]}
@@ -114,7 +114,7 @@ class DesignContext:
         return {name: identity_of(completer) for name, completer in self.completers.items()}
 
     def made_of(self, spec: PolicySpec, variable: int | None) -> dict[str, Any]:
-        """Everything that determines the scans of a policy, except the rounding of the machine."""
+        """Return everything that determines the results of a policy, except the machine's rounding errors."""
         settings = self.settings
         base: dict[str, Any] = {"revision": REVISION, "kind": spec.kind, **self.identity}
         if spec.kind == "full":
@@ -138,7 +138,7 @@ class DesignContext:
 
 
 def identity_of_classifier(classifier: Classifier) -> str:
-    """A digest of everything that determines the classifier's predictions."""
+    """Return a digest of everything that determines the classifier's predictions."""
     own = getattr(classifier, "identity", None)
     if own is not None:
         return fingerprint({"classifier": str(own), "names": list(classifier.names)})

@@ -1,4 +1,4 @@
-"""The plan of a comparison: its settings, and the meaning of policy names."""
+"""The settings of a comparison of policies, and the meaning of policy names."""
 # This file must not import torch: the command line reads its defaults here and has to start fast.
 
 import re
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from condvae.design.policies import Estimator
 
 REVISION = 1
-"""Revision of the scanning code. Raise it when results change, so that results of older code are computed again."""
+"""Revision of the scanning code. Increase it when results change, so that older results are computed again."""
 
 PAPER_TASKS = ("edema", "effusion", "infiltration", "no finding")
 TASKS = (*PAPER_TASKS, "atelectasis", "cardiomegaly")
 OURS = "eig-ipa"
-"""The policy that all others are compared with."""
+"""The paper's policy, which all other policies are compared with."""
 FULL = "full"
-"""The oracle: g given the whole image."""
+"""The reference without scans: the classifier sees the whole image."""
 POLICY_MEANINGS = {
     OURS: "EIG, the expected information gain, with the model's completions",
     "epe-ipa": "EPE, the expected posterior entropy, with the model's completions",
@@ -32,24 +32,24 @@ POLICY_MEANINGS = {
 """How each policy of the default comparison chooses its scans."""
 POLICIES = tuple(POLICY_MEANINGS)
 IPA, NEAREST = "ipa", "nearest"
-"""Built-in completers: the model, and the nearest training images."""
+"""Names of the built-in completers: the model, and the nearest training images."""
 
 MANY_IMAGES = 100
-"""Training images of one draw, from which on another draw would change little."""
+"""With at least this number of training images, another random draw of them would change a policy's results little."""
 
 
 PolicyKind: TypeAlias = Literal["completions", "uncond", "non-greedy", "random", "full"]
 
 
 class PolicySpec(NamedTuple):
-    """The meaning of a policy's name."""
+    """How a policy chooses scans, as derived from its name."""
 
     name: str
     kind: PolicyKind
     estimator: "Estimator" = "eig"
     completer: str | None = None
     n: int = 0
-    """Imagined images per observation; 0 if the policy uses none."""
+    """Number of completions or training images per observation; 0 if the policy uses neither."""
 
     @property
     def depends_on_task(self) -> bool:
@@ -59,7 +59,7 @@ class PolicySpec(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSettings:
-    """The settings of a comparison of policies, the same for all of them."""
+    """The settings of a comparison of policies. All policies use the same settings."""
 
     tasks: tuple[str, ...] = TASKS
     """What to diagnose: findings that the classifier knows, or "no finding". Each task gets its own scans."""
@@ -111,14 +111,17 @@ class DesignSettings:
                 "more --points"
             )
         if not self.policies:
-            raise ValueError(f"no policies were given: expected some of {', '.join(POLICIES)}")
+            raise ValueError(f"no policies were given: choose some of {', '.join(POLICIES)}")
         for policy in self.policies:
             self.spec(policy)
         if len(set(self.policies)) < len(self.policies):
             raise ValueError(f"a policy is repeated in {', '.join(self.policies)}: give each policy once")
 
     def spec(self, policy: str) -> PolicySpec:
-        """Return the policy of a name. eig-NAME and epe-NAME use the completer NAME, uncond-N N training images."""
+        """Return how a policy of this name chooses scans.
+
+        eig-NAME and epe-NAME use the completer called NAME; uncond-N uses N training images.
+        """
         head, dash, tail = policy.partition("-")
         if head in ("eig", "epe") and tail:
             return PolicySpec(policy, "completions", "eig" if head == "eig" else "epe", tail, self.n)
@@ -131,10 +134,10 @@ class DesignSettings:
         if policy == FULL:
             return PolicySpec(policy, "full")
         raise ValueError(
-            f"unknown policy {policy!r}: expected some of {', '.join(POLICIES)}, or eig-NAME for a completer NAME"
+            f"unknown policy {policy!r}: choose from {', '.join(POLICIES)}, or eig-NAME for a completer called NAME"
         )
 
     def tries(self, spec: PolicySpec) -> int:
-        """Return how often a policy is repeated with new random draws."""
+        """Return how many times a policy is run, each time with new random draws."""
         few = spec.kind == "uncond" and spec.n < MANY_IMAGES
         return self.repeats if few or spec.kind in ("random", "non-greedy") else 1

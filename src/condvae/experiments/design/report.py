@@ -31,7 +31,7 @@ redraw = REPORT.redraw
 def assemble(
     jobs: Sequence[DesignJob], tasks: Sequence[DesignTask], context: DesignContext, names: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Collect all numbers and the conditions of their measurement. names: of the data, the model and the classifier."""
+    """Make the report: all numbers, and how they were measured. names: the names of data, model and classifier."""
     settings, test = context.settings, context.test
     groups = np.arange(len(test)) if test.members is None else test.members
     counts = bootstrap(groups, settings.resamples, seed=settings.seed)
@@ -66,7 +66,7 @@ def assemble(
 
 
 def _model(completer: Completer | None, name: str | None) -> dict[str, Any] | None:
-    """The model's sampling settings; None if no policy used the model."""
+    """Return the settings with which the model drew completions, or None if no policy used the model."""
     if not isinstance(completer, ModelCompleter):
         return None
     heat = list(completer.temperature)

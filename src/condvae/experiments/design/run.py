@@ -30,7 +30,7 @@ from condvae.sampling.plain import PixelChoice
 from condvae.vdvae.temperature import TemperatureLike
 
 _PIXELS_AT_ONCE = {"cuda": 2**18, "cpu": 2**15}
-"""Limit on the pixels of completions computed together. All completions of one image are always together."""
+"""The most pixels of completions that are computed together. All completions of one image are always together."""
 
 
 def experiment(
@@ -51,11 +51,12 @@ def experiment(
     shard: Shard | None = None,
     say: Say = print,
 ) -> dict[str, Any] | None:
-    """Scan the test images with every policy and report how well g predicts; write the report to `out` and return it.
+    """Scan the test images with every policy, write a report on how well g then predicts to `out`, and return it.
 
-    model: completes for the policies eig-ipa and epe-ipa, with the given temperature and pixels. completers: {NAME:
-    completer} for policies called eig-NAME and epe-NAME. block: number of images scanned together. data_name,
-    model_name, classifier_name: their names in the report.
+    model: draws completions for the policies eig-ipa and epe-ipa, with the given temperature and pixels.
+    completers: other completers by NAME, for policies called eig-NAME and epe-NAME.
+    block: number of images that are scanned together.
+    data_name, model_name, classifier_name: the names of data, model and classifier in the report.
 
     Results that already exist in `out` are kept: a killed call continues, and policies or tasks can be added later.
     Returns None in processes that do not write the report: shards, and ranks other than the first.
@@ -93,7 +94,7 @@ def _completers(
     pixels: PixelChoice,
     say: Say,
 ) -> dict[str, Completer]:
-    """Make the completers that the policies need, by name."""
+    """Return the completers that the policies need, by name."""
     if reserved := sorted({IPA, NEAREST} & given.keys()):
         raise ValueError(f"the completer name {reserved[0]!r} is reserved: give the completer another name")
     made: dict[str, Completer] = {}
@@ -105,14 +106,14 @@ def _completers(
             made[name] = NearestTrainingImages(images=data.train)
         elif name == IPA:
             if model is None:
-                raise ValueError(f"{policy} needs a model: give one, or choose other --policies")
+                raise ValueError(f"{policy} needs a model: give a model, or choose other --policies")
             made[name] = _model_completer(model, data, settings.n, temperature, pixels, say)
         elif name in given:
             made[name] = given[name]
         else:
             there = ", ".join([IPA, NEAREST, *given])
             raise ValueError(
-                f"{policy} needs a completer called {name}, but there are only {there}: add it to `completers`"
+                f"{policy} needs a completer called {name}, but the completers are {there}: add it to `completers`"
             )
     return made
 
@@ -132,7 +133,7 @@ def _model_completer(
 
 
 def sampler_chunk(model: ConditionalVAE, n: int) -> int:
-    """Number of completions that a model computes together; a multiple of n, the completions per image."""
+    """Return how many completions the model computes together: a multiple of n, the number of completions per image."""
     device, size = model.device, model.artifact.config.image_size
     return n * max(1, _PIXELS_AT_ONCE.get(device.type, _PIXELS_AT_ONCE["cpu"]) // (n * size**2))
 
@@ -151,7 +152,7 @@ def _check_data(data: Dataset, classifier: Classifier, device: torch.device) -> 
 
 
 def _check_steps(context: DesignContext) -> None:
-    """Raise a ValueError if a scan may find no hidden pixel, which would otherwise fail minutes later."""
+    """Raise a ValueError if the last scans could find no hidden pixel, because this would be an error minutes later."""
     most, side, steps = context.candidates.scans_for_all, context.candidates.side, context.settings.steps
     if steps > most and any(context.settings.spec(policy).kind != "full" for policy in context.settings.policies):
         raise ValueError(
@@ -161,7 +162,7 @@ def _check_steps(context: DesignContext) -> None:
 
 
 def _tell(data: Dataset, context: DesignContext, say: Say) -> None:
-    """Print a summary of the data, and warnings, before hours of work."""
+    """Print a summary of the data, and warnings, before the long computation."""
     say(f"data: {data.summary()}")
     if context.test.members is None:
         say("the data does not name patients: intervals treat every image as a separate patient")
@@ -170,7 +171,10 @@ def _tell(data: Dataset, context: DesignContext, say: Say) -> None:
         say(f"{shared} of the {count} test patients also have training images, which makes every result look too good")
     specs = [context.settings.spec(policy) for policy in context.settings.policies]
     if any(spec.n == 1 and spec.estimator == "eig" and spec.kind in ("completions", "uncond") for spec in specs):
-        say("with one imagined image every EIG is 0, so policies that use it choose at random: give -n 2 or more")
+        say(
+            "with only one completion or training image every EIG is 0, so policies that maximise it choose at random: "
+            "give -n 2 or more"
+        )
 
 
 def _device(model: ConditionalVAE | None, classifier: Classifier) -> torch.device:

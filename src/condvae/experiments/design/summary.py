@@ -19,19 +19,25 @@ from condvae.metrics.auroc import Cell, Counts, Resampled, auroc, resampled_auro
 
 Results: TypeAlias = Sequence[tuple[DesignJob, ScanResult]]
 Key: TypeAlias = tuple[str, str, str]
-"""The policy, the task for which it chose scans, and the task that is evaluated."""
+"""Names of the policy, of the task for which it chose scans, and of the task that is evaluated."""
 
 METRICS = ("auroc", "nll")
 _BINS = 15
 
 
 def columns_of(steps: int) -> list[str]:
-    """Column names: each number of scans, and "2-T" for the mean from 2 scans on, where policies can adapt."""
+    """Return the names of columns: each number of scans from 0 to T, and "2-T" for the mean over 2 to T scans.
+
+    Policies can adapt to the image from the second scan on.
+    """
     return [*map(str, range(steps + 1)), *([f"2-{steps}"] if steps > 2 else [])]
 
 
 def sets_of(tasks: Sequence[DesignTask]) -> dict[str, list[str]]:
-    """Sets of tasks to average over: the paper's tasks if all are given, and all tasks; only tasks with an AUROC."""
+    """Return the sets of tasks to average over: the paper's tasks, if all of them are given, and all tasks.
+
+    Tasks without an AUROC are left out.
+    """
     names = [task.name for task in tasks]
     sets = {"the paper's tasks": list(PAPER_TASKS)} if set(PAPER_TASKS) <= set(names) else {}
     if set(names) != set(PAPER_TASKS) or not sets:
@@ -44,7 +50,11 @@ def sets_of(tasks: Sequence[DesignTask]) -> dict[str, list[str]]:
 def summarise(
     results: Results, tasks: Sequence[DesignTask], counts: Counts, *, steps: int, locations: int
 ) -> dict[str, Any]:
-    """Compute all numbers of the report. counts: [n, N] resamples of the images. locations: number of locations."""
+    """Compute all numbers of the report.
+
+    counts: [n, N], how often each of N images occurs in each of n bootstrap resamples.
+    locations: the number of locations.
+    """
     found = _measured(results, tasks, counts, steps)
     policies = list(dict.fromkeys(job.spec.name for job, _ in results))
     sets = sets_of(tasks)
@@ -74,7 +84,7 @@ def summarise(
 def _measured(
     results: Results, tasks: Sequence[DesignTask], counts: Counts, steps: int
 ) -> dict[Key, dict[str, Resampled]]:
-    """Evaluate each policy's scans on each task; for policies with completions, also scans chosen for other tasks."""
+    """Compute the metrics of each policy and task; for policies with completions, also with scans for other tasks."""
 
     def one(asked: tuple[Key, DesignTask, ScanResult]) -> tuple[Key, dict[str, Resampled]]:
         key, task, scanned = asked
@@ -92,7 +102,7 @@ def _measured(
 
 
 def _auroc(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:
-    """AUROC after each scan, averaged over tries."""
+    """Compute the AUROC of a task after each number of scans, averaged over tries."""
     if task.trouble:
         columns = len(columns_of(steps))
         return Resampled(values=np.full(columns, np.nan), resamples=np.full((len(counts), columns), np.nan))
@@ -110,7 +120,7 @@ def _auroc(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: 
 
 
 def _nll(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: int) -> Resampled:
-    """Mean of -log g(true outcome | y), in nats per image; NaN if g gives a true outcome the probability 0."""
+    """Compute the mean of -log g(true outcome | y), in nats per image; NaN if g gives a true outcome probability 0."""
     losses = -np.where(task.labels[:, None, None], log_p[..., 1], log_p[..., 0]).mean(axis=1)  # [N, T + 1]
     losses[~np.isfinite(losses)] = np.nan
     resamples = np.stack([resampled_mean(column, counts) for column in losses.T], axis=1)
@@ -118,7 +128,7 @@ def _nll(log_p: NDArray[np.float64], task: DesignTask, counts: Counts, steps: in
 
 
 def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], steps: int) -> Resampled:
-    """Arrange values in the columns of `columns_of`. For the whole image, repeat its one value in every column."""
+    """Arrange values in the columns of `columns_of`. The single value of the whole image is repeated in all columns."""
     if values.shape == (1,):
         values, resamples = np.repeat(values, steps + 1), np.repeat(resamples, steps + 1, axis=1)
     if len(columns_of(steps)) > steps + 1:
@@ -128,14 +138,14 @@ def _in_columns(values: NDArray[np.float64], resamples: NDArray[np.float64], ste
 
 
 def _about(task: DesignTask) -> dict[str, Any]:
-    """The report's entry for a task."""
+    """Make the report's entry for a task."""
     return {"positives": int(task.labels.sum()), "trouble": task.trouble}
 
 
 def _policy(
     mine: Results, rows: Mapping[str, Mapping[str, Resampled]], tasks: Sequence[DesignTask], locations: int
 ) -> dict[str, Any]:
-    """The report's entry for a policy. mine: its jobs with their results."""
+    """Make the report's entry for a policy. mine: the jobs of this policy, with their results."""
     about: dict[str, Any] = {
         "tries": mine[0][1].log_p.shape[1],
         "images_imagined": mine[0][0].spec.n or None,
@@ -159,7 +169,7 @@ def _policy(
 
 
 def _calibration(task: DesignTask, scanned: ScanResult) -> list[float]:
-    """ECE after each number of scans, over all tries together."""
+    """Compute the calibration error after each number of scans, over the predictions of all tries together."""
     p = task.log_probabilities(scanned.log_p)[..., 1].double().exp()  # [N, R, T + 1]
     labels = torch.from_numpy(task.labels)[:, None].expand(p.shape[:2]).reshape(-1)
     return [
@@ -169,13 +179,13 @@ def _calibration(task: DesignTask, scanned: ScanResult) -> list[float]:
 
 
 def _where(scanned: ScanResult, locations: int) -> list[int]:
-    """Number of scans at each location."""
+    """Count the scans at each location."""
     assert scanned.chosen is not None
     return torch.bincount(scanned.chosen.reshape(-1), minlength=locations).tolist()
 
 
 def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> dict[str, Any]:
-    """Differences eig-ipa minus each other policy, by metric and task."""
+    """Compute the metrics of eig-ipa minus those of every other policy, by policy, metric and task."""
     if OURS not in rows:
         return {}
     return {
@@ -191,7 +201,10 @@ def _differences(rows: Mapping[str, Mapping[str, Mapping[str, Resampled]]]) -> d
 def _cross_tasks(
     policy: str, found: Mapping[Key, Mapping[str, Resampled]], tasks: Sequence[DesignTask], steps: int
 ) -> dict[str, Any]:
-    """AUROC of the row's task with scans chosen for the column's task: after all T scans, and the mean over 1 to T."""
+    """Compute the AUROC of each task (row) with scans that were chosen for each task (column).
+
+    "last" is the AUROC after all scans; "mean" is its mean over 1 to all scans.
+    """
     names = [task.name for task in tasks]
 
     def matrix(columns: slice) -> list[list[Cell]]:

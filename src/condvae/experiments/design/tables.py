@@ -1,4 +1,4 @@
-"""The report as tables: CSV in long form for programs, Markdown for people."""
+"""The report as tables: CSV with one number per row for programs, and Markdown for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ TITLES = {"auroc": "AUROC (higher is better)", "nll": "Negative log-likelihood i
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[DesignRow]:
-    """Yield every measured number as (policy, metric, task, scans, mean, low, high)."""
+    """Yield each number as (policy, metric, task, scans, mean, low, high); low and high are its 95 % interval."""
     columns = result["columns"]
     for policy, found in result["policies"].items():
         for metric in ("auroc", "nll"):
@@ -40,17 +40,17 @@ def _rows(policy: str, metric: str, found: Mapping[str, Any], columns: Sequence[
 
 
 def columns_last(result: Mapping[str, Any]) -> str:
-    """The name of the column after the last scan."""
+    """Return the name of the column with the numbers after the last scan."""
     return str(result["settings"]["steps"])
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """The report as CSV with one number per row; missing numbers are empty."""
+    """Return the report as CSV with one number per row. Missing numbers are empty."""
     return csv_text(("policy", "metric", "task", "scans", "mean", "low", "high"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
-    """The report as Markdown tables."""
+    """Return the report as Markdown tables."""
     settings, versions = result["settings"], result["versions"]
     positives = ", ".join(f"{name} {found['positives']:,}" for name, found in result["tasks"].items())
     lines = [
@@ -111,7 +111,7 @@ def _differences(result: Mapping[str, Any], metric: str) -> list[str]:
     lines = []
     for title in result["sets"] if result["differences"] else ():
         body = [[policy, *map(_signed, found[metric][title])] for policy, found in result["differences"].items()]
-        about = f"{TITLES[metric]}: {OURS} minus each other policy, mean over {title}"
+        about = f"{TITLES[metric]}: {OURS} minus every other policy, mean over {title}"
         lines += section(about, ["scans", *result["columns"]], body)
     return lines
 
@@ -130,7 +130,7 @@ def _cross_tasks(result: Mapping[str, Any]) -> list[str]:
 
 
 def _calibration(result: Mapping[str, Any]) -> list[str]:
-    """The table of expected calibration errors, averaged over tasks."""
+    """Return the table of expected calibration errors, averaged over tasks."""
     body = []
     for policy, found in result["policies"].items():
         each = zip(*found["ece"].values(), strict=True)

@@ -1,4 +1,4 @@
-"""The tasks of an experiment: each pairs a variable of the classifier with labels of the data."""
+"""The tasks of an experiment. Each task belongs to a variable of the classifier, and has labels from the data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from condvae.runtime.checks import first_few
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DesignTask:
-    """A yes-or-no task with the correct answer for each image."""
+    """A yes-or-no question about images, with the correct answer for each image."""
 
     name: str
     variable: int
-    """Index among the classifier's variables. Policies choose scans for this variable."""
+    """Index of the task's variable among the classifier's variables. Policies choose scans for this variable."""
     positive: int
     """The outcome of the variable that means yes: 1, or 0 for a negated task such as "no finding"."""
     labels: NDArray[np.bool_]
-    """[N]: the correct answers."""
+    """[N]: the correct answer for each of N images, True for yes."""
 
     @property
     def trouble(self) -> str | None:
-        """Why the task has no AUROC; None if it has one."""
+        """The reason why the task has no AUROC, or None if it has one."""
         count = len(self.labels)
         if self.labels.all() or not self.labels.any():
             found = "no negatives" if self.labels.any() else "no positives"
@@ -35,7 +35,7 @@ class DesignTask:
         return None
 
     def log_probabilities(self, log_p: Tensor) -> Tensor:
-        """Log-probabilities of no and yes, [..., 2], from the predictions log_p [..., V, 2] of all variables."""
+        """Return the log-probabilities of no and yes, [..., 2], given predictions log_p [..., V, 2] of V variables."""
         of_variable = log_p[..., self.variable, :]
         return of_variable if self.positive else of_variable.flip(-1)
 
@@ -43,20 +43,20 @@ class DesignTask:
 def tasks_of(
     names: Sequence[str], classifier: Classifier, images: ImageSet, label_names: Sequence[str] | None
 ) -> list[DesignTask]:
-    """Make the tasks of these names; raise a ValueError for a name that the classifier or the labels do not have."""
+    """Make the tasks with these names; raise a ValueError for a name that the classifier or the labels do not have."""
     labels = images.labels
     if labels is None:
         raise ValueError("the images have no labels, which the comparison needs: give labelled data")
     if labels.ndim != 2:
         raise ValueError(
-            "each image has a single class label, expected several named findings per image: give such data"
+            "each image has a single class label, expected several named findings per image: give data with findings"
         )
     if label_names is None or len(label_names) != labels.shape[1]:
         count = "no names" if label_names is None else f"{len(label_names)} names"
         raise ValueError(f"the {labels.shape[1]} labels of each image have {count}: give data that names each finding")
     if classifier.outcomes != 2:
         raise ValueError(
-            f"the classifier predicts {classifier.outcomes} outcomes, expected 2: give a classifier of findings"
+            f"the classifier predicts {classifier.outcomes} outcomes, expected 2: give a classifier for findings"
         )
     holds = labels[images.rows].astype(bool)
     found: dict[str, DesignTask] = {}
@@ -77,7 +77,7 @@ def tasks_of(
 
 
 def _labels(name: str, holds: NDArray[np.bool_], label_names: Sequence[str]) -> NDArray[np.bool_]:
-    """The correct answers [N] of a task, from the labels of the findings."""
+    """Return the correct answers [N] to a task, computed from the labels of the findings."""
     plain = [normalised_name(label) for label in label_names]
     if normalised_name(name) in plain:
         return np.asarray(holds[:, plain.index(normalised_name(name))])
