@@ -96,7 +96,10 @@ def rate(work: Callable[[], object], images: int, repeats: int, device: torch.de
 
 
 def difference(log_p: Tensor, exact: Tensor) -> dict[str, float]:
-    """Return how far log-probabilities (mean and largest, in nats) and probabilities (largest) are from the exact ones."""
+    """Return the mean and the largest difference from the exact log-probabilities, in nats.
+
+    Also return the largest difference from the exact probabilities.
+    """
     off, p = (log_p - exact).abs(), (log_p.exp() - exact.exp()).abs()
     return {"mean": float(off.mean()), "worst": float(off.max()), "worst_probability": float(p.max())}
 

@@ -83,9 +83,9 @@ def test_a_folder_of_pictures(tmp_path: Path) -> None:
     hole = Hole(known=tmp_path)
     assert hole.for_file(Path("elsewhere/a.jpg")).known == tmp_path / "a.png"
     assert hole.for_file(Path("b.jpg")).known == tmp_path / "b.bmp"
-    with pytest.raises(ValueError, match=r"holds no picture named d, expected one for d\.jpg"):
+    with pytest.raises(ValueError, match=r"contains no picture named d, expected one for d\.jpg"):
         hole.for_file(Path("d.jpg"))
-    with pytest.raises(ValueError, match="holds 2 pictures named c"):
+    with pytest.raises(ValueError, match="contains 2 pictures named c"):
         hole.for_file(Path("c.jpg"))
     other = Hole(hole=tmp_path / "a.png")
     assert other.for_file(Path("d.jpg")) is other

@@ -184,8 +184,10 @@ def _picture_with_stem_of(path: Path, folder: Path) -> Path:
     found = [file for file in sorted(folder.iterdir()) if file.stem == path.stem and file.suffix.lower() in SUFFIXES]
     if not found:
         raise ValueError(
-            f"{printable(folder)} holds no picture named {printable(path.stem)}, expected one for {printable(path)}"
+            f"{printable(folder)} contains no picture named {printable(path.stem)}, expected one for {printable(path)}"
         )
     if len(found) > 1:
-        raise ValueError(f"{printable(folder)} holds {len(found)} pictures named {printable(path.stem)}, expected one")
+        raise ValueError(
+            f"{printable(folder)} contains {len(found)} pictures named {printable(path.stem)}, expected one"
+        )
     return found[0]
