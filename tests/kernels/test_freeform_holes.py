@@ -1,4 +1,4 @@
-"""The kernel for freeform holes: pixels equal torch's, shapes have the right distribution, bad hole sizes are rejected."""
+"""The kernel for freeform holes: pixels equal torch's, shapes have the right distribution, bad sizes are rejected."""
 
 import math
 
