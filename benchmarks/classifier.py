@@ -1,9 +1,10 @@
-"""How many images per second the classifier g processes, and how far its fast modes are from the exact one.
+"""Measure how many images per second the classifier g processes, and how its fast modes differ from the exact one.
 
     python benchmarks/classifier.py --device cuda --out classifier.json
 
-The modes are plain torch in float32, plain torch in float16, and fused kernels in float16; on a CPU, only the first. By
-default the network is untrained, which does not change its speed; its normalisations have seen images.
+The modes are plain torch in float32 (exact), plain torch in float16, and fused kernels in float16. A CPU only has the
+first mode. By default the classifier is untrained, which does not change its speed; only the statistics of its
+normalisation layers are set.
 """
 
 import json
@@ -34,11 +35,11 @@ class Options:
     """Measure the speed of the classifier."""
 
     classifier: str | None = None
-    """A file, or the name of an embedded classifier. By default, an untrained one (15 variables, 64 x 64, grey)."""
+    """A classifier file, or the name of an embedded one. By default, an untrained one (15 variables, 64 x 64, grey)."""
     batch: int | None = None
     """Images per call. By default 8,192 on a GPU, 64 on a CPU."""
     repeats: int = 10
-    """Timed calls, of which the median is reported."""
+    """Number of timed calls. Their median is reported."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     out: Path | None = None
     """JSON file for all results."""
@@ -83,7 +84,7 @@ def main(options: Options) -> None:
 
 
 def rate(work: Callable[[], object], images: int, repeats: int, device: torch.device) -> dict[str, Any]:
-    """Return the images per second, from the median time of the calls, and the memory that they need."""
+    """Return the number of images per second, from the median time of a call, and the largest memory in use."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     took = sorted(seconds(work, device) for _ in range(max(1, repeats)))
@@ -95,13 +96,16 @@ def rate(work: Callable[[], object], images: int, repeats: int, device: torch.de
 
 
 def difference(log_p: Tensor, exact: Tensor) -> dict[str, float]:
-    """Return the differences of log-probabilities, in nats, and of the probabilities."""
+    """Return the mean and the largest difference from the exact log-probabilities, in nats.
+
+    Also return the largest difference from the exact probabilities.
+    """
     off, p = (log_p - exact).abs(), (log_p.exp() - exact.exp()).abs()
     return {"mean": float(off.mean()), "worst": float(off.max()), "worst_probability": float(p.max())}
 
 
 def observations(config: ClassifierConfig, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return smooth random images, and their known pixels: two random windows per image."""
+    """Return n smooth random images, and their known pixels: two random windows in each image."""
     generator = torch.Generator().manual_seed(0)
     coarse = torch.rand(n, config.channels, 8, 8, generator=generator) * 2 - 1
     pixels = F.interpolate(coarse.to(device), size=(config.size, config.size), mode="bilinear")

@@ -1,4 +1,4 @@
-"""Timing of work on a device that may still be computing when the call returns."""
+"""Time a call that starts work on a device, including the work that the device finishes after the call returns."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import torch
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Return the seconds that one call takes; the device is idle before it and after it."""
+    """Return how many seconds one call takes, from an idle device to an idle device."""
 
     def done() -> float:
         if device.type == "cuda":

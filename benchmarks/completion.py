@@ -1,4 +1,4 @@
-"""How long `condvae complete` takes from the start of its process to its end, and what the time is spent on."""
+"""Time `condvae complete` on a CPU, from the start of its process to its end, and then each of its parts."""
 
 import json
 import os
@@ -35,9 +35,9 @@ class Options:
     image: Path = FACE
     model: str = "faces64"
     n: int = 8
-    """Completions per call."""
+    """Number of completions per call."""
     runs: int = 5
-    """Calls to time."""
+    """Number of calls to time."""
 
 
 def main(options: Options) -> None:

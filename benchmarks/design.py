@@ -1,10 +1,10 @@
-"""How long it takes to choose the next scan: n completions, and the classifier's predictions for all locations.
+"""Time the choice of the next scan: drawing n completions, and the classifier's predictions for all locations.
 
     python benchmarks/design.py --device cuda --out design.json
 
-The reference is timed in the same run: plain torch in float32, one completion at a time with y encoded for each, and
-one call of the classifier per completion and location. A few of its calls are timed and scaled to all of them. If no
-files are named, the networks are untrained, which does not change their speed.
+A reference is timed in the same run: plain torch in float32, which draws one completion at a time, encodes y again for
+each, and calls the classifier once per completion and location. Only a few of these calls are timed, and the time of
+all calls is extrapolated. By default the networks are untrained, which does not change their speed.
 """
 
 import json
@@ -37,7 +37,7 @@ from condvae.sampling.plain import sample_conditional, seeds_from
 from condvae.vdvae import VDVAE, preset
 
 WANTED_MS = {"cuda": 100, "cpu": 8000}
-"""Target for one step on one image, in milliseconds."""
+"""Target for the time of one step on one image, in milliseconds, by device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +49,15 @@ class Options:
     classifier: str | None = None
     """A classifier for the model's images. By default, an untrained one for 15 variables."""
     n: int = 10
-    """Completions per step."""
+    """Number of completions per step."""
     points: int = 17
-    """Locations along one side of the image."""
+    """Number of locations along one side of the image."""
     block: int = 0
-    """Also time this many images scanned together; 0 times only one image."""
+    """Also time a step on this many images together. 0: time only one image."""
     repeats: int = 10
-    """Timed calls, of which the median is reported."""
+    """Number of timed calls. Their median is reported."""
     reference_calls: int = 20
-    """Classifier calls of the reference that are timed."""
+    """Number of the reference's classifier calls that are timed."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     out: Path | None = None
     """JSON file for all results."""
@@ -144,7 +144,7 @@ def plain_ms(
     options: Options,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Time some calls of the reference, and extrapolate to all of them."""
+    """Time some calls of the reference, and extrapolate to the time of one step, in milliseconds."""
     x = from_uint8(image)
 
     def complete(k: int) -> Tensor:
@@ -176,7 +176,7 @@ def plain_ms(
 
 
 def networks_of(options: Options) -> tuple[ConditionalVAE, AVPCNN]:
-    """Load the named networks, or make untrained ones."""
+    """Load the networks that the options name; make untrained ones for those that are not named."""
     if options.model is None:
         config = preset("xray64")
         model = ConditionalVAE(VDVAE(config), PartialConfig(channels=config.channels + 1))

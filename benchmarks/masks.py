@@ -1,7 +1,7 @@
-"""How many freeform holes are drawn per second, by condvae and by a reference, in the same run.
+"""Measure how many freeform holes per second condvae and a reference draw, in the same run.
 
-The reference works as public code does: it draws one hole at a time with NumPy's random numbers and PIL
-(tests/helpers/plain_freeform.py, which tests use too). Usage: python benchmarks/masks.py [--device cuda]
+The reference draws one hole at a time with NumPy's random numbers and PIL, as public code does. Tests use it too; it is
+in tests/helpers/plain_freeform.py. Usage: python benchmarks/masks.py [--device cuda]
 """
 
 import json
@@ -31,12 +31,12 @@ class Options:
     sizes: tuple[int, ...] = (32, 64, 256)
     """Image sizes, in pixels per side."""
     batch: int = 128
-    """Holes drawn in one call."""
+    """Number of holes that condvae draws in one call."""
     seconds: float = 2.0
-    """Duration of each measurement."""
+    """Duration of each measurement, in seconds."""
     device: str = "cpu"
     threads: int = 2
-    """CPU threads of torch."""
+    """Number of CPU threads of torch."""
 
 
 def main(options: Options) -> None:
@@ -65,13 +65,13 @@ def draw(process: Freeform, batch: int, size: int, generator: torch.Generator) -
 
 
 def one(rng: np.random.Generator, size: int, low: float, high: float) -> None:
-    """Draw candidates until one has a hidden share in the range."""
+    """Draw candidates until one has a hidden share between low and high."""
     while not low < 1 - candidate(rng, size, low=low, high=high).mean() < high:
         pass
 
 
 def rate(work: Callable[[], None], seconds: float) -> float:
-    """Return the number of calls per second, after one call that is not counted."""
+    """Return the number of calls per second, without the first call."""
     work()
     begin, calls = time.perf_counter(), 0
     while time.perf_counter() - begin < seconds:

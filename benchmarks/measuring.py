@@ -1,9 +1,10 @@
-"""How fast a model is evaluated: LPIPS-GT, including the drawing of K completions, and Inception features.
+"""Measure how fast a model is evaluated: LPIPS-GT, including the drawing of K completions, and Inception features.
 
     python benchmarks/measuring.py --data cifar10
 
-References are timed in the same run. For LPIPS-GT: plain torch in float32, with y encoded for every completion, and
-LPIPS of pairs of images, for one completion at a time or for all K of an image. For Inception: the exact network.
+References are timed in the same run. The reference for LPIPS-GT is plain torch in float32, which encodes y again for
+every completion and computes LPIPS for pairs of images. It is timed with one completion at a time, and with all K
+completions of an image at a time. The reference for Inception is the network in its exact mode.
 """
 
 import json
@@ -38,21 +39,23 @@ class Options:
     """Time the evaluation of a model."""
 
     data: Path
-    """Test images of the model's size."""
+    """Data set whose test images have the model's size."""
     model: str = "cifar10"
     images: int = 500
+    """Number of test images for LPIPS-GT."""
     n: int = 100
-    """Completions per image, K."""
+    """Number of completions per image, K."""
     together: int = 50
-    """Images whose completions are drawn in one call."""
+    """Number of images whose completions are drawn in one call."""
     features: int = 4096
-    """Images for which Inception features are computed."""
+    """Number of images for which Inception features are computed."""
     reference_images: int = 2
-    """Images on which the references are timed."""
+    """Number of images on which the LPIPS-GT references are timed."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     lpips: Path | None = None
+    """File of the LPIPS network. By default, the downloaded one."""
     inception: Path | None = None
-    """Files of the LPIPS and Inception networks. By default, the downloaded ones."""
+    """File of the Inception network. By default, the downloaded one."""
     out: Path | None = None
     """JSON file for all results."""
 
@@ -72,7 +75,7 @@ def main(options: Options) -> None:
 
 
 def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Options) -> dict[str, Any]:
-    """Time LPIPS-GT, including the drawing of completions, in seconds."""
+    """Return how many seconds LPIPS-GT takes, including the drawing of completions, and the times of the references."""
     device = lpips.device
     x = from_uint8(take(test, options.images).to(device))
     size = test.size
@@ -122,7 +125,7 @@ def lpips_gt(model: ConditionalVAE, test: ImageSet, lpips: LPIPS, options: Optio
 
 
 def inception(test: ImageSet, options: Options, device: torch.device) -> dict[str, Any]:
-    """Measure the images per second, and how far the fast features are from the exact ones."""
+    """Return the images per second in both precisions, and how far the fast features are from the exact ones."""
     images = take(test, options.features).to(device)
     rates, found = {}, {}
     for precision in PRECISIONS:

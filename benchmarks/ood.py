@@ -1,11 +1,10 @@
-"""How long it takes to measure the strangeness of images: many images, and one file on the command line.
+"""Time the measurement of strangeness: for many images, and for one file with `condvae ood score`.
 
     python benchmarks/ood.py --device cuda --out ood.json
     python benchmarks/ood.py --device cpu --images 40 --file picture.png --out ood.json
 
-The reference is timed in the same run: the temperature gradient by autograd, one image at a time, as in the paper's
-appendix (a forward pass, and gradients with respect to temperatures). It is timed on a few images. The benchmark fails
-if the two gradients differ.
+A reference is timed in the same run, on a few images: it computes the temperature gradient by autograd, one image at a
+time, as in the paper's appendix. The benchmark fails if the gradients of the two implementations differ.
 """
 
 import json
@@ -34,9 +33,9 @@ from condvae.runtime.ranks import join
 from condvae.sampling.plain import seeds_from
 
 WANTED_SECONDS = {"cuda": 60.0, "cpu": 3.0}
-"""Targets: for 5,000 images on a GPU; for one image on two CPU cores, including the start of Python."""
+"""Target times: on a GPU for 5,000 images, and on two CPU cores for one image, including the start of Python."""
 _TOLERANCE = 1e-3
-"""Largest allowed difference from autograd, relative to the largest component; batch sizes and rounding differ."""
+"""Largest allowed difference from autograd, relative to the gradient's largest component; rounding differs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +45,11 @@ class Options:
     model: str = "cifar10"
     score: str = "parts-4"
     images: int = 5000
+    """Number of random images to score."""
     repeats: int = 3
+    """Number of timed calls. Their median is reported."""
     reference_images: int = 10
-    """Images on which the reference is timed."""
+    """Number of images on which the reference is timed."""
     file: Path | None = None
     """Also time `condvae ood score` on this picture, with its right half hidden; the model must have a fit."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -88,7 +89,7 @@ def main(options: Options) -> None:
 def timed(
     inference: Inference, images: Tensor, known: Tensor, options: Options, device: torch.device
 ) -> dict[str, Any]:
-    """Time the requested score and the plain gradient on all images, and compare the latter with autograd."""
+    """Time the requested score and the temperature gradient on all images, and compare the gradient with autograd."""
     result: dict[str, Any] = {}
     for score in dict.fromkeys((options.score, "gradient")):
         work = score_of(score)
@@ -122,7 +123,7 @@ def timed(
 
 
 def by_autograd(inference: Inference, image: Tensor, known: Tensor, place: int) -> Tensor:
-    """Return the gradient of the bound on log p(y; t) with respect to t, [1, L] on the CPU."""
+    """Return the gradient of the bound on log p(y) by the temperatures of the L latent groups: [1, L], on the CPU."""
     observation = inference.observe(from_uint8(image), known)
     assert observation.pixels is not None and observation.known is not None
     t = torch.ones(1, inference.groups, device=image.device, requires_grad=True)
@@ -140,7 +141,7 @@ def by_autograd(inference: Inference, image: Tensor, known: Tensor, place: int) 
 
 
 def command_seconds(model: str, file: Path, repeats: int) -> dict[str, float]:
-    """Return the wall-clock seconds of `condvae ood score`, from the start of its process to its end."""
+    """Return how many seconds `condvae ood score` takes, from the start of its process to its end."""
     command = [sys.executable, "-m", "condvae", "ood", "score", str(file), "--model", model, "--half", "right"]
     command += ["--device", "cpu"]
     took = []

@@ -1,4 +1,4 @@
-"""Time of each kernel in one of our training steps or completions.
+"""Print the time of each kernel in one of our training steps or completions.
 
 Usage: python benchmarks/profile_step.py [--work ipa-128] [--device cuda] [--rows 15]
 """
@@ -23,9 +23,9 @@ class Options:
     """Name of a row in benchmarks/speed.py."""
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
     streams: int | None = 0
-    """Number of side streams; with side streams, kernels overlap and their times no longer add up to the total."""
+    """Number of side streams. With any, kernels overlap, and their times no longer add up to the time of the step."""
     rows: int = 15
-    """Kernels to print, those with the most time first."""
+    """Number of kernels to print; those that take the most time come first."""
 
 
 def main(options: Options) -> None:

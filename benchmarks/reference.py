@@ -1,9 +1,9 @@
-"""VD-VAE and IPA written as public research code is: the reference for every comparison in `speed.py`.
+"""VD-VAE and IPA in the style of public research code: the reference for every comparison in `speed.py`.
 
-It is eager, in float32 with torch's defaults, and NCHW. State and activation are concatenated for every posterior
-block, the prior block computes statistics and feature together, the likelihood is always computed, holes are drawn one
-by one on the CPU inside the step, loss and gradient norm are read on the host, and y is encoded once per sample. No
-code of condvae.vdvae computes anything here; only weights are copied, and tests compare both implementations.
+It runs eagerly, in float32 with torch's default settings and NCHW memory. Every posterior block concatenates state and
+activation. Prior blocks always compute means, scales and features. The likelihood is always computed. A step draws its
+holes one by one on the CPU, and waits for the loss and the gradient norm. y is encoded again for every sample. Nothing
+here is computed by condvae.vdvae: only weights are copied from it, and tests compare both implementations.
 """
 
 import copy
@@ -29,7 +29,7 @@ Objective: TypeAlias = Literal["elbo", "ipa", "ipa-r"]
 
 
 class PlainBlock(nn.Module):
-    """A block of four convolutions, each after a GELU."""
+    """A block of four convolutions, with GELU before each."""
 
     def __init__(
         self, inputs: int, middle: int, outputs: int, resolution: int, residual: bool = False, down: int = 1
@@ -80,7 +80,7 @@ class PlainEncoder(nn.Module):
 
 
 class PlainDecoderBlock(nn.Module):
-    """All layers of one latent group."""
+    """All layers of one latent group: posterior, partial encoder's head, prior, projection and residual block."""
 
     def __init__(self, config: VDVAEConfig, stage: Stage, conditional: bool) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class PlainDecoderBlock(nn.Module):
     def forward(
         self, h: Tensor, image: Tensor | None, partial: Tensor | None, noise: Tensor | None, *, from_partial: bool
     ) -> tuple[Tensor, Tensor]:
-        """Return the next state, and the KL in nats [B]. image, partial: activations of the two encoders."""
+        """Return the next state, and each image's KL in nats, [B]. image, partial: activations of the encoders."""
         p_mean, p_log_std, feature = self.prior(h).split((self.latents, self.latents, h.shape[1]), dim=1)
         q = self.posterior(torch.cat((h, image), dim=1)).chunk(2, dim=1) if image is not None else None
         c = None
@@ -114,7 +114,7 @@ class Result(NamedTuple):
     parameters: Tensor
     """Parameters of the pixels' distribution, [B, P, H, W]."""
     kl_nats: Tensor
-    """KL of each latent group, [B, L]."""
+    """KL of each of the L latent groups in nats, [B, L]."""
 
 
 class PlainVAE(nn.Module):
@@ -123,7 +123,7 @@ class PlainVAE(nn.Module):
     def __init__(self, config: VDVAEConfig, partial_channels: int | None = None) -> None:
         super().__init__()
         if config.scales != "log_std" or not isinstance(config.likelihood, LogisticMixture):
-            raise ValueError("the reference needs log-std outputs and a mixture of logistics, like public code")
+            raise ValueError("the reference needs a network with log-std outputs and a mixture of logistics")
         self.config, self.mixture = config, config.likelihood
         self.encoder = PlainEncoder(config, config.channels)
         self.partial_encoder = PlainEncoder(config, partial_channels) if partial_channels else None
@@ -154,7 +154,11 @@ class PlainVAE(nn.Module):
         noise: Sequence[Tensor] | None = None,
         from_partial: bool = False,
     ) -> Result:
-        """x alone: z from q, KL(q || p). x and y: z from q, KL(q || c). from_partial: z from c, KL(c || p)."""
+        """Run the network.
+
+        With x alone, z is drawn from q, and the KL is KL(q || p). With x and y, z is from q, and the KL is KL(q || c).
+        With from_partial, z is from c, and the KL is KL(c || p).
+        """
         image = self.encoder(self.normalise(x)) if x is not None else {}
         partial = self.partial_encoder(y) if y is not None and self.partial_encoder else {}
         given = x if x is not None else y
@@ -181,13 +185,16 @@ class PlainVAE(nn.Module):
         return ((x + 1) * 127.5 + self.config.normalisation.shift) * self.config.normalisation.scale
 
     def observe(self, x: Tensor, known: Tensor) -> Tensor:
-        """Return y = concat(x * known, known)."""
+        """Return the observation y = concat(x * known, known), for normalised x."""
         return torch.cat((self.normalise(x) * known, known), dim=1)
 
     def loss(
         self, objective: Objective, x: Tensor, known: Tensor | None = None, noise: Sequence[Tensor] | None = None
     ) -> Tensor:
-        """Return the loss, likelihood included, in nats per dimension, batch mean; known: [B, 1, H, W] of 0 and 1."""
+        """Return the loss in nats per dimension, including the likelihood, as a mean over the batch.
+
+        known: [B, 1, H, W], 1 where a pixel is known and 0 where it is hidden.
+        """
         y = self.observe(x, known) if known is not None else None
         if objective == "ipa-r":
             parameters, kl = self(None, y, noise=noise, from_partial=True)
@@ -201,7 +208,7 @@ class PlainVAE(nn.Module):
 
     @torch.no_grad()
     def complete(self, y: Tensor, n: int) -> Tensor:
-        """Return n samples [n, C, H, W] uint8; y [1, Cy, H, W] is repeated and encoded n times."""
+        """Return n samples [n, C, H, W] uint8. The observation y [1, Cy, H, W] is repeated, and encoded n times."""
         parameters = self(None, y.repeat(n, 1, 1, 1), from_partial=True).parameters
         images = plain_sample(self.mixture, parameters)
         return ((images + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
@@ -213,7 +220,7 @@ def plain_kl(mean: Tensor, log_std: Tensor, other_mean: Tensor, other_log_std: T
 
 
 def _components(mixture: LogisticMixture, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return log-weights [B, H, W, K], and means, log-scales and coefficients [B, H, W, 3, K]."""
+    """Return K components: log-weights [B, H, W, K], and means, log-scales and coefficients, each [B, H, W, 3, K]."""
     k = mixture.components
     last = parameters.permute(0, 2, 3, 1)
     rest = last[..., k:].reshape(*last.shape[:3], 3, 3 * k)
@@ -222,7 +229,7 @@ def _components(mixture: LogisticMixture, parameters: Tensor) -> tuple[Tensor, T
 
 
 def plain_log_prob(mixture: LogisticMixture, parameters: Tensor, x: Tensor) -> Tensor:
-    """Return log p of each pixel of a colour image, [B, H, W]."""
+    """Return the log-probability of each pixel of colour images, [B, H, W]."""
     log_weights, means, log_scales, coefficients = _components(mixture, parameters)
     x = ((x + 1) * 127.5).round()
     if mixture.bits == 5:
@@ -244,7 +251,7 @@ def plain_log_prob(mixture: LogisticMixture, parameters: Tensor, x: Tensor) -> T
 
 
 def plain_sample(mixture: LogisticMixture, parameters: Tensor) -> Tensor:
-    """Draw images [B, 3, H, W] in [-1, 1]."""
+    """Draw colour images [B, 3, H, W] in [-1, 1]."""
     log_weights, means, log_scales, coefficients = _components(mixture, parameters)
     gumbel = -torch.log(-torch.log(torch.empty_like(log_weights).uniform_(1e-5, 1 - 1e-5)))
     chosen = F.one_hot((log_weights + gumbel).argmax(dim=-1), mixture.components).to(means.dtype).unsqueeze(3)
@@ -258,7 +265,10 @@ def plain_sample(mixture: LogisticMixture, parameters: Tensor) -> Tensor:
 
 
 def plain_known(rng: np.random.Generator, batch: int, size: int) -> Tensor:
-    """Draw freeform holes one by one until each hidden share is in (0, 1); [batch, 1, size, size], 1 where known."""
+    """Draw freeform holes one by one: [batch, 1, size, size], 1 where a pixel is known and 0 where it is hidden.
+
+    Holes that hide no pixel or all pixels are drawn again.
+    """
     drawn: list[Tensor] = []
     while len(drawn) < batch:
         known = candidate(rng, size, low=0.0, high=1.0)
@@ -268,7 +278,7 @@ def plain_known(rng: np.random.Generator, batch: int, size: int) -> Tensor:
 
 
 class PlainTraining:
-    """The training step of public code, except that only trained weights are averaged, not also frozen ones."""
+    """The training step of public code. Unlike public code, it keeps no moving average of frozen weights."""
 
     def __init__(self, model: PlainVAE, objective: Objective, *, lr: float, skip_above: float, seed: int = 0) -> None:
         self.model, self.objective, self.skip_above = model, objective, skip_above

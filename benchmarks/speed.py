@@ -1,6 +1,7 @@
-"""How fast condvae trains and samples, compared with the reference (`reference.py`) in one process; a table and JSON.
+"""Compare the speed of condvae's training and sampling with that of the reference (`reference.py`), in one process.
 
-On a GPU it measures the paper's networks, on a CPU a small one. Every row is printed as soon as it is measured.
+It measures the paper's networks on a GPU, and a small network on a CPU. It prints a table, one row as soon as it is
+measured, and the same numbers as JSON.
 Usage: python benchmarks/speed.py [--device cuda] [--works ipa-128 complete-1] [--ablation] [--out table.json]
 """
 
@@ -45,40 +46,40 @@ class Options:
 
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
     works: tuple[str, ...] = ()
-    """Rows to measure. By default, all."""
+    """Names of the rows to measure. By default, all rows."""
     seconds: float = 2.0
-    """Duration of each measurement after the warm-up; at least five repeats are timed."""
+    """Duration of each measurement after the warm-up, in seconds; at least five repeats are timed."""
     reference: bool = True
     """Also measure the reference."""
     ablation: bool = False
-    """Instead, measure the IPA steps with our optimisations added one after another."""
+    """Measure only the IPA steps, with our optimisations added one after another, and without the reference."""
     recompute: Literal["auto", "yes", "no"] = "auto"
-    """Whether our steps recompute activations instead of keeping them. auto: decide as training does."""
+    """Whether our steps recompute activations instead of keeping them. auto: decide as `condvae train` does."""
     threads: int = 2
-    """CPU threads of torch."""
+    """Number of CPU threads of torch."""
     out: Path | None = None
-    """JSON file for the rows, rewritten after each row."""
+    """JSON file for the rows. It is written again after each row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """The measurements of one implementation."""
+    """The measurements of one implementation: condvae or the reference."""
 
     ms: float
-    """Median time of a whole batch."""
+    """Median time of a whole batch, in milliseconds."""
     per_second: float
     """Images, completions or holes per second."""
     first_call_s: float
-    """Time from building everything to the end of the first call."""
+    """Time from the start of building the model to the end of the first call, in seconds."""
     allocated_gb: float | None = None
-    """Most memory allocated at once."""
+    """Largest amount of GPU memory that was allocated at one time."""
     reserved_gb: float | None = None
     remarks: list[str] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
 class Row:
-    """One row of the table: the measurements of one work."""
+    """One row of the table: the measurements of one kind of work, such as a training step."""
 
     work: str
     batch: int
@@ -87,7 +88,7 @@ class Row:
     reference: Side | None = None
     ratio: float | None = None
     tflops: float | None = None
-    """TFLOP per second of our side."""
+    """Floating-point operations per second of condvae, in TFLOP/s."""
     share_of_peak: float | None = None
     target: str = ""
     met: str = ""
@@ -138,7 +139,7 @@ def main(options: Options) -> None:
         "peak_tflops": peak / 1e12,
     }
     print(f"{machine['device']}, torch {torch.__version__}, measured peak {peak / 1e12:,.2f} TFLOP/s")
-    print("ref: the reference; GB: most memory allocated / reserved\n" + HEADER, flush=True)
+    print("ref: the reference; GB: largest memory allocated / reserved\n" + HEADER, flush=True)
     rows: list[Row] = []
 
     def done(row: Row) -> None:
@@ -169,7 +170,7 @@ def main(options: Options) -> None:
 
 
 def chosen(works: Sequence[Work], names: Sequence[str]) -> list[Work]:
-    """Return the works with these names, or all; in the order of `works`."""
+    """Return the works with these names, or all works if there are no names, in the order of `works`."""
     if unknown := sorted(set(names) - {work.name for work in works}):
         known = ", ".join(dict.fromkeys(work.name for work in works))
         raise SystemExit(f"unknown in --works: {', '.join(unknown)}; expected names among {known}")
@@ -181,7 +182,7 @@ def as_json(machine: dict[str, object], rows: Sequence[Row]) -> str:
 
 
 def compare(work: Work, device: torch.device, variant: Variant, seconds: float, peak: float, reference: bool) -> Row:
-    """Measure our side and then the reference; a failure becomes a remark."""
+    """Measure condvae and then the reference. If one of them fails, a remark in the row tells why."""
     row = Row(work=work.name, batch=work.batch, network=work.network)
     sides: list[tuple[str, Callable[[], Runner]]] = [("ours", functools.partial(ours, work, device, variant))]
     if reference:
@@ -207,7 +208,7 @@ def compare(work: Work, device: torch.device, variant: Variant, seconds: float, 
 
 
 def measure(build: Callable[[], Runner], work: Work, device: torch.device, seconds: float) -> Side:
-    """Build, warm up and time. Short steps are timed several at a time, as training does not wait between steps."""
+    """Build the work, warm up, and time it. Short steps are timed in groups, as training does not wait after each."""
     cuda = device.type == "cuda"
     free(device)
     if cuda:
@@ -269,7 +270,7 @@ def start(work: Work, device: torch.device, cache: Path, name: str) -> Row:
 
 
 def measured_peak(device: torch.device) -> float:
-    """Measure the floating-point operations per second of a large matrix product: bfloat16 on a GPU, else float32."""
+    """Return the floating-point operations per second of a large matrix product: bfloat16 on a GPU, else float32."""
     size, dtype = (8192, torch.bfloat16) if device.type == "cuda" else (1024, torch.float32)
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     times = []

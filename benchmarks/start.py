@@ -1,4 +1,4 @@
-"""Time from the start of a process to its first training steps, printed as JSON. `speed.py` runs this file."""
+"""Measure the time from the start of a process to its first training steps, and print it as JSON for `speed.py`."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The works that `speed.py` times, such as a training step: each as condvae does it and as the reference does it."""
+"""The works that `speed.py` times, such as training steps and completions, by condvae and by the reference."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -27,12 +27,12 @@ from condvae.vdvae.blocks import Block, recompute_activations
 from condvae.vdvae.decoder import LatentBlock
 
 Kind: TypeAlias = Literal["elbo", "ipa", "ipa-r", "complete", "masks", "start"]
-LR, NEVER = 1e-5, 1e9  # weights hardly change, and no side can save time by skipping an update
+LR, NEVER = 1e-5, 1e9  # weights hardly change, and neither implementation can save time by skipping an update
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A speed target: `must` is required, and `reach` is the goal beyond it."""
+    """A speed target: the value `must` is required, and the value `reach` is a goal beyond it."""
 
     unit: Literal["/s", "ms", "x", "s"]
     must: float
@@ -56,12 +56,12 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One work to time, which is one row of the table."""
+    """Work to time, such as a training step. It becomes one row of the table."""
 
     name: str
     kind: Kind
     batch: int
-    """Number of images in a step, of completions of one image, or of holes."""
+    """Number of images in a training step, number of completions of one image, or number of holes."""
     network: str = "cifar10"
     target: Target | None = None
 
@@ -112,7 +112,7 @@ ON_CPU = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """Which of our optimisations are used; by default, all that the device supports."""
+    """The optimisations that condvae uses. By default, it uses all that the device supports."""
 
     precision: TrainingPrecision | None = None
     fused: bool | None = None
@@ -123,7 +123,7 @@ class Variant:
 
 
 class Runner(Protocol):
-    """A call to time."""
+    """A function to time."""
 
     items: int
     """Number of images, completions or holes per call."""
@@ -131,11 +131,11 @@ class Runner(Protocol):
     def __call__(self) -> object: ...
 
     def remarks(self) -> list[str]:
-        """Return remarks for the table."""
+        """Return remarks on the calls so far, for the table."""
 
 
 def make_model(config: VDVAEConfig, *, conditional: bool) -> VDVAE | ConditionalVAE:
-    """Make a model with random weights, also where training would start with zeros."""
+    """Make a model with random weights, also for layers whose weights are zero at the start of training."""
     torch.manual_seed(0)
     vae = VDVAE(config)
     for module in vae.modules():
@@ -153,7 +153,7 @@ def random_levels(work: Work, device: torch.device, batch: int) -> Tensor:
 
 
 class OurTraining:
-    """Our training step, which also draws freeform holes."""
+    """Condvae's training step; conditional steps also draw freeform holes."""
 
     def __init__(self, work: Work, device: torch.device, variant: Variant) -> None:
         model = make_model(work.config, conditional=work.kind != "elbo")
@@ -235,7 +235,7 @@ def one_observation(work: Work, device: torch.device, model: ConditionalVAE) -> 
 
 
 class OurCompletion:
-    """Our completions, from an observation on the device to 8-bit levels on the device."""
+    """Condvae's completions, from an observation on the device to 8-bit images on the device."""
 
     def __init__(self, work: Work, device: torch.device) -> None:
         model = make_model(work.config, conditional=True).to(device).eval()
@@ -269,7 +269,7 @@ class TheirCompletion:
 
 
 class OurMasks:
-    """Our freeform holes, all drawn in one call."""
+    """Condvae's freeform holes, all drawn in one call."""
 
     def __init__(self, work: Work, device: torch.device) -> None:
         self.items, self.size = work.batch, work.config.image_size

@@ -12,7 +12,7 @@ from condvae.vdvae import preset
 
 
 def test_counts_for_the_public_networks() -> None:
-    """The counts for which the targets were set; they include the prior's statistics, 0.4 % of a completion."""
+    """These counts were used to set the targets. They include the prior's means and scales, 0.4 % of a completion."""
     config = preset("cifar10")
     assert flops.ipa_step(config) == pytest.approx(103e9, rel=0.02)
     assert flops.completion(config) == pytest.approx(37.8e9, rel=0.02)

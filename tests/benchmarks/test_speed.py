@@ -1,4 +1,4 @@
-"""The benchmark measures both sides of every work, and reports a failure as a remark instead of stopping."""
+"""The benchmark measures condvae and the reference for every work, and reports failures as remarks."""
 
 import json
 import math

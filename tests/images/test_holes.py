@@ -54,7 +54,7 @@ def test_greys_are_split_at_128_with_a_note() -> None:
         hidden = hole.hidden(PICTURE)
         assert np.array_equal(hidden.pixels, expected)  # type: ignore[arg-type]
         (note,) = hidden.notes
-        assert "128 and lighter counts as white" in note and word in note
+        assert "levels of 128 or more count as white" in note and word in note
 
 
 def test_a_hole_picture_is_turned_upright_too(tmp_path: Path) -> None:
@@ -83,9 +83,9 @@ def test_a_folder_of_pictures(tmp_path: Path) -> None:
     hole = Hole(known=tmp_path)
     assert hole.for_file(Path("elsewhere/a.jpg")).known == tmp_path / "a.png"
     assert hole.for_file(Path("b.jpg")).known == tmp_path / "b.bmp"
-    with pytest.raises(ValueError, match=r"holds no picture named d, expected one for d\.jpg"):
+    with pytest.raises(ValueError, match=r"contains no picture named d, expected one for d\.jpg"):
         hole.for_file(Path("d.jpg"))
-    with pytest.raises(ValueError, match="holds 2 pictures named c"):
+    with pytest.raises(ValueError, match="contains 2 pictures named c"):
         hole.for_file(Path("c.jpg"))
     other = Hole(hole=tmp_path / "a.png")
     assert other.for_file(Path("d.jpg")) is other
@@ -113,10 +113,10 @@ def test_bad_holes_are_refused() -> None:
         (Hole(box=(5, 1, 5, 2)), "the box 5,1,5,2 does not lie inside the image, which is 9 x 6"),
         (Hole(box=(-1, 1, 5, 2)), "does not lie in"),
         (Hole(box=(1, 1, 0, 2)), "does not lie in"),
-        (Hole(hole=WHITE.T.copy()), "is 6 x 9 but the image is 9 x 6: give one of the image's size"),
+        (Hole(hole=WHITE.T.copy()), "is 6 x 9 but the image is 9 x 6: give a picture of the image's size"),
         (Hole(known=INSIDE.T), "is 6 x 9 but the image is 9 x 6"),
-        (Hole(known=WHITE // 255), "only the levels 0 and 1, which both count as black: multiply it by 255"),
-        (Hole(hole=Image.fromarray(WHITE // 255)), "only the levels 0 and 1"),
+        (Hole(known=WHITE // 255), "only the grey levels 0 and 1, which both count as black: multiply it by 255"),
+        (Hole(hole=Image.fromarray(WHITE // 255)), "only the grey levels 0 and 1"),
         (Hole(known=INSIDE[0]), r"has shape \(9,\), expected \[H, W\]"),
         (Hole(hole=np.dstack([levels(6, 9), 255 - WHITE])), "transparent pixels, whose meaning is unclear"),
         (Hole(), "has no transparent pixels, so specify which are hidden: .*--known.*--hole.*--box.*--half.*--random"),

@@ -101,7 +101,7 @@ def test_arrays() -> None:
     for bad, message in (
         (GREY > 100, "array of bool"),
         (RGB.astype(np.int32), "array of int32"),
-        (RGB / 127.5 - 1, r"numbers from -1 to .*expected \[0, 1\]"),
+        (RGB / 127.5 - 1, r"numbers from -1 to .*expected numbers in \[0, 1\]"),
         (np.full((4, 4), np.nan), "numbers from nan"),
         (RGB[:, :, :2], r"shape \(6, 9, 2\)"),
         (RGB[None], "expected .H, W. or"),

@@ -1,4 +1,4 @@
-"""The kernel for freeform holes: pixels equal torch's, shapes have the right distribution, misfits are rejected."""
+"""The kernel for freeform holes: pixels equal torch's, shapes have the right distribution, bad sizes are rejected."""
 
 import math
 
@@ -109,7 +109,7 @@ def test_an_image_without_a_fitting_candidate_reports_it() -> None:
     drawn = draw(seeds(2), 8, (65, 70), law, tries=3)
     assert drawn.tries.tolist() == [0, 0]
     assert draw(seeds(0), 8, (0, 64), law).known.shape == (0, 1, 8, 8)
-    with pytest.raises(ValueError, match="more boxes or vertices than the kernel has places for"):
+    with pytest.raises(ValueError, match="more boxes or vertices than the kernel has room for"):
         draw(seeds(2), 8, (0, 64), law._replace(small_boxes=11))
 
 

@@ -173,9 +173,9 @@ def test_misuse_is_explained() -> None:
         latents.draw(raw, noise.clone().requires_grad_(), softplus=True)
     with pytest.raises(ValueError, match=r"expected torch\.float32"):
         latents.draw(raw.half(), noise, softplus=True)
-    with pytest.raises(ValueError, match=r"noise is torch.float32 \[1, 3, 2, 2\], expected .* \[2, 3, 2, 2\]"):
+    with pytest.raises(ValueError, match=r"noise is torch.float32, shape \[1, 3, 2, 2\], expected .* \[2, 3, 2, 2\]"):
         latents.draw(raw, noise[:1], softplus=True)
-    with pytest.raises(ValueError, match=r"expected torch.int64 \[2\]"):
+    with pytest.raises(ValueError, match=r"expected torch.int64, shape \[2\]"):
         latents.draw_seeded(raw, torch.zeros(3, dtype=torch.int64, device=DEVICE), 0, softplus=True)
     with pytest.raises(ValueError, match="outputs for p have shape"):
         latents.kl(raw, raw[:, :4], softplus=True)

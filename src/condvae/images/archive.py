@@ -1,4 +1,4 @@
-"""The files in a folder or a zip file, by name."""
+"""Read the files in a folder or a zip file by their names."""
 
 import hashlib
 import json
@@ -20,13 +20,13 @@ class Files:
 
     path: Path
     names: tuple[str, ...]
-    """Names of all files, sorted, with / between folders."""
+    """Paths of all files inside the folder or zip file, sorted, with / between folder names."""
     identity: str
-    """A digest that changes when a file is added, removed, renamed or written."""
+    """A digest that changes when a file is added, removed, renamed or modified."""
     archive: zipfile.ZipFile | None = None
 
     def open(self, name: str) -> BinaryIO:
-        """Open one file; several threads may do so at once."""
+        """Open one file for reading in binary mode; several threads may call this at the same time."""
         if self.archive is None:
             return open(self.path / name, "rb")
         return BytesIO(self.archive.read(name))
@@ -53,18 +53,18 @@ def opened(path: Path) -> Iterator[Files]:
 
 
 def stat_identity(paths: Iterable[Path]) -> str:
-    """Return a digest that changes when one of the files is replaced or written."""
+    """Return a digest of the paths, sizes and modification times of files, which changes if a file is modified."""
     stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
     return digest(stats)
 
 
 def digest(plain: object) -> str:
-    """Return a short digest of a value that JSON can represent."""
+    """Return a short digest of a value that can be converted to JSON."""
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:32]
 
 
 def common_top(names: Iterable[str]) -> str:
-    """Return the top folder, such as 'photos/', if every name starts with it, else ''."""
+    """Return the top folder that all file names share, such as 'photos/', or '' if there is none."""
     tops = {name.split("/", 1)[0] if "/" in name else "" for name in names}
     top = tops.pop() if len(tops) == 1 else ""
     return f"{top}/" if top else ""
@@ -75,7 +75,7 @@ def _visible(parts: Iterable[str]) -> bool:
 
 
 def _walk(root: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield (name, size, modification time) of each visible file; links to folders are followed, each folder once."""
+    """Yield (name, size, modification time) of each visible file. Follow links to folders, but read no folder twice."""
     seen: set[str] = set()
     todo = [("", str(root))]
     while todo:

@@ -1,4 +1,4 @@
-"""Writing pictures into a folder so that either all of them appear, or none."""
+"""Write pictures into a folder so that either all of them appear, or none."""
 
 import os
 import shutil
@@ -14,21 +14,21 @@ _LONGEST_STEM = 100  # in bytes, so that a name with a few words added to it is 
 
 
 def stem_of(path: Path) -> str:
-    """Return a file's name without its suffix, shortened so that names made from it are not too long."""
+    """Return a file's name without its suffix, cut to 100 bytes so that words can be added to it."""
     # File names need not be valid text: invalid bytes become question marks.
     return path.stem.encode(errors="replace")[:_LONGEST_STEM].decode(errors="ignore")
 
 
 class AtomicFolder:
-    """A folder for pictures, which appear in it when the `with` block ends without an error.
+    """A folder in which new pictures appear all at once, when the `with` block ends without an error.
 
-    Until then, the pictures are in a hidden folder inside it. After an error, the hidden folder and all folders that
-    were created for it are removed.
+    Until then, the pictures are in a hidden subfolder. After an error, this subfolder and all other folders that were
+    created for the pictures are removed.
     """
 
     def __init__(self, folder: str | Path, *, replaces: Sequence[str] | None = None) -> None:
-        """replaces: the only existing files that may be replaced; all of them are removed when the new files appear.
-        None: existing files with the names of new files are replaced.
+        """replaces: names of the only existing files that may be overwritten. All of them are removed when the new
+        files appear. By default, a new file overwrites any existing file of the same name.
         """
         self.folder = Path(folder)
         self._names: list[str] = []
@@ -45,16 +45,18 @@ class AtomicFolder:
         return self
 
     def check_free(self, name: str) -> None:
-        """Raise ValueError if no file of this name can be created in the folder."""
+        """Raise ValueError if a folder, or a file that may not be overwritten, already has this name."""
         if (self.folder / name).is_dir():
-            raise ValueError(f"{self.folder / name} is a folder, but should be a file: give another folder")
+            raise ValueError(
+                f"{self.folder / name} is a folder, but a file must be written with this name: give another folder"
+            )
         if self._replaces is not None and name not in self._replaces and os.path.lexists(self.folder / name):
             raise ValueError(
                 f"{self.folder / name} already exists and is not from an earlier call: give another folder"
             )
 
     def put(self, name: str, picture: Image.Image, **options: Any) -> None:
-        """Write a picture in the format that the name's suffix states. options: arguments of `Image.save`."""
+        """Write a picture. The suffix of the name sets the file format; options are arguments of `Image.save`."""
         self.check_free(name)
         try:
             picture.save(self._hidden / name, **options)
@@ -63,7 +65,7 @@ class AtomicFolder:
         self._names.append(name)
 
     def write(self, name: str, text: str) -> None:
-        """Write a text file next to the pictures. Files appear in the order in which they were written."""
+        """Write a text file into the folder of the pictures. Files appear in the order in which they were written."""
         self.check_free(name)
         try:
             (self._hidden / name).write_text(text)

@@ -11,7 +11,10 @@ _HEADER = 18
 
 
 def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[str], *, tile: int = 96) -> Image.Image:
-    """Return a table of equally large images [C, H, W] uint8, enlarged to about `tile` pixels, with column labels."""
+    """Arrange images in rows and columns, with a label above each column.
+
+    All images are [C, H, W] uint8 and of the same size. Each is enlarged to about `tile` x `tile` pixels.
+    """
     if not rows or any(len(row) != len(columns) for row in rows):
         raise ValueError(
             f"a contact sheet with {len(columns)} columns needs at least one row, and one image per column in every row"
@@ -31,12 +34,12 @@ def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[str], *, t
 
 
 def heat_map(values: Tensor, *, largest: float) -> Tensor:
-    """Return values [H, W] as colours [3, H, W] uint8: black for 0, then red, yellow, and white from `largest` on."""
+    """Show values [H, W] as colours [3, H, W] uint8: 0 is black, then red, yellow, and white at `largest` and above."""
     ramp = (values / largest).clamp(0, 1) * 3
     return torch.stack([(ramp - i).clamp(0, 1) for i in range(3)]).mul(255).round().to(torch.uint8)
 
 
 def to_pil(image: Tensor) -> Image.Image:
-    """Convert an image [C, H, W] uint8 to a grey or RGB picture."""
+    """Convert an image [C, H, W] uint8 to a grey or RGB PIL image."""
     array = image.permute(1, 2, 0).cpu().numpy()
     return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)

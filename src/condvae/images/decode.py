@@ -1,4 +1,4 @@
-"""Decoding an image file of any format, mode and orientation to an array of 8-bit levels."""
+"""Decode image files of any format, mode and orientation to upright arrays of 8-bit levels."""
 
 from typing import BinaryIO, NamedTuple
 
@@ -33,7 +33,7 @@ class ImageHeader(NamedTuple):
 
 
 def read_header(file: BinaryIO) -> ImageHeader:
-    """Return the size of the upright image, and whether it is grey, without decoding it if possible."""
+    """Return the size of the upright image, and whether it is grey. Decode the pixels only if this is unavoidable."""
     with Image.open(file) as image:
         width, height = image.size
         if width != height:  # a square keeps its size when turned, so most files need no search for EXIF data
@@ -46,9 +46,10 @@ def read_header(file: BinaryIO) -> ImageHeader:
 
 
 def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = False) -> PixelArray:
-    """Return the first picture in the file, [H, W, channels]: upright, and fitted to `size` if one is given.
+    """Return the first picture in the file, upright, as [H, W, channels] uint8.
 
-    pair: the file holds two pictures side by side; they are fitted one by one, and returned as [H, 2 H, channels].
+    size: if given, crop the picture to its largest centred square and resize this square to size x size pixels.
+    pair: the file contains two square pictures side by side. They are resized separately, and returned side by side.
     """
     with Image.open(file) as opened:
         image = layers(opened).on_white()
@@ -60,7 +61,7 @@ def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = Fals
 
 
 class DecodedImage(NamedTuple):
-    """An upright picture, with colours and opacity as separate images."""
+    """An upright picture, whose colours and opacity are two separate images."""
 
     colours: Image.Image  # L or RGB, as in the file, including the colours of transparent pixels
     alpha: Image.Image | None  # L: 255 is opaque
@@ -75,11 +76,13 @@ class DecodedImage(NamedTuple):
 
 
 def layers(image: Image.Image) -> DecodedImage:
-    """Return the first picture of an opened file, upright, with colours and transparency separated."""
+    """Turn an opened image upright, and separate its colours from its opacity; of several frames, use the first."""
     mode, info = image.mode, image.info
     alpha = None
     if mode == "F":
-        raise ValueError("it has floating-point pixels, so the level of white is unknown: convert it to 8 or 16 bits")
+        raise ValueError(
+            "the image has floating-point pixels, so the level of white is unknown: convert it to 8 or 16 bits"
+        )
     if mode.startswith("I"):
         colours = _sixteen_bits(image)
         if isinstance(clear := info.get("transparency"), int):  # one grey level that is transparent
@@ -93,16 +96,16 @@ def layers(image: Image.Image) -> DecodedImage:
 
 
 def is_grey(file: BinaryIO) -> bool:
-    """Return whether the three colour levels of every pixel are equal."""
+    """Return whether red, green and blue are equal in every pixel of the image."""
     pixels = decode(file, channels=3, size=None)
     return bool((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all())
 
 
 def fit(image: Image.Image, *, channels: int, size: int | None) -> PixelArray:
-    """Crop an L or RGB image to its largest centred square and resize this by Lanczos; size None: keep the whole image.
+    """Crop an L or RGB image to its largest centred square, and resize this square to size x size pixels.
 
-    Pillow's Lanczos averages over the area when it shrinks an image. channels=1 takes the luminance, channels=3 repeats
-    the level of a grey image.
+    If size is None, the whole image is returned at its own size. channels: 1 converts colours to their luminance; 3
+    repeats the level of a grey image. Pillow's Lanczos filter averages over the area when it shrinks an image.
     """
     mode = "L" if channels == 1 else "RGB"
     if image.mode != mode:
@@ -121,7 +124,7 @@ def _clear_palette(image: Image.Image) -> bool:
 
 
 def _turned(image: Image.Image, by: Image.Image) -> Image.Image:
-    """Turn an image upright by the EXIF data of the image `by`; unreadable EXIF data are ignored."""
+    """Turn an image upright as the EXIF data of the image `by` require; ignore EXIF data that cannot be read."""
     try:
         turn = _UPRIGHT.get(by.getexif().get(_ORIENTATION, 1))
     except Exception:  # Pillow's parser raises exceptions of every type
@@ -130,10 +133,10 @@ def _turned(image: Image.Image, by: Image.Image) -> Image.Image:
 
 
 def _sixteen_bits(image: Image.Image) -> Image.Image:
-    """Scale levels from 0..65535 to 0..255; Pillow's own conversion would clip them."""
+    """Convert 16-bit levels to 8 bits by scaling; Pillow's own conversion would clip them."""
     levels = np.asarray(image)
     if levels.min() < 0 or levels.max() > 65535:
-        raise ValueError("it has 32-bit pixels, so the level of white is unknown: convert it to 8 or 16 bits")
+        raise ValueError("the image has 32-bit pixels, so the level of white is unknown: convert it to 8 or 16 bits")
     nearest = levels.astype(np.uint32)  # computed in place from here on, because pictures may be large
     nearest += 128
     nearest //= 257

@@ -1,4 +1,4 @@
-"""Holes: hidden pixels, given by a picture of known or hidden pixels, a box, a half, at random, or by transparency."""
+"""The ways to specify hidden pixels: a black and white picture, a box, a half, a random hole, or transparent pixels."""
 
 import operator
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from condvae.runtime.pixels import PixelArray
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
 Box: TypeAlias = tuple[int, int, int, int]
-"""x, y, width, height in pixels of the upright picture."""
+"""A rectangle: x, y, width and height, in pixels of the upright picture."""
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _WHITE = 128
@@ -28,29 +28,29 @@ WAYS = (
 
 
 class Hidden(NamedTuple):
-    """Which pixels of a picture are hidden."""
+    """The result of `Hole.hidden`: which pixels of a picture are hidden."""
 
     pixels: Flags | None
-    """[H, W] of the upright picture; None if the hole is made at the model's size instead."""
+    """[H, W], True where a pixel of the upright picture is hidden; None if the hole is yet to be made at model size."""
     notes: tuple[str, ...] = ()
     file: FileId | None = None
-    """The file that the hole was read from, if any."""
+    """The picture file that the hole was read from, if any."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hole:
-    """One way to specify the hidden pixels; if none is given, transparent pixels are hidden."""
+    """How hidden pixels are specified: at most one field is set. If none is set, transparent pixels are hidden."""
 
     known: PictureLike | None = None
     """A picture that is white where pixels are known, or a bool array that is True there."""
     hole: PictureLike | None = None
     """A picture that is white where pixels are hidden, or a bool array that is True there."""
     box: Box | None = None
-    """The box that is hidden."""
+    """The rectangle of pixels that is hidden."""
     half: Half | None = None
-    """The half that is hidden, of the square that the model sees."""
+    """The half that is hidden: a half of the picture's largest centred square, which is all that the model sees."""
     random: bool = False
-    """Whether to draw a random hole, of the kind that the model was trained on."""
+    """Whether to draw a random hole, of the kind of holes that the model was trained with."""
 
     def __post_init__(self) -> None:
         if len(ways := self.ways) > 1:
@@ -63,7 +63,7 @@ class Hole:
 
     @property
     def ways(self) -> list[str]:
-        """The ways that were given: one, or none for transparency."""
+        """Names of the fields that are set: one, or none if transparent pixels are hidden."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return [way for way, value in values.items() if (bool(value) if way == "random" else value is not None)]
 
@@ -72,7 +72,10 @@ class Hole:
         return (*self.ways, "transparency")[0]
 
     def for_file(self, path: Path) -> "Hole":
-        """Return the hole for one of several files: if it is a folder of pictures, use the one with the file's stem."""
+        """Return the hole for one of several image files.
+
+        If the hole is a folder of pictures, use the picture with the name of the image file; suffixes may differ.
+        """
         for way in ("known", "hole"):
             folder = getattr(self, way)
             if isinstance(folder, str | Path) and Path(folder).is_dir():
@@ -96,7 +99,7 @@ class Hole:
         return Hidden(clear)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the hole as plain values for a record, without its picture, which is recorded with each image."""
+        """Return the hole as a dictionary for a record, without its picture, which is recorded with each image."""
         plain: dict[str, Any] = {"way": self.way}
         if self.box is not None:
             plain["box"] = list(self.box)
@@ -106,7 +109,7 @@ class Hole:
 
 
 def known_half(half: Half, size: int) -> Flags:
-    """Return the known pixels [size, size] if this half is hidden."""
+    """Return [size, size] bool: False in the given half, which is hidden, and True in the other half."""
     known = np.ones((size, size), dtype=bool)
     middle = size // 2
     first, second = slice(0, middle), slice(middle, size)
@@ -130,7 +133,7 @@ def _box(box: Box, picture: Picture) -> Flags:
     if min(x, y) < 0 or min(width, height) < 1 or x + width > right or y + height > bottom:
         raise ValueError(
             f"the box {x},{y},{width},{height} does not lie inside {picture.name}, which is {right} x {bottom}: "
-            "give x,y,width,height of a box inside it"
+            "give x,y,width,height of a box inside this image"
         )
     hidden = np.zeros((bottom, right), dtype=bool)
     hidden[y : y + height, x : x + width] = True
@@ -138,7 +141,10 @@ def _box(box: Box, picture: Picture) -> Flags:
 
 
 def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
-    """Return where the picture `source` is white, [H, W]. meaning: what white means, "known" or "hidden"."""
+    """Return where `source`, a black and white picture that belongs to the image `picture`, is white.
+
+    meaning: what white stands for, "known" or "hidden"; used in messages.
+    """
     name = f"the picture of the {meaning} pixels"
     if isinstance(source, np.ndarray) and source.dtype == np.bool_:
         flags = source[:, :, 0] if source.ndim == 3 and source.shape[2] == 1 else source
@@ -156,12 +162,12 @@ def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
     levels: PixelArray = np.asarray(read.colours.convert("L"))
     if levels.max() == 1:
         raise ValueError(
-            f"{read.name} has only the levels 0 and 1, which both count as black: multiply it by 255, "
+            f"{read.name} has only the grey levels 0 and 1, which both count as black: multiply it by 255, "
             "or give an array of bool"
         )
     notes: tuple[str, ...] = ()
     if bool(((levels > 0) & (levels < 255)).any()):
-        notes = (f"{read.name} has grey pixels: {_WHITE} and lighter counts as white, which means {meaning}",)
+        notes = (f"{read.name} has grey pixels: levels of {_WHITE} or more count as white, which means {meaning}",)
     return Hidden(levels >= _WHITE, notes, read.file)
 
 
@@ -170,7 +176,7 @@ def _check_same_size(name: str, size: tuple[int, ...], picture: Picture) -> None
         width, height = size
         raise ValueError(
             f"{name} is {width} x {height} but {picture.name} is {picture.size[0]} x {picture.size[1]}: "
-            "give one of the image's size"
+            "give a picture of the image's size"
         )
 
 
@@ -178,8 +184,10 @@ def _picture_with_stem_of(path: Path, folder: Path) -> Path:
     found = [file for file in sorted(folder.iterdir()) if file.stem == path.stem and file.suffix.lower() in SUFFIXES]
     if not found:
         raise ValueError(
-            f"{printable(folder)} holds no picture named {printable(path.stem)}, expected one for {printable(path)}"
+            f"{printable(folder)} contains no picture named {printable(path.stem)}, expected one for {printable(path)}"
         )
     if len(found) > 1:
-        raise ValueError(f"{printable(folder)} holds {len(found)} pictures named {printable(path.stem)}, expected one")
+        raise ValueError(
+            f"{printable(folder)} contains {len(found)} pictures named {printable(path.stem)}, expected one"
+        )
     return found[0]

@@ -15,11 +15,15 @@ from condvae.vdvae import VDVAE
 _UNKNOWN = 0.2  # the grey that is shown for hidden pixels, in [-1, 1]
 _LARGEST_SPREAD = 0.4  # standard deviation that is shown as white
 SHOWN = 8
-"""Most completions of one image that a sheet shows."""
+"""Maximum number of completions that a contact sheet shows for one image."""
 
 
 def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
-    """Show images [B, C, H, W], their reconstructions, samples at temperature 1, and pixel means at 0.85."""
+    """Make a contact sheet with one row for each image of x, [B, C, H, W].
+
+    A row shows the image, its reconstruction, and unconditional samples: three at temperature 1, and three at
+    temperature 0.85 with mean pixel values.
+    """
     rows, each = len(x), 3
     back = reconstruct(vae, x, noise=seeds_from(0, 1, observations=range(rows))).images
     noise = seeds_from(1, each, observations=range(rows))
@@ -37,16 +41,20 @@ def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
 def conditional_sheet(
     model: ConditionalVAE, batch: Batch, observation: Observation, completions: Tensor
 ) -> Image.Image:
-    """Show each image, its observation, completions ([B, n, C, H, W] uint8), and their mean and uncertainty."""
+    """Make a contact sheet with one row per image: original, observation, completions, their mean and uncertainty.
+
+    completions: [B, n, C, H, W] uint8.
+    """
     x, seen = (pixels.to_uint8(images) for images in (batch.x, visible(model.artifact, observation)))
     rows = [completion_row(*tiles) for tiles in zip(x, seen, completions, strict=True)]
     return contact_sheet(rows, completion_columns(completions.shape[1]))
 
 
 def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> list[Tensor]:
-    """Return the tiles [C, H, W] uint8 of one image.
+    """Return the pictures of one row of a contact sheet, each [C, H, W] uint8.
 
-    They are the original, the observation, the first few completions of [n, C, H, W], and the mean and spread of all.
+    They are the original, the observation, the first few of the completions [n, C, H, W], and the mean and standard
+    deviation of all completions.
     """
     levels = completions.double()
     mean, spread = levels.mean(dim=0).round().to(torch.uint8), levels.std(dim=0, correction=0).mean(dim=0)
@@ -61,7 +69,7 @@ def completion_columns(n: int) -> list[str]:
 
 
 def visible(vae: VDVAE, observation: Observation) -> Tensor:
-    """Return an observation as images [B, C, H, W] in [-1, 1]; plain grey if it is not a picture, such as a label."""
+    """Convert an observation to images [B, C, H, W] in [-1, 1]; observations such as labels become uniform grey."""
     if observation.known is not None and observation.pixels is not None:
         return torch.where(observation.known, observation.pixels, _UNKNOWN)
     batch, channels, height, width = observation.y.shape

@@ -1,4 +1,7 @@
-"""A picture as a model sees it: its middle square at the model's size, with its known pixels; and pasting back."""
+"""Prepare a picture for a model, and paste completions back into the picture.
+
+A model sees the picture's middle square, which is its largest centred square, resized to the model's image size.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -26,43 +29,43 @@ _LANCZOS_REACH = 3  # reach of Pillow's filter, in pixels of the smaller image
 
 
 class Surroundings(NamedTuple):
-    """The picture that completions are pasted into."""
+    """The whole picture, into which completions are pasted."""
 
     page: Image.Image
-    """The whole picture, L or RGB."""
+    """The whole picture, in mode L or RGB."""
     hidden: Flags
-    """[side, side]: which pixels of the page's middle square are hidden."""
+    """[side, side] bool: True where a pixel of the middle square is hidden. side: the square's width in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelView:
-    """A picture as the model sees it."""
+    """A picture as a model sees it: its middle square at the model's image size, and which pixels are known."""
 
     file: FileId | None
     """The file that the picture was read from, if any."""
     size: tuple[int, int]
-    """Width and height of the whole picture."""
+    """Width and height of the whole picture, in pixels."""
     hole: Hole
     levels: PixelArray
-    """[size, size, C]: the original at the model's size."""
+    """[S, S, C] uint8: the middle square at the model's image size S."""
     known: Flags
-    """[size, size]: True where known; all False if the observation contains no pixels, such as edges."""
+    """[S, S] bool: True where a pixel is known; False everywhere if observations have no known pixels, as for edges."""
     observation: Observation
-    """The observation as a batch of one, on the CPU."""
+    """The observation of this picture, as a batch of one image on the CPU."""
     notes: tuple[str, ...]
     hole_file: FileId | None = None
-    """The file that the hole was read from, if any."""
+    """The picture file that the hole was read from, if any."""
     surroundings: Surroundings | None = None
-    """Kept only if completions will be pasted back, because photos are large."""
+    """The whole picture. It is kept only if completions will be pasted into it, because photos take much memory."""
 
     @property
     def side(self) -> int:
-        """Side of the middle square, in pixels of the picture."""
+        """Width of the middle square, in pixels of the whole picture."""
         return min(self.size)
 
     @property
     def corner(self) -> tuple[int, int]:
-        """x and y of the middle square's top left corner."""
+        """x and y of the middle square's top left corner in the whole picture."""
         width, height = self.size
         return (width - self.side) // 2, (height - self.side) // 2
 
@@ -78,7 +81,7 @@ class ModelView:
         return total
 
     def pasted(self, levels: PixelArray) -> Image.Image:
-        """Paste a completion [size, size, C] into the whole picture at full size; only hidden pixels change."""
+        """Enlarge a completion [S, S, C] uint8 and paste it into the whole picture; only hidden pixels change."""
         assert self.surroundings is not None  # kept if `make_view` was called with keep_size=True
         page, hidden = self.surroundings
         mode = "RGB" if levels.shape[2] == 3 else page.mode
@@ -91,7 +94,10 @@ class ModelView:
 
 
 def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool) -> ModelView:
-    """Return a picture as a model sees it; raise ValueError if the hole does not suit the model or the picture."""
+    """Prepare a picture for a model; raise ValueError if the hole does not suit the model or the picture.
+
+    seed: sets the random hole, if one is drawn. keep_size: keep the whole picture, so that completions can be pasted.
+    """
     config = model.artifact.config
     if not model.completes_holes and hole.ways:
         observes = model.process.name if model.process else "something else"
@@ -124,25 +130,31 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
 
 
 def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[PixelArray, tuple[str, ...]]:
-    """Return a picture's whole middle square [size, size, C], on white, and notes about what was done to it."""
+    """Return a picture's middle square at the model's image size S, [S, S, C] uint8, with transparent pixels on white.
+
+    Also return messages for the user that tell how the picture was cropped and resized.
+    """
     levels = fit(picture.on_white(), channels=config.channels, size=config.image_size)
     return levels, tuple(_notes(picture, config.image_size, on_white=True))
 
 
 def as_batch(levels: PixelArray) -> Batch:
-    """Return one image [H, W, C] as a batch."""
+    """Convert one image [H, W, C] uint8 to a batch of one image."""
     return Batch(x=pixels.from_uint8(as_tensor(levels)[None]))
 
 
 def as_tensor(levels: PixelArray) -> Tensor:
-    """Convert levels [H, W, C] to a tensor [C, H, W]."""
+    """Convert an image from an array [H, W, C] to a tensor [C, H, W]."""
     return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
 
 
 def _hidden(
     model: ConditionalVAE, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
 ) -> tuple[Flags, tuple[str, ...], FileId | None]:
-    """Return which pixels of the middle square are hidden, [side, side], notes about them, and the hole's file."""
+    """Return which pixels of the middle square are hidden, [side, side] bool.
+
+    Also return messages for the user about these pixels, and the picture file that the hole was read from, if any.
+    """
     side = min(picture.size)
     whole, notes, file = hole.hidden(picture)
     if whole is None:
@@ -188,30 +200,30 @@ def _drawn(model: ConditionalVAE, levels: PixelArray, seed: int) -> Flags:
 
 
 def _generator(levels: PixelArray, seed: int) -> torch.Generator:
-    """Return a generator that depends on the seed and the picture alone, so that every picture has its own hole."""
+    """Make a random generator from the seed and the picture's pixels, so that each picture gets a different hole."""
     digest = hashlib.sha256(seed.to_bytes(8, "little") + levels.tobytes()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
 
 
 def _middle(hidden: Flags, side: int) -> tuple[Flags, int]:
-    """Return the middle square, and the number of hidden pixels outside it."""
+    """Return the middle square of `hidden`, [side, side], and the number of hidden pixels outside it."""
     top, left = ((length - side) // 2 for length in hidden.shape)
     square = hidden[top : top + side, left : left + side]
     return square, int(hidden.sum()) - int(square.sum())
 
 
 def _enlarged(flags: Flags, side: int) -> Flags:
-    """Resize flags [size, size] to [side, side]: each new pixel takes the flag at its centre."""
+    """Resize a square of flags to [side, side]: each new pixel takes the old flag at the position of its centre."""
     at = (2 * np.arange(side) + 1) * len(flags) // (2 * side)
     enlarged: Flags = flags[at[:, None], at]
     return enlarged
 
 
 def _without_hidden(page: Image.Image, hidden: Flags, levels: PixelArray) -> tuple[Flags, PixelArray]:
-    """Return which model pixels are known, and the levels; levels of known pixels contain no hidden colours.
+    """Return which pixels at model size are known, and levels in which known pixels contain no colours of hidden ones.
 
-    A model pixel is known if its whole area is known. Lanczos reads beyond this area: where it would mix in hidden
-    colours, the mean of the area is used instead.
+    A pixel at model size is known if all picture pixels in its area are known. The Lanczos filter also reads pixels
+    around this area. Where some of those are hidden, the mean of the area is used instead of the filter's result.
     """
     side, size = len(hidden), len(levels)
     scale = side / size
@@ -229,7 +241,10 @@ def _without_hidden(page: Image.Image, hidden: Flags, levels: PixelArray) -> tup
 
 
 def _any_in_spans(flags: Flags, start: npt.NDArray[np.int_], end: npt.NDArray[np.int_]) -> Flags:
-    """Return [n, n]: whether a flag is set in rows start[i]..end[i] - 1 and columns start[j]..end[j] - 1."""
+    """Return [n, n] bool. Element (i, j) tells whether any flag is set in a rectangle.
+
+    The rectangle has the rows start[i] to end[i] - 1 and the columns start[j] to end[j] - 1.
+    """
     spans = [slice(max(a, 0), b) for a, b in zip(start.tolist(), end.tolist(), strict=True)]
     rows = np.stack([flags[span].any(axis=0) for span in spans])
     return np.stack([rows[:, span].any(axis=1) for span in spans], axis=1)

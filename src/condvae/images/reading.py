@@ -1,4 +1,4 @@
-"""Reading a picture from a file, a PIL image or an array: upright 8-bit colours, and separately its transparency."""
+"""Read a picture from a file, a PIL image or an array, as upright 8-bit colours with separate opacity."""
 
 import hashlib
 import logging
@@ -21,7 +21,7 @@ from condvae.runtime.pixels import PixelArray
 PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
 
 MOST_PIXELS = 100_000_000
-"""Larger pictures are refused before they are decoded."""
+"""Pictures with more pixels than this are refused before they are decoded."""
 # Formats that Pillow loads first come first. Formats that start programs or read other files are left out.
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF")
 _OPAQUE = 128
@@ -31,25 +31,25 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())  # its log messages a
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Picture:
-    """A picture that was read."""
+    """A picture in memory: upright 8-bit colours, and opacity."""
 
     name: str
-    """The name of the picture in messages."""
+    """The words that stand for the picture in messages: its path, or for example "the image"."""
     colours: Image.Image
-    """L or RGB, as in the file, including the colours of transparent pixels."""
+    """An image in mode L or RGB. Transparent pixels have the colours that are stored in the file."""
     alpha: PixelArray | None
-    """[H, W], 255 is opaque; None if all pixels are opaque."""
+    """[H, W] uint8: the opacity, where 255 is opaque; None if all pixels are opaque."""
     file: FileId | None = None
     """The file that the picture was read from, if any."""
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height."""
+        """Width and height in pixels."""
         return self.colours.size
 
     @property
     def transparent(self) -> npt.NDArray[np.bool_]:
-        """[H, W]: True where a pixel is less than half opaque."""
+        """[H, W] bool: True where a pixel is less than half opaque."""
         if self.alpha is None:
             return np.zeros(self.size[::-1], dtype=bool)
         return self.alpha < _OPAQUE
@@ -64,7 +64,10 @@ class Picture:
 
 
 def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
-    """Read a picture; raise a ValueError of one sentence if that fails. It names a file by its path, else by `name`."""
+    """Read a picture; if this fails, raise a ValueError whose message is one sentence.
+
+    The message names a file by its path, and any other source by `name`.
+    """
     if isinstance(source, str | Path):
         return _from_file(Path(source))
     if isinstance(source, Image.Image):
@@ -76,7 +79,7 @@ def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """Return a path for a message, with unprintable characters such as line breaks as question marks."""
+    """Return a path for a message, with question marks instead of unprintable characters such as line breaks."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
@@ -116,7 +119,7 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
     if np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= 1):  # so that NaN is refused too
-            raise ValueError(f"{name} contains numbers from {low:g} to {high:g}, expected [0, 1], or 0..255 as uint8")
+            raise ValueError(f"{name} contains numbers from {low:g} to {high:g}, expected numbers in [0, 1], or uint8")
         array = np.round(array.astype(np.float64) * 255).astype(np.uint8)
     elif array.dtype != np.uint8:
         raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, or floats in [0, 1]")
@@ -132,13 +135,14 @@ def _check_size(width: int, height: int, name: str) -> None:
         raise ValueError(f"{name} is {width} x {height} pixels, expected at least 1 x 1")
     if width * height > MOST_PIXELS:
         raise ValueError(
-            f"{name} is {width} x {height} pixels, expected at most {MOST_PIXELS // 10**6} million: make it smaller"
+            f"{name} is {width} x {height} pixels, expected at most {MOST_PIXELS // 10**6} million pixels in all: "
+            "make it smaller"
         )
 
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Discard everything written to the process's stderr: libtiff prints warnings there, bypassing Python."""
+    """Inside the `with` block, discard what is written to stderr, because libtiff prints its warnings there."""
     kept = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:
@@ -151,9 +155,9 @@ def _silenced() -> Iterator[None]:
 
 @contextmanager
 def _in_one_sentence(name: str) -> Iterator[None]:
-    """Turn every exception inside, which Pillow raises in many types, into a ValueError of one sentence."""
+    """Turn every exception in the `with` block into a ValueError of one sentence; Pillow raises many other types."""
     try:
-        with warnings.catch_warnings():  # about harmless damage, and about sizes within our own limit
+        with warnings.catch_warnings():  # they are about harmless damage, or about sizes that we allow
             warnings.simplefilter("ignore")
             yield
     except UnidentifiedImageError:

@@ -1,4 +1,4 @@
-"""Selects the pictures that a call works on: named files, and files in folders, where bad files are skipped."""
+"""Select the pictures that a call works on: files that it names, and files in folders, where bad files are skipped."""
 
 import os
 import sys
@@ -21,22 +21,23 @@ from condvae.runtime.messages import Say
 from condvae.runtime.pixels import from_uint8
 
 _NOTED = 5
-"""Most pictures whose notes are printed; the others are only counted."""
+"""Maximum number of pictures whose messages are printed; further pictures with messages are only counted."""
 _MOST_BYTES_WAITING = 2**27
-"""Most memory, in bytes, for pictures that were prepared before their turn."""
+"""Maximum memory, in bytes, for pictures that are prepared in advance."""
 
 T = TypeVar("T")
 
 
 class PreparedPicture(Protocol):
-    """A picture prepared for a model."""
+    """A picture that is prepared for a model."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Memory that the prepared picture takes, in bytes."""
 
     @property
     def hole_file(self) -> FileId | None:
-        """The file that the hole was read from, if any."""
+        """The picture file that the hole was read from, if any."""
 
 
 P = TypeVar("P", bound=PreparedPicture)
@@ -44,15 +45,16 @@ P = TypeVar("P", bound=PreparedPicture)
 
 @dataclass(frozen=True, kw_only=True)
 class SelectedPicture:
-    """One file to work on."""
+    """An image file to process, with its hole."""
 
     path: Path
     hole: Hole
     named: bool = True
-    """True if the call names this file. Otherwise it was found in a folder, and is skipped if it is bad."""
+    """True if the call names this file. False if it was found in a folder; it is then skipped if it cannot be read."""
     sha256: str | None = None
-    """The SHA-256 that the file must have; None allows any content."""
+    """The SHA-256 that the file's content must have; None allows any content."""
     hole_sha256: str | None = None
+    """The SHA-256 that the content of the hole's picture file must have; None allows any content."""
 
     def read(self) -> Picture:
         picture = read_picture(self.path)
@@ -60,7 +62,7 @@ class SelectedPicture:
         return picture
 
     def prepare(self, prepare: Callable[[Picture, Hole], P]) -> P:
-        """Read and prepare the picture; raise ValueError if it is bad, or if its content is not the expected one."""
+        """Read and prepare the picture; raise ValueError if this fails, or if a file has not the expected SHA-256."""
         prepared = prepare(self.read(), self.hole.for_file(self.path))
         check_same(prepared.hole_file, self.hole_sha256)
         return prepared
@@ -69,9 +71,9 @@ class SelectedPicture:
 def select_pictures(
     paths: Sequence[Path], hole: Hole, say: Say, *, done: str, out: Path | None = None
 ) -> list[SelectedPicture]:
-    """Return every file once, in the order of the call; files in the output folder `out` are not used as input.
+    """Return every image file once, in the order of the call. Files in the output folder `out` are left out.
 
-    done: a participle for messages, such as "completed" in "it is completed once".
+    done: what happens to the files, as a participle for messages, such as "completed" in "it is completed once".
     """
     if not paths:
         raise ValueError("no images were given: name at least one file or folder")
@@ -97,14 +99,14 @@ def select_pictures(
 
 
 class SkippedFiles:
-    """Handles bad files: a bad file that the call names is an error; bad files in folders are skipped and reported."""
+    """Skips and reports bad files that were found in folders. A bad file that the call names is an error instead."""
 
     def __init__(self, total: int, *, done: str) -> None:
         self.reasons: list[str] = []
         self._total, self._done = total, done
 
     def attempt(self, one: SelectedPicture, work: Callable[[], T]) -> T | None:
-        """Process one file; return None if it was skipped."""
+        """Call `work`, which processes one file, and return its result; return None if the file was skipped."""
         try:
             return work()
         except ValueError as error:
@@ -116,8 +118,9 @@ class SkippedFiles:
     def check_not_all(self) -> None:
         """Raise ValueError if all files were skipped."""
         if len(self.reasons) == self._total:
-            none = "the only image could not" if self._total == 1 else f"none of the {self._total} images could"
-            raise ValueError(f"{none} be {self._done}: {self.reasons[0]}")
+            if self._total == 1:
+                raise ValueError(f"the only image could not be {self._done}: {self.reasons[0]}")
+            raise ValueError(f"none of the {self._total} images could be {self._done}: {self.reasons[0]}")
 
     def tell(self, say: Say) -> None:
         """Report in one line which files were skipped, and why."""
@@ -127,10 +130,10 @@ class SkippedFiles:
 
 
 class PictureQueue(Generic[P]):
-    """Selected pictures, each read and prepared once.
+    """Reads the selected pictures and prepares them for a model.
 
-    Named files are prepared at the start, so that a bad one is refused before anything is computed. To bound the
-    memory, pictures that do not fit are dropped after this check, and prepared again in their turn.
+    Files that the call names are prepared at the start, so that a bad one is refused before anything is computed. If
+    they take too much memory, the last ones are dropped, and prepared again when they are taken from the queue.
     """
 
     def __init__(
@@ -146,24 +149,27 @@ class PictureQueue(Generic[P]):
                 self._waiting[one] = prepared
 
     def take(self, one: SelectedPicture) -> P | None:
-        """Return a prepared picture; None if it was skipped."""
+        """Remove a picture from the queue and return it, prepared; return None if it was skipped."""
         if one in self._waiting:
             return self._waiting.pop(one)
         return self.skipped.attempt(one, lambda: one.prepare(self._prepare))
 
 
 class WholeImages(NamedTuple):
-    """Whole pictures at a model's size, and their paths."""
+    """Images without holes, cropped and resized to a model's image size, and their paths."""
 
     x: Tensor
-    """[B, C, size, size] in [-1, 1]"""
+    """[B, C, size, size]: the images, with values in [-1, 1]."""
     paths: list[Path]
 
 
 def read_images(
     paths: Sequence[Path], *, channels: int, size: int, done: str, out: Path | None = None, say: Say = print
 ) -> WholeImages:
-    """Read image files, and those in folders, cropped and resized; transparent pixels are shown on white."""
+    """Read image files, and all image files in folders.
+
+    Each image is cropped to its largest centred square, with transparent pixels on white, and resized to size x size.
+    """
     selected = select_pictures(paths, Hole(), say, done=done, out=out)
     skipped = SkippedFiles(len(selected), done=done)
     found = {}
@@ -176,7 +182,7 @@ def read_images(
 
 
 class LimitedNotes:
-    """Prints the notes of the first few pictures that have notes, and counts the others."""
+    """Prints the messages of the first few pictures that have messages, and counts further such pictures."""
 
     def __init__(self) -> None:
         self._told = self.untold = 0
@@ -191,7 +197,7 @@ class LimitedNotes:
 
 
 def progress(selected: Sequence[SelectedPicture], say: Say) -> Iterator[tuple[SelectedPicture, Say]]:
-    """Yield each file and a function that prints; show a progress bar on a terminal, else print one line per file."""
+    """Yield each file, with a function that prints a line. Show a progress bar on a terminal, else a line per file."""
     if not sys.stderr.isatty():
         for i, one in enumerate(selected):
             if len(selected) > 1:
@@ -204,7 +210,7 @@ def progress(selected: Sequence[SelectedPicture], say: Say) -> Iterator[tuple[Se
 
 
 def check_same(file: FileId | None, sha256: str | None) -> None:
-    """Raise ValueError if a file does not have this SHA-256; None allows any content."""
+    """Raise ValueError if the file's content does not have this SHA-256; None allows any content."""
     if sha256 is not None and file is not None and file.sha256 != sha256:
         raise ValueError(
             f"{printable(file.path)} is not the file that the record was made with: its content has changed"
@@ -212,5 +218,5 @@ def check_same(file: FileId | None, sha256: str | None) -> None:
 
 
 def _real(path: Path) -> Path:
-    """Resolve symbolic links; unlike `Path.resolve`, accept circular ones."""
+    """Resolve symbolic links in a path. Unlike `Path.resolve`, this also accepts circular links."""
     return Path(os.path.realpath(path))

@@ -1,9 +1,9 @@
 """Everything about GPU speed: Triton kernels, fused networks, side streams, CUDA graphs.
 
-Importing this package attaches kernels to seeded noise and freeform holes; `fused_vdvae.Fused` attaches kernels to a
-model.
-Plain torch is the reference: tests compare every kernel with it, in Triton's interpreter if there is no GPU. The other
-modules of this package are imported only when needed, because only CUDA builds of torch come with Triton.
+When this package is imported, seeded noise and freeform holes use their kernels on suitable GPUs. A model uses kernels
+through `fused_vdvae.Fused`. Plain torch is the reference: tests compare every kernel with it, and run in Triton's
+interpreter if there is no GPU. The other modules of this package are imported only when they are needed, because only
+CUDA builds of torch come with Triton.
 """
 
 import functools
@@ -25,7 +25,7 @@ def installed() -> bool:
 
 
 def available(device: torch.device) -> bool:
-    """Return whether kernels can run on this device."""
+    """Return whether the kernels of this package can run on the device."""
     return device.type == "cuda" and installed() and _large(device)
 
 
@@ -33,13 +33,13 @@ def available(device: torch.device) -> bool:
 def _large(device: torch.device) -> bool:
     """Return whether a GPU has tensor cores for bfloat16 and enough shared memory for our tiles.
 
-    The tensor cores came with compute capability 8. A100, H100 and later server cards have enough shared memory;
-    desktop cards do not.
+    Such tensor cores exist from compute capability 8 on. A100, H100 and later server GPUs have enough shared memory;
+    desktop GPUs do not.
     """
     properties = torch.cuda.get_device_properties(device)
     shared = getattr(properties, "shared_memory_per_block_optin", None)
     capability = (properties.major, properties.minor)
-    if shared is None:  # older versions of torch do not report it
+    if shared is None:  # older versions of torch do not report the shared memory
         return capability in ((8, 0), (9, 0), (10, 0), (10, 3))
     return capability >= (8, 0) and shared >= _SHARED_BYTES
 

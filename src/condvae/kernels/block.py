@@ -1,8 +1,9 @@
-"""VD-VAE's building block made of fused convolutions, with its gradients.
+"""The building block of VD-VAE computed by fused kernels, forward and backward.
 
-The block's four convolutions are split where the decoder needs it: `hidden` (the first three) ends before GELU, and
-`outputs` (the last) begins with GELU. Weights are in half precision, sums and biases in float32. A kernel adds the
-weight gradients to tensors that the caller provides; autograd only handles the gradients of images.
+A block has four convolutions, c1 to c4, with GELU before each. The decoder needs the result after c3, so the block can
+also run in two parts: `HiddenFunction` ends with c3, and `OutputFunction` starts with the GELU before c4. Weights are
+in half precision; biases and sums are in float32. Autograd only sees the gradients of activations. Kernels add the
+gradients of weights and biases to tensors that the caller provides.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -23,14 +24,14 @@ from condvae.kernels.weight_gradient import WeightGradients
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One convolution: the tensors that kernels read, and those that receive its gradients."""
+    """The weights and bias of one convolution, and the tensors to which kernels add their gradients."""
 
     weight: Tensor
-    """[N, K, 1, 1] or [N, K, 3, 3] in half precision."""
+    """[N, K, 1, 1] or [N, K, 3, 3] in half precision, for K input channels and N output channels."""
     bias: Tensor
-    """[N] float32"""
+    """[N] float32, one number per output channel."""
     weight_gradient: Tensor | None = None
-    """float32, in the layout of `weight`; None if the layer is frozen."""
+    """The gradient of `weight`: float32, in the memory layout of `weight`; None if the layer is frozen."""
     bias_gradient: Tensor | None = None
 
     @property
@@ -38,7 +39,7 @@ class LayerWeights:
         return Kernel.of(self.weight)
 
     def rows(self, first: int, last: int) -> "LayerWeights":
-        """Return the part that computes outputs first..last - 1."""
+        """Return the weights that compute the output channels first, ..., last - 1."""
         parts = (self.weight, self.bias, self.weight_gradient, self.bias_gradient)
         return LayerWeights(*(None if part is None else part[first:last] for part in parts))  # type: ignore[arg-type]
 
@@ -47,10 +48,10 @@ _ROWS_THAT_PAY = 4_000
 
 
 def pays(x: Tensor, layers: tuple[LayerWeights, ...]) -> bool:
-    """Return whether the last two convolutions are faster as one kernel.
+    """Return whether the last two convolutions of a block are faster as one kernel than as two.
 
-    They are not if there are few pixels, which leave the GPU idle anyway, or if the intermediate values do not fit into
-    registers.
+    They are slower as one kernel if there are too few pixels to occupy the GPU, or if the values between the two
+    convolutions do not fit into registers.
     """
     inner = layers[2].weight.shape[0]
     return x.shape[0] * x.shape[2] * x.shape[3] >= _ROWS_THAT_PAY and inner <= WIDEST
@@ -59,7 +60,7 @@ def pays(x: Tensor, layers: tuple[LayerWeights, ...]) -> bool:
 def without_gradients(
     x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...], *, add: bool, dtype: torch.dtype
 ) -> Tensor:
-    """Compute the whole block, without support for gradients."""
+    """Compute the whole block for inference: the result cannot be differentiated. add: add the block's input x."""
     if pays(x, layers):
         return second_half(half_way(x, extra_input, layers), layers, add=x if add else None, dtype=dtype)
     shape, rows, last = Shape(*x.shape[2:]), _rows(x), layers[3]
@@ -70,7 +71,7 @@ def without_gradients(
 
 
 def half_way(x: Tensor, extra_input: Tensor | None, layers: tuple[LayerWeights, ...]) -> Tensor:
-    """Return GELU(c2(GELU(c1(GELU(x), extra_input)))), the input of `second_half`."""
+    """Return GELU(c2(GELU(c1(GELU(x), extra_input)))), from which `second_half` computes the block's output."""
     shape = Shape(*x.shape[2:])
     a2, _ = _half(_rows(x), None if extra_input is None else _rows(extra_input), layers[:2], shape, keep=False)
     return _images(a2, x.shape[0], shape)
@@ -85,7 +86,7 @@ def second_half(
     add: Tensor | None = None,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Return c4(GELU(c3(half))) [+ projection(z)] [+ add]."""
+    """Return c4(GELU(c3(half))), where `half` is from `half_way`; add projection(z) and the tensor `add` if given."""
     shape, third, last = Shape(*half.shape[2:]), layers[2], layers[3]
     extra_input, bias = None, last.bias
     if projection is not None:
@@ -106,10 +107,10 @@ def second_half(
 
 
 class _Saved(NamedTuple):
-    """Tensors of the first three convolutions that the backward pass needs."""
+    """Tensors that the backward pass needs: h1, h2 are the outputs of c1, c2, and a1, a2 are GELU(h1), GELU(h2)."""
 
     g: Tensor
-    """GELU(x)"""
+    """GELU(x), where x is the input of the block."""
     h1: Tensor
     a1: Tensor
     h2: Tensor
@@ -117,7 +118,7 @@ class _Saved(NamedTuple):
 
 
 class HiddenFunction(torch.autograd.Function):
-    """h = c3(GELU(c2(GELU(c1(GELU(x), extra_input))))). GELU has already been applied to extra_input."""
+    """Compute c3(GELU(c2(GELU(c1(GELU(x), extra_input))))). GELU has already been applied to extra_input."""
 
     @staticmethod
     def forward(
@@ -154,7 +155,7 @@ class HiddenFunction(torch.autograd.Function):
 
 
 class OutputFunction(torch.autograd.Function):
-    """y = c4(GELU(h)) [+ projection(z)] [+ add]"""
+    """Compute c4(GELU(h)), where h is from `HiddenFunction`; add projection(z) and the tensor `add` if given."""
 
     @staticmethod
     def forward(
@@ -214,7 +215,10 @@ class OutputFunction(torch.autograd.Function):
 
 
 class BlockFunction(torch.autograd.Function):
-    """c4(GELU(hidden(x))) [+ x], the block as one function, so that the residual's gradient needs no separate pass."""
+    """Compute a whole block, c4(GELU(c3(...))), and add its input x if adds_input is True.
+
+    This is one autograd function, so that a convolution kernel can add the residual's gradient to that of x.
+    """
 
     @staticmethod
     def forward(
@@ -304,7 +308,10 @@ def _hidden_backward(
     *,
     add: Tensor | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of x and extra_input, and sum up those of the weights. add: a further gradient of x."""
+    """Return the gradients of x and extra_input, and add the gradients of the weights to `gradients`.
+
+    add: the residual's gradient, which is added to the gradient of x.
+    """
     shape, (first, second, third) = ctx.shape, ctx.layers[:3]
     k = saved.g.shape[1]
     dh2 = convolve(ConvInput(dh, third.kernel.transposed), shape=shape, slope_of=saved.h2).out
@@ -327,16 +334,16 @@ def _hidden_backward(
 
 
 def _gradients(layers: tuple[LayerWeights, ...], m: int) -> WeightGradients | None:
-    """Return the accumulator for the gradients of these layers; None if they are frozen."""
+    """Return an object that sums the layers' weight gradients over m pixels; None if all layers are frozen."""
     views = [view for layer in layers for view in (layer.weight_gradient, layer.bias_gradient) if view is not None]
     return WeightGradients(views, m) if views else None
 
 
 def _rows(images: Tensor) -> Tensor:
-    """Reshape images [B, C, H, W] to rows [M, C], without a copy if they are channels_last."""
+    """Reshape images [B, C, H, W] to rows [M, C], one per pixel. Nothing is copied if memory is channels_last."""
     return images.permute(0, 2, 3, 1).reshape(-1, images.shape[1]).contiguous()
 
 
 def _images(rows: Tensor, batch: int, shape: Shape) -> Tensor:
-    """View rows [M, C] as images [B, C, H, W] in channels_last memory."""
+    """View rows [M, C], one per pixel, as images [B, C, H, W] in channels_last memory."""
     return rows.view(batch, shape.height, shape.width, -1).permute(0, 3, 1, 2)

@@ -1,9 +1,10 @@
-"""1x1 and 3x3 convolutions, each fused with the operations around it into one kernel: GELU before, GELU or ReLU6 after,
-a residual, a product with GELU's slope.
+"""1x1 and 3x3 convolutions, each computed in one kernel together with the operations around it.
 
-Images are [M, C] with M = B * H * W: flattened channels_last memory. A 3x3 convolution is nine matrix products with
-shifted rows, without copying the rows; a 1x1 convolution is one matrix product. The gradient with respect to the input
-is computed by the same kernel, with the weights' strides exchanged and the taps in the opposite order.
+These operations are GELU before the convolution, GELU or ReLU6 after it, the addition of a residual, and, for backward
+passes, the multiplication by GELU's derivative. Images are tensors [M, C] with one row for each of the M = B * H * W
+pixels, which is channels_last memory. A 1x1 convolution is one matrix product. A 3x3 convolution is nine matrix
+products with shifted rows, which are not copied. The same kernel computes the gradient of a convolution's input, from
+weights with exchanged strides and taps in the opposite order.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
@@ -19,59 +20,59 @@ from condvae.kernels.tiles import WIDEST, choose_tile
 
 
 class Shape(NamedTuple):
-    """Height and width of the images that are flattened to rows."""
+    """Height and width of images that are stored as rows, one per pixel."""
 
     height: int
     width: int
 
 
 class Kernel(NamedTuple):
-    """A convolution's weights, read as [N, taps, K] with the given strides."""
+    """The weights of a convolution, read as [N, taps, K] for N outputs and K inputs, with the given strides."""
 
     values: Tensor
     outputs: int
     inputs: int
     taps: int
     strides: tuple[int, int, int]
-    """Strides of outputs, taps and inputs, in elements."""
+    """Memory strides from one output, tap and input to the next, in elements."""
 
     @classmethod
     def of(cls, weight: Tensor) -> "Kernel":
-        """Wrap weights [N, K, 1, 1] or [N, K, 3, 3] of any memory layout."""
+        """Wrap weights [N, K, 1, 1] or [N, K, 3, 3] of any memory layout, without a copy."""
         outputs, inputs, height, width = weight.shape
         assert weight.stride(2) == width * weight.stride(3) or height == 1, "taps must be equally spaced in memory"
         return cls(weight, outputs, inputs, height * width, (weight.stride(0), weight.stride(3), weight.stride(1)))
 
     def columns(self, first: int, last: int) -> "Kernel":
-        """Return the part that reads inputs first..last - 1."""
+        """Return the weights for the input channels first, ..., last - 1."""
         return self._replace(values=self.values[:, first:last], inputs=last - first)
 
     @property
     def transposed(self) -> "Kernel":
-        """The kernel that turns gradients of outputs into gradients of inputs: its taps are mirrored."""
+        """The kernel that computes the gradient of a convolution's input from that of its output; taps are mirrored."""
         n, tap, k = self.strides
         # The stride of taps is negative: reading starts at the last tap.
         return Kernel(self.values, self.inputs, self.outputs, self.taps, (k, -tap, n))
 
     @property
     def first_tap(self) -> int:
-        """Offset of the tap that is read first, in elements from the first weight."""
+        """Offset from the first weight in memory to the tap that is read first, in elements."""
         return -(self.taps - 1) * self.strides[1] if self.strides[1] < 0 else 0
 
 
 class ConvInput(NamedTuple):
-    """Some of a convolution's input channels, and the weights for them."""
+    """An input tensor of a convolution, and the weights for its channels. A convolution may have two such inputs."""
 
     x: Tensor
-    """[M, K]"""
+    """[M, K]: K channels of each of M pixels."""
     kernel: Kernel
     gelu: bool = False
-    """Whether GELU is applied to x first."""
+    """Whether GELU is applied to x before the convolution."""
 
 
 @triton.jit
 def _normal_below(a):
-    """Return Phi(-a) for a >= 0, as 2 to the power of a polynomial in a (our fit), which is cheaper than erf."""
+    """Return the normal CDF at -a, for a >= 0: 2 to the power of a polynomial that we fitted, cheaper than erf."""
     return tl.exp2(
         ((((-4.8810488e-4 * a + 7.1987354e-3) * a - 5.2146668e-2) * a - 4.5959581e-1) * a - 1.15100055) * a - 1.0
     )
@@ -79,14 +80,14 @@ def _normal_below(a):
 
 @triton.jit
 def gelu(x):
-    """Return x Phi(x), accurate to 1e-6."""
+    """Return GELU(x) = x Phi(x), accurate to 1e-6. Phi is the normal CDF."""
     a = tl.abs(x)
     return tl.maximum(x, 0.0) - a * _normal_below(a)
 
 
 @triton.jit
 def gelu_slope(x):
-    """Return the derivative of GELU, Phi(x) + x phi(x)."""
+    """Return the derivative of GELU at x, Phi(x) + x phi(x), from the normal CDF Phi and density phi."""
     below = _normal_below(tl.abs(x))
     return tl.where(x < 0, below, 1.0 - below) + x * 0.3989422804 * tl.exp2(x * x * -0.72134752)
 
@@ -102,7 +103,7 @@ def accumulate(
     acc, x, w, rows, y, column, n, inside, height, width, w_n, w_tap, w_k,
     N: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, GELU: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Add w * x, summed over taps and channels, to acc; loops over few channels are unrolled."""
+    """Add w * x to acc, summed over taps and input channels. A loop over few channels is unrolled."""
     steps: tl.constexpr = (K + BK - 1) // BK
     unrolled: tl.constexpr = steps if (TAPS > 1) & (steps <= 4) else 1
     loops: tl.constexpr = steps // unrolled
@@ -137,7 +138,10 @@ def finish(
     N: tl.constexpr, GELU_OUT: tl.constexpr, RELU6_OUT: tl.constexpr,
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr,
 ):  # fmt: skip
-    """Apply bias, activation, slope and residual to the sums in acc, and store the result."""
+    """Complete and store a tile of a convolution, whose sums over inputs are in acc.
+
+    In this order and each if requested: add the bias, apply the activation, multiply by GELU's slope, add a residual.
+    """
     there = inside[:, None] & (n < N)[None, :]
     at = rows[:, None] * N + n[None, :]
     if BIAS:
@@ -164,7 +168,10 @@ def _convolve(
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of pixels and outputs. `_convolve_wide` has the same arguments, so one call can start either."""
+    """Compute a convolution for a tile of BM pixels and BN outputs.
+
+    The arguments are those of `_convolve_wide`, so that one call can start either kernel.
+    """
     tiles_n: tl.constexpr = (N + BN - 1) // BN
     tile = tl.program_id(0)
     rows = (tile // tiles_n) * BM + tl.arange(0, BM)
@@ -198,7 +205,7 @@ def _convolve_wide(
     BIAS: tl.constexpr, SLOPE: tl.constexpr, ADD: tl.constexpr, PRE: tl.constexpr, KEEP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BK2: tl.constexpr,
 ):  # fmt: skip
-    """Compute a 1x1 convolution from few inputs to many outputs: x is read, and GELU applied, once for all outputs."""
+    """Compute a 1x1 convolution for BM pixels and all outputs: x is read, and GELU applied, once for all outputs."""
     tile = tl.program_id(0)
     rows = tile * BM + tl.arange(0, BM)
     inside = rows < m_all
@@ -245,19 +252,19 @@ def check_size(m: int, channels: int) -> None:
     """Raise ValueError if a tensor [m, channels] is too large to be indexed with int32."""
     if m * channels >= 2**31:
         raise ValueError(
-            f"{m:,} pixels of {channels} channels are too many for one call: use a smaller micro-batch or chunk"
+            f"{m:,} pixels with {channels} channels are too many for one call: use a smaller micro-batch or chunk"
         )
 
 
 class ConvResult(NamedTuple):
-    """The outputs of `convolve`."""
+    """The tensors that `convolve` returns."""
 
     out: Tensor
-    """[M, N]"""
+    """[M, N]: the result, N channels of each of M pixels."""
     pre: Tensor | None
-    """[M, N]: the output before GELU or ReLU6, if requested."""
+    """[M, N]: the convolution with its bias, before the GELU or ReLU6 that follows; None unless keep_pre."""
     activated: Tensor | None
-    """[M, K]: GELU(x), if requested."""
+    """[M, K]: GELU(x), where x is the input; None unless keep_activated."""
 
 
 def convolve(
@@ -274,9 +281,11 @@ def convolve(
     add: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> ConvResult:
-    """out = [GELU | ReLU6](sum over parts of kernel * [GELU](x) + bias) [* GELU'(slope_of)] [+ add], summed in float32.
+    """Return act(kernel * gelu(x) + bias) * GELU'(slope_of) + add, where only the convolution with kernel is required.
 
-    `extra_input` has a 1x1 kernel and no GELU. It may have fewer images than x: each then belongs to several of x.
+    x, kernel and whether to apply gelu are in `part`. act is GELU with gelu_out, and ReLU6 with relu6_out. extra_input:
+    further input channels with 1x1 weights and without GELU. It may have n times fewer images than x; each is then used
+    for n consecutive images of x. Sums are in float32.
     """
     k2 = extra_input.kernel.inputs if extra_input else 0
     activated: Tensor | None = None

@@ -1,4 +1,4 @@
-"""CUDA graphs: GPU work is recorded once, and then started by one call instead of thousands."""
+"""CUDA graphs: record GPU work once, and then replay it with one call instead of thousands of kernel launches."""
 
 import gc
 from collections.abc import Callable, Sequence
@@ -9,10 +9,11 @@ import torch
 def record(
     works: Sequence[Callable[[], None]], stream: torch.cuda.Stream, generator: torch.Generator | None = None
 ) -> list[torch.cuda.CUDAGraph]:
-    """Record one graph per work; the graphs share memory. A replay draws numbers according to the generator's seed.
+    """Record one CUDA graph for each function in `works`. The graphs share memory.
 
-    Run each work on that stream once before, so that libraries are set up and kernels are compiled. Raise RuntimeError
-    with CUDA's reason if a work cannot be recorded.
+    Call each function once on `stream` beforehand, so that libraries are set up and kernels are compiled. If the
+    functions use `generator`, replays draw their random numbers from its current state. Raise RuntimeError with CUDA's
+    reason if a function cannot be recorded.
     """
     # The allocator still holds memory of earlier work, which graphs cannot use: free it.
     torch.cuda.synchronize(stream.device)
@@ -32,7 +33,7 @@ def record(
 
 
 def run_on(stream: torch.cuda.Stream, work: Callable[[], None]) -> None:
-    """Run the work on `stream`, after all earlier work of the current stream and before all its later work."""
+    """Call `work` on `stream`, so that it runs after earlier and before later GPU work of the current stream."""
     current = torch.cuda.current_stream(stream.device)
     stream.wait_stream(current)
     with torch.cuda.stream(stream):
@@ -41,6 +42,6 @@ def run_on(stream: torch.cuda.Stream, work: Callable[[], None]) -> None:
 
 
 def reason(error: RuntimeError) -> str:
-    """Return in one line why recording failed, after waiting until the device is ready for other work."""
+    """Return one line that tells why a recording failed. First wait until the device is ready for other work."""
     torch.cuda.synchronize()
     return (str(error).strip() or type(error).__name__).splitlines()[0]

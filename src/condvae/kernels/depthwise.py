@@ -1,8 +1,8 @@
-"""Depthwise convolutions, with bias and ReLU6 in the same pass.
+"""Depthwise convolutions, with bias and ReLU6 computed in the same kernel.
 
-Images are [M, C] rows as in `convolution`. A program computes a window of pixels for a few channels. It reads the
-window and its surroundings once from memory, and then from the cache for every tap. Products are summed in float32
-outside the tensor cores, so float32 weights cost nothing extra.
+Images are tensors [M, C] with one row per pixel, as in `convolution`. One program of the kernel computes a window of
+pixels for a few channels. It reads the window and its surroundings from memory once, and then from the cache for every
+tap. Products are summed in float32 without tensor cores, so float32 weights cost nothing extra.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
@@ -19,18 +19,18 @@ from condvae.kernels.tiles import choose_depthwise
 
 
 class ConvGeometry(NamedTuple):
-    """Size, stride and padding of a convolution, equal along rows and columns."""
+    """Kernel size, stride and padding of a convolution, the same in both directions."""
 
     side: int
-    """Number of taps along one side."""
+    """Side of the square convolution kernel, in taps."""
     stride: int = 1
     before: int = 0
-    """Number of zeros added above and to the left of the image."""
+    """Number of rows of zeros added above the image, and of columns added to its left."""
     behind: int = 0
-    """Number of zeros added below and to the right. TensorFlow may add more here than in `before`."""
+    """Number of rows of zeros added below the image, and of columns to its right. TensorFlow may add more here."""
 
     def out(self, shape: Shape) -> Shape:
-        """Return the output size for images of size `shape`."""
+        """Return the height and width of the output, for images of size `shape`."""
         made = Shape(*((size + self.before + self.behind - self.side) // self.stride + 1 for size in shape))
         assert min(made) > 0, "the taps must fit into the padded image"
         return made
@@ -38,9 +38,10 @@ class ConvGeometry(NamedTuple):
 
 @triton.jit
 def pixels_of(tile, down, right, BI: tl.constexpr, BH: tl.constexpr, BW: tl.constexpr):
-    """Return the first image of a window, and for each pixel its image (counted from the first), row and column.
+    """Return the pixels of window number `tile`.
 
-    down, right: number of windows that cover one image vertically and horizontally.
+    The result is the number of the window's first image, and for each pixel its image (counted from the first), row and
+    column. down, right: number of windows that cover one image vertically and horizontally.
     """
     pixel = tl.arange(0, BI * BH * BW)
     first = tile // (down * right) * BI
@@ -87,9 +88,10 @@ def _depthwise(
 def depthwise(
     x: Tensor, weight: Tensor, bias: Tensor, *, shape: Shape, look: ConvGeometry, relu6_out: bool = True
 ) -> Tensor:
-    """Return [ReLU6](weight * x + bias), channel by channel, for rows x [M, C]: [M', C] with M' = B * H' * W'.
+    """Convolve each channel of x with its own weights, add the bias, and apply ReLU6 if relu6_out is True.
 
-    weight: [side * side, C], see `taps_of`; shape: size of the images in x. The result has the dtype of x.
+    x: [M, C], one row for each pixel of images of size `shape`. weight: [side * side, C], see `taps_of`. look: kernel
+    size, stride and padding. The result has one row for each output pixel, C channels, and the dtype of x.
     """
     m, c = x.shape
     made = look.out(shape)

@@ -1,4 +1,4 @@
-"""The last two convolutions of a block as one kernel, without gradients: a 3x3 (or 1x1), GELU, and a 1x1."""
+"""The last two convolutions of a block as one kernel, for inference: a 3x3 or 1x1 convolution, GELU, and a 1x1."""
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
 
@@ -18,7 +18,10 @@ def _convolve_twice(
     N: tl.constexpr, K: tl.constexpr, C: tl.constexpr, CZ: tl.constexpr, TAPS: tl.constexpr, ADD: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """out = v * GELU(w * x + bias) [+ u * z] + bias2 [+ add]; intermediate values stay in registers."""
+    """Compute v * GELU(w * x + bias) + bias2 for BM pixels, where * is a convolution.
+
+    u * z is added if CZ > 0, and the tensor `add` if ADD is True. The output of the GELU stays in registers.
+    """
     tile = tl.program_id(0)
     rows = tile * BM + tl.arange(0, BM)
     inside = rows < m_all
@@ -61,9 +64,10 @@ def convolve_twice(
     add: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return outer * GELU(inner * x + inner_bias) [+ extra_input] + outer_bias [+ add], [M, N]; `outer` is 1x1.
+    """Return outer * GELU(inner * x + inner_bias) + outer_bias, [M, N], where * is a convolution and `outer` is 1x1.
 
-    There is no gradient, because intermediate values are not kept.
+    The convolution of `extra_input` and the tensor `add` are added if they are given. The result cannot be
+    differentiated, because the values between the two convolutions are not kept.
     """
     m, n, c = x.shape[0], outer.outputs, inner.outputs
     assert x.is_contiguous() and outer.taps == 1 and outer.inputs == c and (add is None or add.is_contiguous())

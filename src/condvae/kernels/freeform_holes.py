@@ -1,7 +1,7 @@
-"""Freeform holes on a GPU: one program draws candidates for one image until the hidden share fits.
+"""Freeform holes on a GPU: one program of the kernel draws candidate holes for one image until the hidden share fits.
 
-The distribution is that of `observe/freeform.py`, the pixels are those of `observe/strokes.py`. Pixels are bits: a cell
-is a word of 32 pixels in a row. The pixels that a shape covers become bits of such words, which are merged by OR.
+Boxes and strokes have the distribution of `observe/freeform.py`, and hide the pixels that `observe/strokes.py` hides.
+A hole is a bitmap of cells: a cell is a 32-bit word for 32 pixels of a row, whose bits are 1 where a pixel is hidden.
 """
 
 # mypy: disable-error-code="no-untyped-call, untyped-decorator, no-untyped-def, import-untyped"
@@ -14,28 +14,28 @@ import triton.language as tl
 from torch import Tensor
 
 MOST_TRIES = 300_000
-"""Most candidates per image. If one in 10,000 candidates fits the range, all of them miss it once in 10^13 images."""
+"""Maximum number of candidates per image. If 1 in 10,000 fits, no candidate fits for 1 in 10^13 images."""
 
 _SMALL = 9
-"""Small boxes have this many places; large boxes are stored after them."""
+"""Maximum number of small boxes of an image. In a list of boxes, large boxes start at this index."""
 _BOXES = 16
 _VERTICES = 32
 _CELLS_AT_ONCE = 256
 _ITEMS_AT_ONCE = 16
-"""Vertices processed together: most strokes, which have 5 to 18 vertices, then need one pass with little padding."""
+"""Number of vertices that are processed together. Strokes have 5 to 18 vertices, so most need only one round."""
 _NUMBERS = ("least", "most", "most_tries", "small_boxes", "large_boxes", "most_strokes")
-"""Arguments that the compiler does not specialise on, so that one compiled kernel serves all ranges."""
+"""Kernel arguments that the compiler does not specialise on, so that one compiled kernel serves all hidden shares."""
 
 
 class Law(NamedTuple):
-    """The distribution of the holes, apart from the image size; the kernel takes the parameters in this order."""
+    """Parameters of the distribution of holes, in the order in which the kernel takes them."""
 
     small_boxes: int
-    """There are randint(small_boxes) small boxes, with sides randint(size // 2)."""
+    """An image has randint(small_boxes) small boxes, whose sides are randint(size // 2) pixels."""
     large_boxes: int
-    """There are randint(large_boxes) large boxes, with sides randint(size)."""
+    """An image has randint(large_boxes) large boxes, whose sides are randint(size) pixels."""
     strokes: int
-    """There are randint(strokes) strokes."""
+    """An image has randint(strokes) strokes."""
     least_segments: int
     most_segments: int
     """A stroke has randint(least_segments, most_segments) segments."""
@@ -44,36 +44,36 @@ class Law(NamedTuple):
     """A stroke is int(uniform(least_width, most_width)) pixels wide."""
     turn: float
     turn_spread: float
-    """The angles of a stroke's segments lie in [turn - U(0, turn_spread), turn + U(0, turn_spread)]."""
+    """Angles of a stroke's segments are between turn - U(0, turn_spread) and turn + U(0, turn_spread), in radians."""
     length: float
     length_spread: float
-    """Segment lengths are normal with this standard deviation and the mean `length`, clipped to [0, 2 length]."""
+    """Segment lengths are normal with mean `length` and this standard deviation, and are clipped to [0, 2 length]."""
 
 
 class Plan(NamedTuple):
-    """The boxes and strokes of the holes of n images, in whole pixels; int32."""
+    """The boxes and strokes that make up the holes of n images, in whole pixels. All tensors are int32."""
 
     counts: Tensor
-    """[n, 3]: number of small boxes, of large boxes and of strokes."""
+    """[n, 3]: for each image, the numbers of small boxes, large boxes and strokes."""
     flips: Tensor
-    """[n, 2]: whether the strokes are flipped vertically, and horizontally."""
+    """[n, 2]: whether the strokes of an image are flipped vertically, and whether horizontally."""
     boxes: Tensor
-    """[n, 16, 4]: x, y, width, height; small boxes start at index 0, large boxes at index 9."""
+    """[n, 16, 4]: x, y, width and height of each box. Small boxes start at index 0, large boxes at index 9."""
     strokes: Tensor
-    """[n, K, 2]: number of segments, width."""
+    """[n, K, 2]: number of segments and width of each of K strokes."""
     vertices: Tensor
-    """[n, K, 2, 32]: x and y of each vertex; those after a stroke's last vertex are not drawn."""
+    """[n, K, 2, 32]: x and y of up to 32 vertices of each stroke. Entries after the last vertex are not drawn."""
 
 
 class Drawn(NamedTuple):
     known: Tensor
-    """[n, 1, size, size] bool"""
+    """[n, 1, size, size] bool: True where a pixel is known."""
     tries: Tensor
-    """[n] int32: number of candidates drawn. 0 means that no candidate fitted, and `known` must not be used."""
+    """[n] int32: number of candidates drawn for each image. 0: no candidate fitted, so `known` must not be used."""
 
 
 def draw_with_plan(seeds: Tensor, size: int, pixels: tuple[int, int], law: Law) -> tuple[Drawn, Plan]:
-    """Like `draw`, and also return the boxes and strokes of the holes."""
+    """Draw holes as `draw` does, and also return their boxes and strokes."""
     n, strokes = len(seeds), max(law.strokes - 1, 1)
     parts = [(3,), (2,), (_BOXES, 4), (strokes, 2), (strokes, 2, _VERTICES)]
     lengths = [torch.Size(shape).numel() for shape in parts]
@@ -86,12 +86,12 @@ def draw_with_plan(seeds: Tensor, size: int, pixels: tuple[int, int], law: Law) 
 def draw(
     seeds: Tensor, size: int, pixels: tuple[int, int], law: Law, *, tries: int = MOST_TRIES, plan: Tensor | None = None
 ) -> Drawn:
-    """Draw holes of pixels[0] to pixels[1] pixels from seeds [n] int64 alone. The CPU does not wait for the GPU.
+    """Draw n holes, each with pixels[0] to pixels[1] hidden pixels. The CPU does not wait for the GPU.
 
-    plan: [n, ...] int32 tensor that receives the boxes and strokes.
+    seeds: [n] int64; each hole depends on its seed alone. plan: int32 tensor that receives the boxes and strokes.
     """
     if law.small_boxes > _SMALL + 1 or law.large_boxes > _BOXES - _SMALL + 1 or law.most_segments > _VERTICES:
-        raise ValueError(f"{law} needs more boxes or vertices than the kernel has places for")
+        raise ValueError(f"{law} has more boxes or vertices than the kernel has room for")
     # Start with all pixels known, so that an image without a fitting candidate is not uninitialised memory.
     known = torch.ones(len(seeds), 1, size, size, dtype=torch.bool, device=seeds.device)
     tries_of = torch.empty(len(seeds), dtype=torch.int32, device=seeds.device)
@@ -110,13 +110,13 @@ def draw(
 
 @triton.jit
 def _uniform(bits):
-    """Return u in [0, 1) in steps of 2^-24, as torch.rand does; u * n is below n for every whole n below 2^24."""
+    """Convert random bits to u in [0, 1) in steps of 2^-24, as torch.rand does. For whole n < 2^24, u * n < n."""
     return (bits >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08
 
 
 @triton.jit
 def _below(bits, bound):
-    """Return randint(bound), or 0 if the bound is 0."""
+    """Convert random bits to randint(bound), or to 0 if the bound is 0."""
     return (_uniform(bits) * bound).to(tl.int32)
 
 
@@ -135,13 +135,13 @@ def _or(one, other):
 
 @triton.jit
 def _ones(count):
-    """Return a word whose lowest `count` bits are 1; count: 0 to 32."""
+    """Return a 32-bit word whose lowest `count` bits are 1, where count is 0 to 32."""
     return tl.where(count >= 32, -1, (1 << (count & 31)) - 1)
 
 
 @triton.jit
 def _bits(start, end, word):
-    """Return the bits of pixels start..end - 1 in word number `word` of a row; none if end <= start."""
+    """Return word number `word` of a row in which only the bits of pixels start to end - 1 are 1; 0 if end <= start."""
     first = tl.minimum(tl.maximum(start - 32 * word, 0), 32)
     last = tl.minimum(tl.maximum(end - 32 * word, 0), 32)
     return _ones(last) & ~_ones(first)
@@ -149,7 +149,7 @@ def _bits(start, end, word):
 
 @triton.jit
 def _count(words):
-    """Return the number of set bits in all words together."""
+    """Return the total number of bits that are 1 in all words."""
     pairs = words - ((words >> 1) & 0x55555555)
     fours = (pairs & 0x33333333) + ((pairs >> 2) & 0x33333333)
     bytes_ = (fours + (fours >> 4)) & 0x0F0F0F0F
@@ -159,7 +159,7 @@ def _count(words):
 
 @triton.jit
 def _then(x_by, x_least, x_most, y_by, y_least, y_most, x_by_, x_least_, x_most_, y_by_, y_least_, y_most_):
-    """Combine two steps x -> min(max(x + by, least), most), and the same for y, into one step of this form."""
+    """Combine two steps of the form x -> min(max(x + by, least), most) into one step of this form; the same for y."""
     return (
         x_by + x_by_,
         tl.minimum(tl.maximum(x_least + x_by_, x_least_), x_most_),
@@ -172,14 +172,14 @@ def _then(x_by, x_least, x_most, y_by, y_least, y_most, x_by_, x_least_, x_most_
 
 @triton.jit
 def _rounded(values, halves_up: tl.constexpr):
-    """Round to the nearest whole number; halves away from zero if halves_up, else towards zero."""
+    """Round to the nearest whole number. Halves are rounded away from zero if halves_up, else towards zero."""
     nearest = tl.floor(tl.abs(values) + 0.5) if halves_up else tl.ceil(tl.abs(values) - 0.5)
     return tl.where(values < 0, -nearest, nearest)
 
 
 @triton.jit
 def _strip(direction_x, direction_y, one_x, one_y, other_x, other_y):
-    """Return slope, left and right of the strip between two parallel lines, even horizontal ones, as in strokes.py."""
+    """Return slope, left end and right end of the strip between two parallel lines, which may be horizontal."""
     flat = direction_y == 0
     slope = tl.div_rn(direction_x, tl.where(flat, 1.0, direction_y))
     first, second = one_x - slope * one_y, other_x - slope * other_y
@@ -190,7 +190,7 @@ def _strip(direction_x, direction_y, one_x, one_y, other_x, other_y):
 
 @triton.jit
 def _strips(dx, dy, width):
-    """Return slope, left and width of the strips between a parallelogram's long sides, and between its short sides."""
+    """Return slope, left end, width of the strips between a parallelogram's long sides, and between its short sides."""
     half, other = (width // 2).to(tl.float32), ((width - 1) // 2).to(tl.float32)
     length = tl.maximum(tl.sqrt_rn(dx * dx + dy * dy), 1.0)
     # Two corners lie half a width from the vertex, in whole pixels; the two halves of an even width differ by one.
@@ -208,7 +208,7 @@ def _strips(dx, dy, width):
 
 @triton.jit
 def _reach(above, width):
-    """Return how far a vertex's disc reaches to each side in rows at distance `above`; negative if not at all."""
+    """Return how far a vertex's disc reaches to each side in rows at distance `above`; negative if it misses a row."""
     half = (width // 2).to(tl.float32)
     v = tl.abs(above)
     square = half * half - v * v
@@ -220,7 +220,7 @@ def _reach(above, width):
 
 @triton.jit
 def _under_stroke(x, y, segments, width, row, word, item, left_to_right, size: tl.constexpr, items: tl.constexpr):
-    """Return the bits of the cells that a stroke with vertices x, y covers, from vertex number `item` on."""
+    """Return the cells that a stroke with vertices x, y covers, as words. The stroke is drawn from vertex `item` on."""
     vertex = tl.arange(0, x.shape[0])
     onward = tl.minimum(vertex + 1, segments)
     dx, dy = (tl.gather(x, onward, 0) - x).to(tl.float32), (tl.gather(y, onward, 0) - y).to(tl.float32)
@@ -257,7 +257,7 @@ def _draw(
     size: tl.constexpr, words_in_row: tl.constexpr, cells: tl.constexpr, blocks: tl.constexpr, items: tl.constexpr,
     small: tl.constexpr, boxes: tl.constexpr, vertices: tl.constexpr, keep_plan: tl.constexpr,
 ):  # fmt: skip
-    """Draw one hole. Random numbers are Philox of the seed and (candidate, purpose, index of box or stroke, vertex)."""
+    """Draw one hole. Random numbers come from Philox of the seed and (candidate, purpose, box or stroke, vertex)."""
     image = tl.program_id(0).to(tl.int64)
     seed = tl.load(seeds + image)
     box, vertex, bit = tl.arange(0, boxes), tl.arange(0, vertices), tl.arange(0, 32)

@@ -1,5 +1,7 @@
-"""The lite0 classifier as fused kernels, for evaluation: the convolution, bias, ReLU6 and residual of a layer take one
-pass over memory. Where kernels are not available, the plain torch classifier is used instead.
+"""The lite0 classifier computed by fused kernels, for inference only.
+
+One kernel computes the convolution, bias, ReLU6 and residual of a layer. Where kernels are not available, the plain
+torch classifier is used instead.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -28,7 +30,7 @@ class FoldedBlock(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _Pointwise:
-    """A 1 x 1 convolution with half-precision weights, for tensor cores, and a float32 bias."""
+    """A 1 x 1 convolution with half-precision weights, which tensor cores need, and a float32 bias."""
 
     kernel: Kernel
     bias: Tensor
@@ -46,7 +48,7 @@ class _Pointwise:
 
 
 class _FusedInvertedResidual:
-    """An inverted residual block on rows: three kernels, or two if it has no expansion."""
+    """An inverted residual block, computed by three kernels, or by two if it has no expansion layer."""
 
     def __init__(self, block: FoldedBlock, dtype: torch.dtype) -> None:
         self.expand = None if block.expand is None else _Pointwise.of(block.expand, dtype)
@@ -63,9 +65,10 @@ class _FusedInvertedResidual:
 
 
 class FusedLite0:
-    """An EfficientNet-Lite0 classifier of concat(x * known, known); call it with x and known.
+    """An EfficientNet-Lite0 classifier that sees only known pixels: its input is concat(x * known, known).
 
-    first, blocks, head, last: the folded layers in float32. scale, shift: pixels become x * scale + shift.
+    first, blocks, head, last: its float32 layers, with batch normalisation folded into the weights. scale, shift: a
+    pixel is normalised to x = pixel * scale + shift.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class FusedLite0:
 
     @torch.no_grad()
     def __call__(self, pixels: Tensor, known: Tensor) -> Tensor:
-        """Return logits [B, n] float32 before calibration.
+        """Return the n logits of each image, [B, n] float32, before calibration.
 
         pixels: [B, C, H, W] in [-1, 1]; known: [B, 1, H, W] bool.
         """
@@ -98,7 +101,7 @@ class FusedLite0:
             return torch.cat([self._few(*few) for few in zip(pixels.split(step), known.split(step), strict=True)])
 
     def at_once(self, shape: Shape) -> int:
-        """Return how many images of this size fit into one batch: `convolve` indexes every tensor with int32."""
+        """Return how many images of this size fit into one batch, so that int32 can index every tensor."""
         shape = self.look.out(shape)
         largest = shape.height * shape.width * len(self.stem_bias)
         for block in self.blocks:

@@ -1,5 +1,7 @@
-"""VD-VAE networks computed by fused kernels: inside a `with` block, kernels with half-precision copies of the weights
-replace methods of the modules. Outside it, and where kernels are not available, everything is plain torch.
+"""VD-VAE networks computed by fused kernels.
+
+Inside the `with` block of `Fused.attached`, methods of the model's modules are replaced by functions that call kernels
+with half-precision copies of the weights. Outside it, and where kernels are not available, everything is plain torch.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -35,15 +37,15 @@ from condvae.vdvae.model import VDVAE
 
 
 class FusedGaussian(Gaussian):
-    """A Gaussian that keeps the network's raw outputs, so that drawing and the KL are one kernel each."""
+    """A Gaussian that keeps the network's raw outputs, so that one kernel draws from it and another computes a KL."""
 
     raw: Tensor
-    """[B, 2 C, H, W] float32"""
+    """[B, 2 C, H, W] float32: the network's outputs, C means and then C scales."""
     scales: Scales
     dtype: torch.dtype
-    """dtype of the drawn latents."""
+    """The dtype of latents that are drawn from this Gaussian."""
     base: "FusedGaussian | None"
-    """The Gaussian from which the network's outputs are differences, if any."""
+    """If given, the network's outputs are differences from the mean and log-std of this Gaussian."""
 
     @classmethod
     def read(
@@ -94,7 +96,7 @@ class FusedGaussian(Gaussian):
 
 
 class FusedBlock:
-    """A block computed by kernels. Weight gradients are added to the tensors that were given to `Fused`."""
+    """A block computed by kernels, which add weight gradients to the tensors that were given to `Fused`."""
 
     def __init__(
         self,
@@ -111,11 +113,11 @@ class FusedBlock:
         self.anchor = torch.zeros((), device=layers[0].weight.device, requires_grad=trains)
 
     def trains(self, *inputs: Tensor | None) -> bool:
-        """Return whether a backward pass may follow."""
+        """Return whether a backward pass through this block may follow."""
         return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (self.anchor, *inputs))
 
     def whole(self, x: Tensor, extra_input: Tensor | None) -> Tensor:
-        """Compute the block with its residual, but without its pooling."""
+        """Compute the block, including its residual but not its pooling."""
         x, extra_input = x.to(self.dtype), None if extra_input is None else extra_input.to(self.dtype)
         block = self.block
         if not self.trains(x, extra_input):
@@ -126,12 +128,15 @@ class FusedBlock:
         return y
 
     def forward(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
-        """Replace `Block.forward`."""
+        """Compute the block. This replaces `Block.forward`."""
         y = self.whole(x, extra_input)
         return y if self.block.pool == 1 else mean_pool(y, self.block.pool)
 
     def features(self, state: Tensor, *, prior: bool) -> PriorFeatures:
-        """Replace `LatentBlock.features`; if the prior is not needed, leave half of the computation to `merge`."""
+        """Compute the part of a latent block that does not need z. This replaces `LatentBlock.features`.
+
+        prior: whether the prior will be needed. If not, half of the computation may be left to `merge`.
+        """
         state = state.to(self.dtype)
         if not prior and not self.trains(state) and self._may_wait(state):
             return PriorFeatures(half_way(state, None, self.layers), half_way=True)
@@ -142,13 +147,13 @@ class FusedBlock:
         return pays(state, self.layers) and self.projection.weight.shape[1] <= WIDEST
 
     def statistics(self, features: PriorFeatures, last: int) -> Tensor:
-        """Return output channels 0..last - 1 in float32: the prior's means and scales."""
+        """Return the means and scales of the prior in float32: the output channels 0, ..., last - 1 of the block."""
         rows = self.layers[3].rows(0, last)
         y: Tensor = OutputFunction.apply(features.hidden, None, None, self.anchor, rows, None, torch.float32)
         return y
 
     def merge(self, state: Tensor, features: PriorFeatures, z: Tensor, *, first: int) -> Tensor:
-        """Return state + output channels from `first` on + projection(z)."""
+        """Return state + f + projection(z), where f are the block's output channels from number `first` on."""
         rows = self.layers[3].rows(first, len(self.layers[3].weight))
         state, z = state.to(self.dtype), z.to(self.dtype)
         if features.half_way:
@@ -159,7 +164,7 @@ class FusedBlock:
 
 
 class FusedLatentBlock:
-    """A latent block computed by kernels; the part that does not depend on z_l runs ahead, in a side stream."""
+    """A latent block computed by kernels. The part that does not depend on its latents runs ahead in a side stream."""
 
     def __init__(self, block: LatentBlock, prior: FusedBlock, ahead: SideStream) -> None:
         self.block, self.prior, self.ahead = block, prior, ahead
@@ -181,7 +186,7 @@ class FusedLatentBlock:
 
 
 class FusedDecoder:
-    """The decoder's steps between its blocks, computed by kernels."""
+    """The decoder's steps between two resolutions, and after its last block, computed by kernels."""
 
     def __init__(self, decoder: Decoder, dtype: torch.dtype, aside: SideStream) -> None:
         self.decoder, self.dtype, self.aside = decoder, dtype, aside
@@ -193,16 +198,19 @@ class FusedDecoder:
         return start + fit_channels(enlarge(coarser, stage.resolution // coarser.shape[-1]), stage.width)
 
     def leave(self, state: Tensor) -> Tensor:
-        self.aside.join()  # the pass is complete: scores may be read
+        self.aside.join()  # the pass is complete, and the results of side streams will be read
         return Decoder.leave(self.decoder, state)
 
 
 Trained = Mapping[nn.Parameter, tuple[Tensor, Tensor]]
-"""The trained parameters, each with its half-precision copy and its float32 gradient, both in the same layout."""
+"""For each trained parameter, its half-precision copy and its float32 gradient, which have the same memory layout."""
 
 
 class Fused:
-    """Kernels for all blocks of a model. Frozen weights are copied once; the caller keeps copies of trained ones."""
+    """Kernels for all blocks of a model.
+
+    Frozen weights are copied to half precision once. The caller provides and updates the copies of trained weights.
+    """
 
     def __init__(
         self,
@@ -218,7 +226,7 @@ class Fused:
         self.aside, self.ahead = SideStream(device, streams), SideStream(device, int(ahead))
         self.blocks: list[tuple[Block, FusedBlock]] = []
         self.methods: list[tuple[nn.Module, str, Callable[..., Any]]] = []
-        """Functions that replace methods of the model's modules while attached: module, name, function."""
+        """Each entry is (module, method name, function). Inside `attached`, the function replaces the method."""
         modules = list(model.modules())
         projections = {m.prior: m.projection for m in modules if isinstance(m, LatentBlock)}
         heads = {head for m in modules if isinstance(m, Encoder) for head in m.heads}
@@ -248,12 +256,12 @@ class Fused:
         self.methods.extend((module, name, getattr(by, name)) for name in names)
 
     def read(self, raw: Tensor, scales: Scales) -> Gaussian:
-        """Replace `Encoder.read`."""
+        """Make a Gaussian from a network's outputs. This replaces `Encoder.read`."""
         return FusedGaussian.read(raw, scales, self.dtype)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Inside the `with` block, the model computes with kernels."""
+        """Make the model use kernels inside the `with` block."""
         for module, name, method in self.methods:
             setattr(module, name, method)
         try:
@@ -266,7 +274,7 @@ class Fused:
                 vars(module).pop(name, None)
 
     def release(self) -> None:
-        """Wait for all side streams, including their backward passes, and free the tensors that were kept for them."""
+        """Wait for all side streams, and free the tensors kept for them. Call this after the backward pass."""
         self.ahead.release()
         self.aside.release()
 

@@ -1,6 +1,6 @@
-"""Kernels for the diagonal Gaussians of one latent group: drawing z, and KL(q || p), each with its gradients.
+"""Kernels for the diagonal Gaussians of one latent group: they draw z and compute KL(q || p), both with gradients.
 
-`raw` is a network's output, float32 [B, 2 C, H, W] in channels_last memory: at each place, C means and then C scales.
+`raw` is a network's output, float32 [B, 2 C, H, W] in channels_last memory: C means, then C scales, per position.
 The formulas are those of condvae.gaussian; the backward pass recomputes intermediate values instead of storing them.
 """
 
@@ -24,7 +24,7 @@ _BLOCK = 1024  # latents per program
 
 @triton.jit
 def scale(raw, softplus: tl.constexpr):
-    """Return the log-std for a raw scale, and its derivative; with softplus as in condvae.gaussian._log_softplus."""
+    """Return the log-std for a raw scale, and its derivative by it. softplus: see condvae.gaussian._log_softplus."""
     if softplus:
         far_below = raw * _BETA < -15.0
         raw_here = tl.where(far_below, 0.0, raw)
@@ -44,8 +44,8 @@ def scale(raw, softplus: tl.constexpr):
 
 @triton.jit
 def tile(size, parts, channels: tl.constexpr, block_c: tl.constexpr, block_s: tl.constexpr):
-    """Return a program's sample, channels [block_c, 1], first place, places [1, block_s] in H W, and which exist.
-    Tiles have two dimensions because z is dense along channels and noise along places.
+    """Return a program's sample, channels [block_c, 1], first position, positions [1, block_s], and a validity mask.
+    Positions count the H * W pixels. Tiles are two-dimensional: z is contiguous along channels, noise along positions.
     """
     program = tl.program_id(0)
     parts_c: tl.constexpr = (channels + block_c - 1) // block_c
@@ -70,7 +70,7 @@ def draw_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr,
     block_c: tl.constexpr, block_s: tl.constexpr,
 ):  # fmt: skip
-    """Compute z = mean + temperature * std * noise."""
+    """Compute z = mean + temperature * std * noise for one tile of latents."""
     sample, c, _, s, inside = tile(size, parts, channels, block_c, block_s)
     at = raw + sample * size * (2 * channels) + s * (2 * channels) + c
     mean = tl.load(at, mask=inside, other=0.0)
@@ -86,7 +86,7 @@ def draw_grad_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr,
     block_c: tl.constexpr, block_s: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of `draw_kernel`: dz / dmean = 1, dz / dlog_std = temperature * std * noise."""
+    """Compute the gradient of raw from that of z, with dz / dmean = 1 and dz / dlog_std = temperature * std * noise."""
     sample, c, _, s, inside = tile(size, parts, channels, block_c, block_s)
     place = sample * size * (2 * channels) + s * (2 * channels) + c
     raw_scale = tl.load(raw + place + channels, mask=inside, other=0.0)
@@ -103,7 +103,7 @@ def draw_seeded_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, temperature_given: tl.constexpr, by_fours: tl.constexpr,
     block_c: tl.constexpr, block_s: tl.constexpr,
 ):  # fmt: skip
-    """Like `draw_kernel`, but make noise number c H W + s of (seed, stream). by_fours: H W is a multiple of four."""
+    """Like `draw_kernel`, but make the noise from (seed, stream). by_fours: whether H * W is a multiple of four."""
     sample, c, first, s, inside = tile(size, parts, channels, block_c, block_s)
     at = raw + sample * size * (2 * channels) + s * (2 * channels) + c
     mean = tl.load(at, mask=inside, other=0.0)
@@ -128,7 +128,7 @@ def load_pair(
     q, p, base, sample, part, count,
     channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Load latents of q and p in memory order; return their positions, and the terms of the KL and its gradient."""
+    """Load means and scales of q and p. Return their offsets in memory, and the terms of the KL and its gradient."""
     e = part * block + tl.arange(0, block)
     inside = e < count
     place = sample * count * 2 + (e // channels) * (2 * channels) + e % channels
@@ -155,7 +155,7 @@ def kl_kernel(
     sums, q, p, base, count, parts,
     channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Sum (var ratio + shift^2 - 1) / 2 - log ratio over this program's latents; sums: [B, parts]."""
+    """Sum the KL, (var ratio + shift^2 - 1) / 2 - log ratio, over one program's latents, and store it in `sums`."""
     program = tl.program_id(0)
     sample, part = (program // parts).to(tl.int64), program % parts
     _, inside, log_ratio, var_ratio, shift, _, _, _ = load_pair(
@@ -171,7 +171,8 @@ def kl_grad_kernel(
     channels: tl.constexpr, softplus: tl.constexpr, based: tl.constexpr, block: tl.constexpr,
     needs_q: tl.constexpr, needs_p: tl.constexpr,
 ):  # fmt: skip
-    """Gradient: dq_mean = -dp_mean = shift / p_std, dq_log_std = var ratio - 1, dp_log_std = 1 - var ratio - shift^2"""
+    """Compute the gradient of the KL with respect to the raw outputs of q and p."""
+    # d/dq_mean = -d/dp_mean = shift / p_std, d/dq_log_std = var ratio - 1, d/dp_log_std = 1 - var ratio - shift^2
     program = tl.program_id(0)
     sample, part = (program // parts).to(tl.int64), program % parts
     place, inside, _, var_ratio, shift, p_precision, q_slope, p_slope = load_pair(
@@ -190,13 +191,13 @@ def kl_grad_kernel(
 def draw(
     raw: Tensor, noise: Tensor, *, softplus: bool, temperature: float | Tensor = 1.0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Return z = mean + temperature * std * noise, [B, C, H, W] channels_last, for standard normal noise of that shape.
+    """Return latents z = mean + temperature * std * noise, [B, C, H, W] in channels_last memory.
 
-    temperature: a number, or a float32 tensor of one number on the device. Only raw gets a gradient.
+    noise: standard normal, of the same shape. temperature: a number or a float32 tensor. Only raw gets a gradient.
     """
     shape = _latent_shape(raw)
     if noise.shape != shape or noise.dtype != torch.float32:
-        raise ValueError(f"noise is {noise.dtype} {[*noise.shape]}, expected torch.float32 {[*shape]}")
+        raise ValueError(f"noise is {noise.dtype}, shape {[*noise.shape]}, expected torch.float32, shape {[*shape]}")
     _check_constant(noise, "the noise")
     return _Draw.apply(raw, noise, _temperature(temperature), softplus, dtype)  # type: ignore[no-any-return]
 
@@ -210,10 +211,10 @@ def draw_seeded(
     temperature: float | Tensor = 1.0,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Like `draw`, with the noise of condvae.noise.DeviceSeeds(seeds) for this stream, and without gradients."""
+    """Like `draw`, but with the noise that condvae.noise.DeviceSeeds(seeds) makes for the stream. No gradients."""
     shape = _latent_shape(raw)
     if seeds.shape != shape[:1] or seeds.dtype != torch.int64:
-        raise ValueError(f"seeds are {seeds.dtype} {[*seeds.shape]}, expected torch.int64 [{shape[0]}]")
+        raise ValueError(f"seeds are {seeds.dtype}, shape {[*seeds.shape]}, expected torch.int64, shape [{shape[0]}]")
     raw, z = _dense(raw.detach()), _empty_latents(raw, dtype)
     grid, tiling = _tiling(shape)
     draw_seeded_kernel[grid](
@@ -224,13 +225,13 @@ def draw_seeded(
 
 
 def kl(q_raw: Tensor, p_raw: Tensor, *, softplus: bool, base_raw: Tensor | None = None) -> Tensor:
-    """Return KL(q || p) in nats, summed over the latents of a group: [B].
+    """Return KL(q || p) of each sample in nats, [B], summed over the latents of one group.
 
-    base_raw: if given, p's outputs are differences from this Gaussian's mean and log-std. It gets no gradient.
+    base_raw: if given, p_raw are differences from the mean and log-std of this Gaussian, which gets no gradient.
     """
     for other in (p_raw, q_raw if base_raw is None else base_raw):
         if _latent_shape(other) != _latent_shape(q_raw):
-            raise ValueError(f"the outputs for p have shape {[*other.shape]}, expected that of q, {[*q_raw.shape]}")
+            raise ValueError(f"the outputs for p have shape {[*other.shape]}, expected {[*q_raw.shape]}, as for q")
     if base_raw is not None:
         _check_constant(base_raw, "the base of a relative Gaussian")
     return _KL.apply(q_raw, p_raw, base_raw, softplus)  # type: ignore[no-any-return]
@@ -295,11 +296,11 @@ class _KL(torch.autograd.Function):
 
 
 def _latent_shape(raw: Tensor) -> torch.Size:
-    """Return the shape [B, C, H, W] of the latents that raw describes."""
+    """Return the shape [B, C, H, W] of the latents whose means and scales are in raw."""
     if raw.ndim != 4 or raw.shape[1] % 2 or raw.dtype != torch.float32:
-        raise ValueError(f"the network's outputs are {raw.dtype} {[*raw.shape]}, expected torch.float32 [B, 2 C, H, W]")
+        raise ValueError(f"raw outputs are {raw.dtype}, shape {[*raw.shape]}, expected torch.float32, [B, 2 C, H, W]")
     if math.prod(raw.shape[1:]) >= 2**30:  # positions in a sample are int32
-        raise ValueError(f"the network's outputs have shape {[*raw.shape]}, expected fewer than 2**30 per sample")
+        raise ValueError(f"raw outputs have shape {[*raw.shape]}, expected fewer than 2**30 numbers per sample")
     return torch.Size((raw.shape[0], raw.shape[1] // 2, *raw.shape[2:]))
 
 
@@ -313,7 +314,7 @@ def _temperature(temperature: float | Tensor) -> float | Tensor:
         return float(temperature)
     _check_constant(temperature, "the temperature")
     if temperature.numel() != 1 or temperature.dtype != torch.float32:
-        raise ValueError(f"temperature is {temperature.dtype} {[*temperature.shape]}, expected one float32 number")
+        raise ValueError(f"temperature is {temperature.dtype}, shape {[*temperature.shape]}, expected one float32")
     return temperature
 
 
@@ -326,14 +327,14 @@ def _empty_latents(raw: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _planes(x: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
-    """Return x [B, C, H, W] and its strides between samples, between channels, and between places in H W."""
+    """Return x [B, C, H, W], or a contiguous copy, and its strides between samples, channels and positions."""
     if x.shape[3] > 1 and x.shape[2] > 1 and x.stride(2) != x.shape[3] * x.stride(3):
         x = x.contiguous()
     return x, (x.stride(0), x.stride(1), x.stride(3) if x.shape[3] > 1 else x.stride(2))
 
 
 def _tiling(shape: torch.Size) -> tuple[tuple[int], dict[str, int]]:
-    """Return the launch grid for latents [B, C, H, W], and the sizes that `tile` needs."""
+    """Return the launch grid for latents of shape [B, C, H, W], and the arguments of `tile`."""
     batch, channels, size = shape[0], shape[1], shape[2] * shape[3]
     block_c = min(triton.next_power_of_2(channels), 32)
     block_s = min(triton.next_power_of_2(size), _BLOCK // block_c)
@@ -343,7 +344,7 @@ def _tiling(shape: torch.Size) -> tuple[tuple[int], dict[str, int]]:
 
 
 def _flat(raw: Tensor) -> tuple[int, int, int]:
-    """Return the number of latents per sample, of latents per program, and of programs per sample."""
+    """Return three numbers: latents per sample, latents per program of the kernel, and programs per sample."""
     count = math.prod(raw.shape[1:]) // 2
     block = min(triton.next_power_of_2(count), _BLOCK)
     return count, block, triton.cdiv(count, block)

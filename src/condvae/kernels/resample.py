@@ -1,4 +1,7 @@
-"""Changes of resolution: f x f pixels become one, or one becomes f x f. Each operation is the other's gradient."""
+"""Change the resolution by a factor f: average f x f pixels, or repeat a pixel f x f times.
+
+The kernel of each operation also computes the gradient of the other one.
+"""
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
 
@@ -15,7 +18,7 @@ _BLOCK = 1024
 
 @triton.jit
 def _gather(fine, coarse, count, height, width, channels, factor, scale, BLOCK: tl.constexpr):
-    """Set each coarse pixel to scale * the sum of its f x f fine pixels; height, width: of the coarse image."""
+    """Set each coarse pixel to scale * the sum of its f x f fine pixels. height, width: size of the coarse image."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
     channel = at % channels
@@ -30,7 +33,7 @@ def _gather(fine, coarse, count, height, width, channels, factor, scale, BLOCK: 
 
 @triton.jit
 def _spread(coarse, fine, count, height, width, channels, factor, scale, BLOCK: tl.constexpr):
-    """Set each fine pixel to scale * the coarse pixel that contains it; height, width: of the coarse image."""
+    """Set each fine pixel to scale * the coarse pixel that contains it. height, width: size of the coarse image."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
     channel = at % channels
@@ -65,10 +68,10 @@ def _run(x: Tensor, factor: int, scale: float, down: bool) -> Tensor:
 
 
 def mean_pool(x: Tensor, factor: int) -> Tensor:
-    """Average blocks of f x f pixels: [B, C, f H, f W] -> [B, C, H, W]."""
+    """Average blocks of f x f pixels, where f is `factor`: [B, C, f H, f W] -> [B, C, H, W]."""
     return _Resample.apply(x, factor, 1 / factor**2, True)
 
 
 def enlarge(x: Tensor, factor: int) -> Tensor:
-    """Repeat every pixel f x f times: [B, C, H, W] -> [B, C, f H, f W]."""
+    """Repeat every pixel f x f times, where f is `factor`: [B, C, H, W] -> [B, C, f H, f W]."""
     return _Resample.apply(x, factor, 1.0, False)

@@ -1,4 +1,4 @@
-"""GPU work in side streams, so that small kernels run at the same time as those of the main stream."""
+"""Run GPU work in side streams, so that small kernels run at the same time as kernels of the main stream."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class SideStream:
-    """`with side_stream():` runs its body in a side stream, after all work queued before. The main stream does not
-    wait for the body until `join`. Without side streams, the body runs in the main stream.
+    """Runs the body of `with side_stream():` in a CUDA side stream, after all GPU work that was queued before.
 
+    The main stream waits for the body only in `join`. If there are no side streams, the body runs in the main stream.
     Memory belongs to the stream that allocated it, and must not be freed while another stream reads it. So tensors that
-    are used across streams are kept until `release`, which joins all streams first.
+    are used across streams are kept until `release`, which first waits for all streams.
     """
 
     def __init__(self, device: torch.device | None = None, streams: int = 0) -> None:
@@ -26,9 +26,10 @@ class SideStream:
 
     @contextmanager
     def __call__(self, *read: object, for_all: bool = False) -> Iterator[None]:
-        """Run the body of the `with` in the next side stream.
+        """Run the body of the `with` block in the next side stream.
 
-        read: tensors of the main stream that the body reads. for_all: all side work that starts later waits for it.
+        read: tensors of the main stream that the body reads; they are kept until `release`. for_all: whether work that
+        is later started in any side stream waits until the body has finished.
         """
         if not self.streams:
             yield
@@ -47,7 +48,10 @@ class SideStream:
                     other.wait_stream(stream)
 
     def run(self, work: Callable[[], T], *, shared: bool = False) -> T:
-        """Run the work in a side stream (replaces `VDVAE.aside`). shared: work that starts later reads the result."""
+        """Call `work` in a side stream and return its result. This replaces `VDVAE.aside`.
+
+        shared: whether work that starts later in side streams reads the result.
+        """
         with self(work, for_all=shared):  # keeping the closure keeps all tensors that it reads
             result = work()
         if shared and self.streams:
@@ -55,12 +59,12 @@ class SideStream:
         return result
 
     def join(self) -> None:
-        """Make the main stream wait for all side work that was started."""
+        """Make the main stream wait for all work that was started in side streams."""
         for stream in self._begun:
             torch.cuda.current_stream().wait_stream(stream)
 
     def release(self) -> None:
-        """Join, then free the kept tensors. Call this after the backward pass."""
+        """Wait for all side streams, and free the kept tensors. Call this after the backward pass."""
         self.join()
         self.kept.clear()
         self._begun.clear()

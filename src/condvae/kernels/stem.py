@@ -1,7 +1,7 @@
 """The first convolution of a classifier that sees only the known pixels of an image.
 
-It reads the pixels x and which of them are known. The network's input, concat(x * known, known), is formed inside the
-kernel and never written to memory.
+The network's input is concat(x * known, known). The kernel forms it from the pixels x and the flags `known`, so that it
+is never written to memory.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"
@@ -16,7 +16,7 @@ from condvae.kernels.depthwise import ConvGeometry, pixels_of
 from condvae.kernels.tiles import choose_window, next_power_of_two
 
 _PIXELS = 64
-"""Pixels that one program computes."""
+"""Number of output pixels that one program of the kernel computes."""
 
 
 @triton.jit(do_not_specialize=["images", "height", "width", "out_height", "out_width", "down", "right"])
@@ -25,7 +25,7 @@ def _stem(
     CHANNELS: tl.constexpr, N: tl.constexpr, SIDE: tl.constexpr, STRIDE: tl.constexpr, BEFORE: tl.constexpr,
     BI: tl.constexpr, BH: tl.constexpr, BW: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Compute the convolution as one matrix product: its few taps and channels are all gathered at once."""
+    """Compute the convolution as one matrix product: taps and channels are few, so they are all loaded at once."""
     first, image, row, column = pixels_of(tl.program_id(0), down, right, BI, BH, BW)
     there = (first + image < images) & (row < out_height) & (column < out_width)
     k = tl.arange(0, BK)
@@ -58,10 +58,10 @@ def _stem(
 def stem(
     pixels: Tensor, known: Tensor, weight: Tensor, bias: Tensor, *, scale: float, shift: float, look: ConvGeometry
 ) -> Tensor:
-    """Return ReLU6(weight * concat(where(known, pixels * scale + shift, 0), known) + bias) as rows [M, N].
+    """Return ReLU6(weight * concat(where(known, pixels * scale + shift, 0), known) + bias), where * is a convolution.
 
-    pixels: [B, C, H, W] float; known: [B, 1, H, W] bool; weight: [side * side * (C + 1), N], see `stem_weight`. The
-    rows have the dtype of the weights.
+    pixels: [B, C, H, W] float. known: [B, 1, H, W] bool. weight: [side * side * (C + 1), N], see `stem_weight`. look:
+    kernel size, stride and padding. The result has one row of N channels per output pixel, in the dtype of weight.
     """
     images, channels, *sides = pixels.shape
     shape, n, k = Shape(*sides), len(bias), look.side**2 * (channels + 1)

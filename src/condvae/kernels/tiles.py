@@ -1,33 +1,33 @@
-"""Tile sizes and launch settings of the convolution kernels, chosen by shape from measurements."""
+"""Rules that choose tile sizes and launch settings of the convolution kernels for given shapes, from measurements."""
 
 from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    """The part of a convolution that one program computes, and the launch settings."""
+    """Launch settings of a convolution kernel. One program computes a tile of `rows` pixels and `columns` outputs."""
 
     rows: int
     columns: int
     depth: int
-    """Input channels per step."""
+    """Number of input channels that a program reads per step."""
     depth2: int
-    """Input channels per step, for the extra input."""
+    """Number of channels of the extra input that a program reads per step."""
     warps: int
     stages: int
     wide: bool = False
-    """Whether one program computes all outputs, `columns` at a time."""
+    """Whether one program computes all outputs of its pixels, `columns` at a time."""
 
 
 WIDEST = 128
-"""Most input channels that a program with a wide tile can hold."""
+"""Maximum number of input channels that a program with a wide tile can hold in registers."""
 
 
 def choose_tile(m: int, n: int, k: int, k2: int, taps: int, *, slope: bool = False, keep: bool = False) -> Tile:
-    """Choose the tile for m pixels, n outputs, and k inputs plus k2 extra inputs.
+    """Choose the tile of a convolution for m pixels, n outputs, k input channels, and k2 channels of an extra input.
 
-    The rules were measured on an H200 over the shapes of the public networks, for batches of 1 to 128 images. Tiles are
-    large if there are enough of them for all multiprocessors. They are small if additional loads or stores (slope,
-    keep) leave too few registers for large ones.
+    The rules come from measurements on an H200 with the layers of the public networks and batches of 1 to 128 images.
+    Tiles are large if there still are enough of them for all multiprocessors. They are smaller if the kernel also
+    multiplies by GELU's slope (slope) or stores GELU(x) (keep), because registers are then short.
     """
     columns, deep, deep2 = block(n), depth(k), depth(k2)
     if keep:  # GELU(x) is stored as well, so one program reads all channels of x
@@ -53,13 +53,13 @@ def choose_tile(m: int, n: int, k: int, k2: int, taps: int, *, slope: bool = Fal
 
 
 def choose_tile_twice(m: int, n: int, c: int) -> Tile:
-    """Choose the tile of `convolve_twice`, by rules measured in the same way as those of `choose_tile`."""
+    """Choose the tile of `convolve_twice` for m pixels and n outputs. The rules were measured as in `choose_tile`."""
     rows, warps = (128, 8) if m >= 12_000 else (64, 4) if m >= 4_000 else (16, 4)
     return Tile(rows, min(block(n), 64), 0, 0, warps, 2)
 
 
 class Window(NamedTuple):
-    """The pixels that one program of `depthwise` or `stem` computes: a part of one image, or several small images."""
+    """Output pixels that one program of `depthwise` or `stem` computes: a part of an image, or several small images."""
 
     images: int
     rows: int
@@ -70,7 +70,7 @@ class Window(NamedTuple):
         return self.images * self.rows * self.columns
 
     def across(self, images: int, rows: int, columns: int) -> tuple[int, int, int]:
-        """Return how many windows are needed along images, along rows and along columns."""
+        """Return the numbers of windows that cover all images, all rows of an image, and all its columns."""
         return -(-images // self.images), -(-rows // self.rows), -(-columns // self.columns)
 
 
@@ -78,27 +78,27 @@ _WIDEST_WINDOW = 16
 
 
 def choose_depthwise(rows: int, columns: int) -> tuple[Window, int]:
-    """Choose the window and the number of channels of a program, for output images of this size.
+    """Choose the window and the number of channels that one program computes, for output images of this size.
 
-    Each of 128 threads computes 32 numbers, and loads 8 channels of a pixel at once.
+    With this choice, each of 128 threads computes 32 numbers, and loads 8 channels of a pixel at once.
     """
     return choose_window(rows, columns, 128), 32
 
 
 def choose_window(rows: int, columns: int, pixels: int) -> Window:
-    """Choose a nearly square window, which needs the fewest neighbours; pixels: its size, a power of two."""
+    """Choose a nearly square window of `pixels` pixels (a power of two); squares need the fewest neighbours."""
     width = min(next_power_of_two(columns), _WIDEST_WINDOW, pixels)
     height = min(next_power_of_two(rows), pixels // width)
     return Window(pixels // (width * height), height, width)
 
 
 def block(n: int) -> int:
-    """Return the number of output channels in a tile."""
+    """Return the number of output channels in a tile, if the convolution has n of them."""
     return max(16, min(128, next_power_of_two(n)))
 
 
 def depth(k: int) -> int:
-    """Return the input channels per step: the most among 16, 32 and 64 with the least padding."""
+    """Return how many of k input channels to read per step: 16, 32 or 64, with the least padding, and then the most."""
     return min((64, 32, 16), key=lambda size: (-(-max(k, 1) // size) * size, -size))
 
 

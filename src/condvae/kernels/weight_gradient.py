@@ -1,4 +1,4 @@
-"""The gradients of a convolution's weights and bias, which are sums over all pixels.
+"""Compute the gradients of a convolution's weights and bias, which are sums over all pixels.
 
 Each sum is split into parts that run in parallel. The parts are added in a fixed order, so that the same batch always
 gives the same gradient, bit for bit.
@@ -25,7 +25,11 @@ def _products(
     acc, total, dy, x, n, k, m_all, height, width, down, right, split, steps,
     N: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, BIAS: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Add the sum of dy * x over this split's pixels to acc; with BIAS, add that of dy to all 16 columns of total."""
+    """Add the sum of dy * x over the pixels of this split to acc, for the gradient of the weights.
+
+    With BIAS, also add the sum of dy over these pixels to total, for the gradient of the bias. All 16 columns of total
+    are equal.
+    """
     ones = tl.full((BM, 16), 1.0, dtype=x.dtype.element_ty)
     for step in range(steps):
         rows = (split * steps + step) * BM + tl.arange(0, BM)
@@ -91,10 +95,10 @@ def _add_splits(partial, total, splits, parameters, count, BLOCK: tl.constexpr):
 
 
 class WeightGradients:
-    """Sums over pixels, split into parts that run in parallel and are added in a fixed order.
+    """Computes weight gradients as sums over m pixels, in parts that run in parallel and are added in a fixed order.
 
-    views: float32 gradients of weights and biases, all slices of one vector. The sums are added to them. The memory
-    between them is left alone, because another stream may be using it.
+    views: float32 gradients of weights and biases, all slices of one vector. The sums are added to these slices. The
+    memory between the slices is not touched, because another stream may be using it.
     """
 
     def __init__(self, views: Sequence[Tensor], m: int) -> None:
@@ -121,10 +125,10 @@ class WeightGradients:
         shape: Shape,
         column: int = 0,
     ) -> None:
-        """Compute the partial sums of one convolution, whose `weight` and `bias` gradients are among the views.
+        """Compute the partial sums for one convolution.
 
-        dy: [M, N], the gradient of its output. x: [M, K], its input (after GELU). column: index of x's first channel
-        among the convolution's inputs.
+        weight, bias: views that receive the gradients of its weights and bias. dy: [M, N], the gradient of its output.
+        x: [M, K], its input after GELU. column: index of x's first channel among the convolution's input channels.
         """
         assert weight is not None and (weight.stride(1) == 1 or weight.shape[1] == 1), "channels must be last in memory"
         n, k, taps = dy.shape[1], x.shape[1], weight.shape[2] * weight.shape[3]
@@ -140,7 +144,7 @@ class WeightGradients:
         )  # fmt: skip
 
     def finish(self) -> None:
-        """Add the partial sums to the views."""
+        """Add the partial sums of all convolutions to the views."""
         for first, last in self.spans:
             skipped, count = first - self.start, last - first
             _add_splits[(triton.cdiv(count, 1024),)](
