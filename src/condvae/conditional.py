@@ -22,7 +22,7 @@ class PartialConfig:
     """Configuration of the partial encoder, which has the encoder's architecture but other inputs."""
 
     channels: int
-    """Number of channels of y. For image completion: those of the image, and one that marks the known pixels."""
+    """Number of channels of y. For image completion: the image's channels, and one that marks known pixels."""
     form: Literal["direct", "relative"] = "direct"
     """What the network predicts. direct: the mean and log-std of c (as in the paper and in the public checkpoints).
     relative: their difference from the prior's mean and log-std; this difference is zero before training."""
@@ -76,7 +76,7 @@ class ConditionalVAE(nn.Module):
 
     @property
     def completes_holes(self) -> bool:
-        """Whether y is known pixels and a channel that marks them, which `observe` can make for any hole."""
+        """Whether y consists of known pixels and a channel that marks them. `observe` makes such a y for any hole."""
         if self.process is not None and not isinstance(self.process, KnownPixels):
             return False
         return self.partial_config.channels == self.artifact.config.channels + 1

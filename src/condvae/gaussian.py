@@ -66,7 +66,7 @@ class Gaussian(NamedTuple):
         return self.kl_to(other).flatten(1).sum(dim=1)
 
     def shifted_by(self, difference: "Gaussian") -> "Gaussian":
-        """Return this Gaussian with the mean of `difference` added to its mean, and the log-std to its log-std."""
+        """Return a Gaussian with mean self.mean + difference.mean and log-std self.log_std + difference.log_std."""
         return Gaussian(self.mean + difference.mean, self.log_std + difference.log_std)
 
 

@@ -35,7 +35,7 @@ class LogisticMixture:
     - "public": as in the training of the public checkpoints. With 5 bits, the levels have the pixel values of the 8-bit
       levels 0, 8, ..., 248, but a bin is 2/31 wide. So neighbouring bins overlap by 2.8 % of their width, the highest
       bin is not open-ended, and probabilities do not sum to one. If a component gives a bin a probability of at most
-      1e-5, it is replaced by the density at the bin's centre times the bin's width.
+      1e-5, this probability is replaced by the density at the bin's centre times the bin's width.
     - "exact": the levels are evenly spaced over [-1, 1] and the bins do not overlap. Probabilities sum to one.
     """
 

@@ -100,8 +100,8 @@ class SeededNoise:
 class DeviceSeeds:
     """Like `SeededNoise`, but the n seeds are a tensor on the device, int64 [n], as `SeededNoise.on` returns it.
 
-    GPU kernels read the seeds on the device. So a recorded graph of operations can be replayed with other seeds: copy
-    them into the tensor before the replay.
+    With GPU kernels, the CPU never reads the seeds. So a recorded graph of operations can be replayed with other seeds:
+    copy them into the tensor before the replay.
     """
 
     def __init__(self, seeds: Tensor) -> None:

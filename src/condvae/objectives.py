@@ -112,7 +112,7 @@ def elbo(
     """Return the ELBO, E_q [log p(x | z)] - KL(q(z | x) || p(z)), for images [B, C, H, W] in [-1, 1].
 
     pixel_score: computes log p of the pixels instead of the model's own likelihood.
-    check_values: whether to check every pixel for NaN and for its range. This waits for the device.
+    check_values: whether to check every pixel for NaN and its range. This waits for the device; training turns it off.
     """
     vae.check(x, values=check_values)
     return evidence(vae, vae.posterior(x), x, _everywhere(x), noise=noise, kl=kl, pixel_score=pixel_score)
@@ -194,8 +194,8 @@ def evidence(
 
     pixels: [B, C, H, W] in [-1, 1]; only pixels where `scored`, [B, H, W] bool, is True are used.
     pixel_score: computes log p of the pixels instead of the model's own likelihood.
-    prior_temperature: factor on the prior's standard deviations in the KL. It does not change how z is drawn. It is one
-    number, or a tensor of one number per latent group, [L], or per image and group, [B, L]. Tensors are not checked.
+    prior_temperature: factor t on the prior's standard deviations, to bound log p(pixels; t). z is drawn without t.
+    It is one number, or a tensor (not checked) of one number per latent group, [L], or per image and group, [B, L].
     """
     score = _kl_score(kl, _prior_at(prior_temperature))
     descent = vae.descend(source, batch=len(pixels), noise=noise, score=score)
@@ -217,7 +217,7 @@ def importance_weighted(
     """Return the importance-weighted bound log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), with z_s drawn from q.
 
     For a ConditionalVAE, it bounds log p_cond(x~ | y), where x~ is the target. For a VDVAE, it bounds log p(x), with
-    the prior instead of c. Its expectation rises with the number of samples S to the log-probability (Burda 2016).
+    the prior instead of c. Its expectation rises with S towards the log-probability (Burda et al. 2016).
     """
     check_whole(samples, "samples", least=1)
     noise = as_noise(noise)

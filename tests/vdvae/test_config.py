@@ -89,7 +89,7 @@ def test_other_impossible_values_are_refused() -> None:
         preset("tiny", latent_channels=0)
     wrong: list[Any] = [0.0, float("inf"), float("nan"), "1"]
     for scale in wrong:
-        with pytest.raises(ValueError, match="expected finite numbers, scale > 0"):
+        with pytest.raises(ValueError, match="expected finite numbers, with scale > 0"):
             replace(preset("tiny").normalisation, scale=scale)
     with pytest.raises(ValueError, match="largest_bias is nan"):
         preset("tiny", largest_bias=float("nan"))

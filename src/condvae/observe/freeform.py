@@ -46,8 +46,8 @@ class Freeform(KnownPixels):
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
         """Draw candidate holes until n of them have a hidden share in the range, and return their known pixels.
 
-        Candidates are drawn in rounds, and each round waits for the device. The GPU kernel (the fast path) never waits,
-        and draws other holes, since it uses a separate random stream for each image.
+        Candidates are drawn in rounds, and each round waits for the device. The GPU kernel (the fast path) uses
+        a separate random stream for each image, and never waits.
         """
         check_whole(n, "n")
         check_whole(size, "size", least=1)

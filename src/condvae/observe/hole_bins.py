@@ -20,7 +20,7 @@ class HoleBin(NamedTuple):
 
 
 HOLE_BINS = tuple(HoleBin(low / 10, (low + 2) / 10) for low in range(0, 10, 2))
-"""The five bins of the paper. In their mixture, which reports summarise, each bin counts equally."""
+"""The five bins of the paper. In the mixture, which summarises them in reports, each bin counts equally."""
 
 
 HOLES_REVISION = 1

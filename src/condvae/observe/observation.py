@@ -57,7 +57,7 @@ class Observation:
         )
 
     def check_values(self) -> None:
-        """Raise ValueError unless y is finite and the known pixels are in [-1, 1]. This waits for the device."""
+        """Raise ValueError unless y is finite and the known pixels are in [-1, 1]. This reads all values."""
         if not torch.isfinite(self.y).all():
             raise ValueError("the observation has NaN or infinite values, expected finite numbers")
         if self.pixels is not None and self.known is not None:

@@ -179,7 +179,7 @@ class Mixture(KnownPixels):
 def _check_share(value: object, name: str) -> None:
     check_number(value, name, least=0, most=1)
     if value == 0:
-        raise ValueError(f"{name} is {value!r}, expected a fraction of the image's width, above 0")
+        raise ValueError(f"{name} is {value!r}, expected a fraction of the image's width that is above 0")
 
 
 def _stretch(start: Tensor, end: Tensor, size: int) -> Tensor:

@@ -26,7 +26,7 @@ _SPANS_AT_ONCE = 2**22
 _SPANS_AT_ONCE_CPU = 2**17
 """Maximum number of spans in one step on a CPU: as many as fit into its cache."""
 _ROWS_STEP = 32
-"""Shapes (`_Items`) are grouped by their height in rows, rounded up to a multiple of this number."""
+"""`_Items` are grouped by their height in rows, rounded up to a multiple of this number."""
 
 
 class Strokes(NamedTuple):

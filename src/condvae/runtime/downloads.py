@@ -34,7 +34,7 @@ class Package:
 
 @dataclass(frozen=True, kw_only=True)
 class PackageFile:
-    """A file inside a package that is wanted."""
+    """A wanted file inside a package."""
 
     path: str
     """Path of the file in the archive, without the top-level folder of a .tar archive."""

@@ -20,7 +20,7 @@ from condvae.runtime.messages import counted
 
 @dataclass(frozen=True)
 class World:
-    """The rank of this process, the number of processes, and the device of this process."""
+    """The rank and the device of this process, and the number of processes. A single process exchanges no data."""
 
     rank: int
     size: int

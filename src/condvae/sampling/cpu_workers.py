@@ -27,7 +27,7 @@ _AHEAD = 2
 def on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any]], Iterable[T]]]:
     """Yield a parallel version of `map`, in which every worker thread runs torch with a single thread.
 
-    There are as many workers as torch would use threads, but at most `most`, and at most four.
+    There are as many workers as torch would use threads, but at most `most`, and at most `_MOST`.
     """
     with _threads as threads:
         workers = max(1, min(threads, _MOST, most))

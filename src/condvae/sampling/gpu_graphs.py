@@ -41,7 +41,7 @@ class GPUGraphs:
         """Prepare the model for sampling.
 
         dtype: the precision. chunk: maximum number of samples in a chunk. fused: whether to use fused kernels.
-        record: whether to use CUDA graphs. say: a function that is told if recording a graph failed.
+        record: whether to use CUDA graphs. say: receives a message if recording a graph fails.
         """
         # Kernels need this layout; on other devices it would gain nothing and change the rounding.
         self.model: ConditionalVAE = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

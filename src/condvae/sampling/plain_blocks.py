@@ -27,7 +27,7 @@ _SAMPLES_IN_GROUP = 64
 
 
 class Pair(NamedTuple):
-    """The numbers of a sample: sample k of observation b."""
+    """The indices of a sample: sample k of observation b."""
 
     b: int
     k: int
@@ -68,7 +68,7 @@ class PlainBlocks:
     def pieces(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
     ) -> Iterator[tuple[list[Pair], Tensor]]:
-        """Yield a few samples at a time: their numbers (b, k), and their images [m, C, H, W] in [-1, 1].
+        """Yield a few samples at a time: their indices (b, k), and their images [m, C, H, W] in [-1, 1].
 
         Known pixels keep their values. The parameters are those of `__call__`.
         """

@@ -33,7 +33,7 @@ class Sampler:
 
     precision: "auto" means float16 if GPU kernels can run. Otherwise it means float32, so that results on CPUs agree.
     chunk: number of samples that are computed together; this bounds the memory.
-    graphs: whether to use CUDA graphs on a GPU. say: a function that is told if this is not possible.
+    graphs: whether to use CUDA graphs on a GPU. say: receives a message if that fails.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Sampler:
         places = tuple(range(len(observation))) if places is None else tuple(map(int, places))
         if len(places) != len(observation):
             raise ValueError(
-                f"the number of places is {len(places)}, expected {len(observation)}: one number b per observation"
+                f"the list of places has length {len(places)}, expected {len(observation)}: one number per observation"
             )
         seeds = _seeds(seed, n, places)
         return self.draw(observation, seeds, temperature=temperature, pixels=pixels, share=share)

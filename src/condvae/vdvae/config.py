@@ -47,7 +47,7 @@ class Normalisation:
         numbers = isinstance(self.shift, int | float) and isinstance(self.scale, int | float)
         if not numbers or not math.isfinite(self.shift) or not 0 < self.scale < math.inf:
             raise ValueError(
-                f"the normalisation has shift {self.shift} and scale {self.scale}, expected finite numbers, scale > 0"
+                f"normalisation has shift {self.shift} and scale {self.scale}, expected finite numbers, with scale > 0"
             )
 
 

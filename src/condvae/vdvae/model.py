@@ -93,7 +93,7 @@ class VDVAE(nn.Module):
         first_stream: int = 0,
         asks_prior: bool = True,
     ) -> Descent:
-        """Do one pass: draw z_1, ..., z_L from `source` (None: the prior) and compute the decoder's final state.
+        """Do one pass: draw z_1, ..., z_L from `source` (the prior if None) and compute the decoder's final state.
 
         temperature: factor on the standard deviations, in any form that `per_group` accepts, or a tensor [L], which is
         not checked.

@@ -154,7 +154,7 @@ PUBLIC_PRESETS = tuple(sorted(_PUBLIC))
 
 
 def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAEConfig:
-    """Return the configuration of a preset, with fields replaced by `changes` and another number of image channels.
+    """Return the configuration of a preset. changes: new values of its fields. channels: new number of image channels.
 
     Public networks have three channels, even for x-rays, where the three are equal. channels=1 is for grey images.
     """
