@@ -231,7 +231,7 @@ def test_means_of_extreme_components_are_correct() -> None:
 
 
 def test_a_wrong_number_of_parameters_is_an_error() -> None:
-    with pytest.raises(ValueError, match="26 parameters per pixel were given, but this likelihood has 20"):
+    with pytest.raises(ValueError, match="26 parameters per pixel were given, but this likelihood needs 20"):
         LogisticMixture(components=2).log_prob(torch.zeros(1, 26, 1, 1), torch.zeros(1, 3, 1, 1))
 
 

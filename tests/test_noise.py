@@ -154,7 +154,7 @@ def test_wrong_seeds_and_noise_are_errors() -> None:
         SeededNoise([-1])
     with pytest.raises(ValueError, match="the number of seeds is 2 but the batch size is 3"):
         DeviceSeeds(torch.tensor([0, 1])).normal(0, (3, 1), CPU)
-    with pytest.raises(ValueError, match=r"expected torch\.int64 \[n\]"):
+    with pytest.raises(ValueError, match=r"expected torch\.int64 of shape \[n\]"):
         DeviceSeeds(torch.zeros(2))
     with pytest.raises(ValueError, match="random number stream is -1"):
         SeededNoise([0]).normal(-1, (1, 1), CPU)

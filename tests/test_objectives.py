@@ -190,7 +190,7 @@ def test_wrong_arguments_are_errors() -> None:
     observation = model.observe(x, some_known(2))
     with pytest.raises(ValueError, match="reverse objective needs"):
         objectives.reverse(model, Observation(y=torch.zeros(2, 4, 8, 8)), noise=generator())
-    with pytest.raises(ValueError, match="the number of images is 3, expected 2 to match the observations"):
+    with pytest.raises(ValueError, match="the number of images is 3, expected 2: one image per observation"):
         objectives.forward(model, images(3), observation, noise=generator())
     with pytest.raises(ValueError, match="expected 'hidden' or 'whole'"):
         objectives.forward(model, x, observation, noise=generator(), target="all")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Conditional image generation with a pretrained, frozen VAE (IPA)."""
+"""Conditional image generation, such as image completion, with a pretrained, frozen VAE (the paper's method IPA)."""
 
 import pkgutil
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The paper's model: a pretrained artifact, and a partial encoder c(z | y) that predicts its latents from y."""
+"""The paper's model: a pretrained artifact, and a partial encoder c(z | y) that predicts the artifact's latents z."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -22,7 +22,7 @@ class PartialConfig:
     """Configuration of the partial encoder, which has the encoder's architecture but other inputs."""
 
     channels: int
-    """Number of channels of y. For image completion: the image's channels + 1, which marks the known pixels."""
+    """Number of channels of y. For image completion: the image's channels, and one that marks known pixels."""
     form: Literal["direct", "relative"] = "direct"
     """What the network predicts. direct: the mean and log-std of c (as in the paper and in the public checkpoints).
     relative: their difference from the prior's mean and log-std; this difference is zero before training."""
@@ -38,13 +38,14 @@ def frozen(module: M) -> M:
 
 
 class ConditionalVAE(nn.Module):
-    """p_cond(x | y) = integral of p(x | z) c(z | y) dz: the decoder never sees y (eq:marginal-image-posterior).
+    """The conditional model p_cond(x | y) = integral of p(x | z) c(z | y) dz. The decoder never sees y.
 
-    There are three ways to train it:
+    This is the paper's equation eq:marginal-image-posterior. There are three ways to train the model:
 
     - IPA: `ConditionalVAE(artifact, partial)` freezes the artifact, so that only the partial encoder (psi) learns.
     - From scratch: `ConditionalVAE(VDVAE(config), partial, train_artifact=True)` trains all weights.
-    - With psi initialised from phi, as for IPA-R: create the model either way, then call `start_from_encoder()`.
+    - From the encoder's weights, as for IPA-R: create the model in one of these two ways, then call
+      `start_from_encoder()`, which copies the weights of the encoder (phi) to the partial encoder (psi).
 
     The model uses the given artifact itself, not a copy. Do not share one artifact between models.
     """
@@ -75,13 +76,13 @@ class ConditionalVAE(nn.Module):
 
     @property
     def completes_holes(self) -> bool:
-        """Whether y is the known pixels and a channel that marks them, so that `observe` can make y for any hole."""
+        """Whether y consists of known pixels and a channel that marks them. `observe` makes such a y for any hole."""
         if self.process is not None and not isinstance(self.process, KnownPixels):
             return False
         return self.partial_config.channels == self.artifact.config.channels + 1
 
     def posterior(self, observation: Observation) -> Posterior:
-        """Return c(. | y)."""
+        """Return c(z | y), the distribution of all latents given the observation."""
         size = self.artifact.config.image_size
         if observation.y.shape[1] != self.partial_config.channels:
             raise ValueError(
@@ -96,7 +97,10 @@ class ConditionalVAE(nn.Module):
         return posterior
 
     def observe(self, x: Tensor, known: Tensor) -> Observation:
-        """Make y for image completion: the pixels of x, in [-1, 1], where `known` ([B, 1, H, W] bool) is True."""
+        """Make an observation for image completion from images x in [-1, 1].
+
+        known: [B, 1, H, W] bool, True where a pixel of x is known. The other pixels of x are not used.
+        """
         self.artifact.check(x, values=False)
         return observe_pixels(x, known, self.artifact.normalise)
 
@@ -104,8 +108,9 @@ class ConditionalVAE(nn.Module):
     def start_from_encoder(self) -> "ConditionalVAE":
         """Copy the encoder's weights (phi) to the partial encoder (psi), and return the model.
 
-        Input weights are zero for channels of y that images do not have, such as the channel that marks known pixels.
-        In the relative form, the last convolution of each head stays zero; only the earlier layers are copied.
+        y can have more channels than an image, such as the one that marks known pixels. The partial encoder's input
+        weights for these channels are set to zero. If it predicts differences from the prior (`form` is "relative"),
+        the last convolution of each head is also set to zero, so that c(z | y) starts as the prior.
         """
         source, target = self.artifact.encoder, self.partial
         if target.channels < source.channels:

@@ -1,4 +1,4 @@
-"""Diagonal Gaussians: the form that the prior, the encoder and the partial encoder have for each latent group."""
+"""Diagonal Gaussians. The prior, the encoder and the partial encoder give one for each latent group."""
 
 import math
 from typing import Literal, NamedTuple
@@ -16,14 +16,21 @@ _SOFTPLUS_BETA = math.log(2.0)
 
 
 class Gaussian(NamedTuple):
-    """A tensor of independent normal distributions, [B, C, H, W] for a latent group."""
+    """Independent normal distributions, one per element of a tensor.
+
+    The mean and log_std of a latent group have the shape [B, C, H, W].
+    """
 
     mean: Tensor
     log_std: Tensor
 
     @classmethod
     def from_network(cls, raw: Tensor, scales: Scales = "log_std") -> "Gaussian":
-        """Make a Gaussian from network outputs [B, 2 C, H, W], means then scales; half precision becomes float32."""
+        """Make a Gaussian from network outputs [B, 2 C, H, W]: C channels of means, then C channels of scales.
+
+        scales: whether a scale is the log of the standard deviation ("log_std"), or gives the standard deviation by a
+        softplus ("softplus"). Outputs in half precision are converted to float32 first.
+        """
         mean, scale = full_precision(raw).chunk(2, dim=1)
         return cls(mean, scale if scales == "log_std" else _log_softplus(scale))
 
@@ -32,7 +39,7 @@ class Gaussian(NamedTuple):
         return self.mean.shape
 
     def draw(self, noise: Noise, stream: int, temperature: float | Tensor = 1.0) -> Tensor:
-        """Draw a sample, with random numbers from the given stream."""
+        """Draw a sample with random numbers from this stream of `noise`; temperature is a factor on the std."""
         return self.sample(noise.normal(stream, self.mean.shape, self.mean.device), temperature)
 
     def sample(self, noise: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
@@ -59,17 +66,17 @@ class Gaussian(NamedTuple):
         return self.kl_to(other).flatten(1).sum(dim=1)
 
     def shifted_by(self, difference: "Gaussian") -> "Gaussian":
-        """Add the mean and the log-std of `difference` to those of this Gaussian."""
+        """Return a Gaussian with mean self.mean + difference.mean and log-std self.log_std + difference.log_std."""
         return Gaussian(self.mean + difference.mean, self.log_std + difference.log_std)
 
 
 def full_precision(raw: Tensor) -> Tensor:
-    """Convert half precision (from autocast) to float32 for the computation of distributions; keep other dtypes."""
+    """Convert a half-precision tensor (from autocast) to float32, which distributions need; keep other dtypes."""
     return raw.float() if raw.dtype in (torch.bfloat16, torch.float16) else raw
 
 
 def _log_softplus(raw: Tensor) -> Tensor:
-    """log(softplus(raw)). Where softplus would underflow, its limit exp(beta raw) / beta keeps the result finite."""
+    """Return log(softplus(raw)). Where softplus would underflow, use the log of its limit exp(beta raw) / beta."""
     beta = _SOFTPLUS_BETA
     far_below = raw * beta < -15
     tail = raw * beta - math.log(beta)

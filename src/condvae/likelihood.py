@@ -1,7 +1,8 @@
-"""p(x | z): the distribution of the pixels, given the outputs of the decoder's last layer.
+"""The likelihoods p(x | z): distributions of the pixels, given the outputs of the decoder's last layer.
 
-Both likelihoods treat pixels as independent given z, so `log_prob` is per pixel, [B, H, W], and can be summed over any
-subset of pixels. The parameters are the decoder's outputs [B, P, H, W]; images are [B, C, H, W] in [-1, 1].
+Both likelihoods treat pixels as independent given z. So `log_prob` returns one number per pixel, [B, H, W], which can
+be summed over any subset of pixels. Parameters are the decoder's outputs, [B, P, H, W] for P parameters per pixel.
+Images are [B, C, H, W] in [-1, 1].
 """
 
 import math
@@ -27,12 +28,14 @@ _MAX_MEAN_LOG_SCALE = 6.0  # pixels span [-1, 1], so a larger scale changes only
 class LogisticMixture:
     """Discretised mixture of logistics (Salimans et al. 2017, PixelCNN++): a probability for each grey level.
 
-    A component has one weight and a logistic distribution per channel. The mean of green depends linearly on red, and
-    that of blue on red and green. `bins` sets the pixel value of each grey level, and the interval (bin) around it:
+    A component of the mixture has one weight, and a logistic distribution for each channel. The mean of green depends
+    linearly on red, and the mean of blue depends on red and green. `bins` sets the pixel value of each grey level and
+    the interval of values that belongs to it (its bin):
 
-    - "public": as in the training of the public checkpoints. 5-bit levels keep their 8-bit values 0, 8, ..., 248, but
-      a bin is 2/31 wide. So neighbouring bins overlap by 2.8 % of their width and the highest bin is not open-ended:
-      probabilities do not sum to one. A bin whose mass is at most 1e-5 uses the density at its centre instead.
+    - "public": as in the training of the public checkpoints. With 5 bits, the levels have the pixel values of the 8-bit
+      levels 0, 8, ..., 248, but a bin is 2/31 wide. So neighbouring bins overlap by 2.8 % of their width, the highest
+      bin is not open-ended, and probabilities do not sum to one. If a component gives a bin a probability of at most
+      1e-5, this probability is replaced by the density at the bin's centre times the bin's width.
     - "exact": the levels are evenly spaced over [-1, 1] and the bins do not overlap. Probabilities sum to one.
     """
 
@@ -50,7 +53,10 @@ class LogisticMixture:
 
     @property
     def parameters_per_pixel(self) -> int:
-        """10 per component for RGB (weight; 3 x mean, log-scale, coefficient), 3 for grey (weight, mean, log-scale)."""
+        """Number of parameters of a pixel. For grey images, a component has 3: weight, mean, log-scale.
+
+        For RGB, a component has 10: one weight, and for each of 3 channels a mean, a log-scale and a coefficient.
+        """
         return self.components * (10 if self.channels == 3 else 3)
 
     @property
@@ -63,20 +69,23 @@ class LogisticMixture:
 
     @property
     def _spacing(self) -> float:
-        """Distance between neighbouring levels, on the scale of [-1, 1]."""
+        """Distance between the pixel values of neighbouring grey levels, where pixels are in [-1, 1]."""
         return 2 * self.half_bin if self.bins == "exact" else 2 ** (8 - self.bits) / 127.5
 
     def level_values(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The pixel values in [-1, 1] of the levels 0, 1, ..., 2**bits - 1."""
+        """Return the pixel values, in [-1, 1], of the grey levels 0, 1, ..., 2**bits - 1."""
         return torch.arange(self.levels, dtype=dtype) * self._spacing - 1
 
     def quantise(self, x: Tensor) -> Tensor:
-        """Round 8-bit images in [-1, 1] down to this likelihood's levels, which `log_prob` scores."""
+        """Convert images with 256 grey levels to the 2**bits levels of this likelihood, rounding down.
+
+        Input and output are pixel values in [-1, 1]. `log_prob` calls this on its images.
+        """
         level = torch.div(to_levels(x).round(), 2 ** (8 - self.bits), rounding_mode="floor")
         return level * self._spacing - 1
 
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
-        """Joint log-probability of all channels of each pixel, in nats: [B, H, W]."""
+        """Return the joint log-probability of all channels of each pixel, in nats: [B, H, W]."""
         log_weights, means, log_scales, coefficients = self._split(parameters)
         x = self.quantise(x).unsqueeze(2)  # [B, C, 1, H, W], to broadcast over components
         if self.channels == 3:
@@ -92,7 +101,7 @@ class LogisticMixture:
         return torch.logsumexp(log_weights + self._log_mass(x, means, log_scales).sum(dim=1), dim=1)
 
     def _log_mass(self, x: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
-        """Log of the probability mass of each logistic in the bin around x, [B, C, K, H, W]."""
+        """Return the log-probability of the bin around x under each of the K components, [B, C, K, H, W]."""
         inverse_scale = (-log_scales).exp()
         upper = (x + self.half_bin - means) * inverse_scale
         lower = (x - self.half_bin - means) * inverse_scale
@@ -110,7 +119,10 @@ class LogisticMixture:
         return torch.where(x > 0.999, F.logsigmoid(-lower), log_mass)
 
     def sample(self, parameters: Tensor, noise: NoiseSource) -> Tensor:
-        """Draw an image [B, C, H, W]. With exact bins or 8 bits, its distribution is exactly that of `log_prob`."""
+        """Draw images [B, C, H, W].
+
+        With exact bins or with 8 bits, they have exactly the probabilities that `log_prob` returns.
+        """
         noise = as_noise(noise)
         log_weights, means, log_scales, coefficients = self._split(parameters)
         # Gumbel-max trick: argmax of log-weight - log(-log u) selects each component with its probability.
@@ -135,11 +147,11 @@ class LogisticMixture:
         return self._as_image(torch.stack((first, second, third), dim=1))
 
     def mean(self, parameters: Tensor) -> Tensor:
-        """The mean image [B, C, H, W], for display.
+        """Return the mean images [B, C, H, W], for display.
 
-        A logistic clipped to [a, b] has the mean b - s (softplus((b - m) / s) - softplus((a - m) / s)). Green and blue
-        depend on clipped channels, so their means have no closed form. Each is averaged over a few quantiles of the
-        channels it depends on.
+        A logistic distribution with centre m and scale s, clipped to [a, b], has the mean
+        b - s (softplus((b - m) / s) - softplus((a - m) / s)). Green and blue depend on clipped channels, so their means
+        have no closed form. Green is averaged over a few quantiles of red, and blue over quantiles of red and green.
         """
         log_weights, means, log_scales, coefficients = self._split(parameters)
         scales = log_scales.clamp_max(_MAX_MEAN_LOG_SCALE).exp()
@@ -147,7 +159,7 @@ class LogisticMixture:
 
         def cut_mean(channel: int, centre: Tensor) -> Tensor:
             s = scales[:, channel]
-            # More than 50 scales outside, the mean is an end of the range, and the difference below would cancel.
+            # A centre more than 50 scales outside [low, high] has low or high as its mean; the difference would cancel.
             centre = torch.minimum(torch.maximum(centre, low - 50 * s), high + 50 * s)
             return high - s * (F.softplus((high - centre) / s) - F.softplus((low - centre) / s))
 
@@ -167,7 +179,10 @@ class LogisticMixture:
         return self._as_image((log_weights.exp().unsqueeze(1) * by_component).sum(dim=2).clamp(low, high))
 
     def _as_image(self, values: Tensor) -> Tensor:
-        """Convert levels to pixel values; shift a public 5-bit level, the lowest of 8 grey levels, to their middle."""
+        """Turn the values of levels into pixels of an image. This changes only public 5-bit levels.
+
+        Such a level stands for 8 grey levels and has the value of the lowest one. It is shifted to the middle of the 8.
+        """
         floored = self.bins == "public" and self.bits == 5
         return values + 3.5 / 127.5 if floored else values
 
@@ -175,7 +190,10 @@ class LogisticMixture:
         return ((x + 1) / self._spacing).round().clamp(0, self.levels - 1) * self._spacing - 1
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return log-weights [B, K, H, W], and means, log-scales and (for RGB) coefficients [B, C, K, H, W]."""
+        """Split the parameters of K components by kind, and transform them to their ranges.
+
+        Returns log-weights [B, K, H, W], then means, log-scales and (for RGB) coefficients, each [B, C, K, H, W].
+        """
         parameters = _checked(parameters, self.parameters_per_pixel)
         batch, _, height, width = parameters.shape
         k = self.components
@@ -187,15 +205,16 @@ class LogisticMixture:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianPixels:
-    """A normal distribution per channel that does not model detail below a noise floor s.
+    """A normal distribution for each channel of a pixel, which does not model detail below a noise floor s.
 
-    Each pixel is treated as N(x, s^2), and `log_prob` is -KL(N(x, s^2) || N(mean, std^2)), so a std below s gains
-    nothing. The result measures information above the noise floor: compare it only with values for the same floor.
+    A pixel value x is treated as the distribution N(x, s^2), and `log_prob` is -KL(N(x, s^2) || N(mean, std^2)). So the
+    decoder gains nothing from a std below s. The result measures only the information above the noise floor: compare it
+    only with results for the same noise floor.
     """
 
     kind: ClassVar[str] = "gaussian"
     bits: ClassVar[int] = 8
-    """Number of bits of the grey levels that `log_mass` scores."""
+    """Number of bits of a grey level in `log_mass`."""
     channels: int = 3
     noise_floor: float = 0.03
 
@@ -211,15 +230,15 @@ class GaussianPixels:
         return 2 * self.channels
 
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
-        """-KL(N(x, floor^2) || N(mean, std^2)) of each pixel, summed over channels, in nats: [B, H, W]."""
+        """Return -KL(N(x, floor^2) || N(mean, std^2)) of each pixel, summed over channels, in nats: [B, H, W]."""
         seen = Gaussian(x, torch.full_like(x, math.log(self.noise_floor)))
         return -seen.kl_to(self._gaussian(parameters)).sum(dim=1)
 
     def log_mass(self, parameters: Tensor, x: Tensor) -> Tensor:
-        """Log-probability of each pixel's 8-bit grey levels, summed over channels, in nats: [B, H, W].
+        """Return the log-probability of each pixel's 8-bit grey levels, summed over channels, in nats: [B, H, W].
 
-        The normal distribution is divided into 256 bins, of which the first and the last are open-ended, so the result
-        can be compared with that of other likelihoods. It is computed in float64 to keep very small masses.
+        The normal distribution is divided into 256 bins, of which the first and the last are open-ended. So the result
+        can be compared with `log_prob` of `LogisticMixture`. It is computed in float64, as probabilities can be tiny.
         """
         mean, log_std = self._gaussian(parameters)
         level = to_levels(x.double()).round()
@@ -254,7 +273,7 @@ Likelihood: TypeAlias = LogisticMixture | GaussianPixels
 
 
 def _checked(parameters: Tensor, expected: int) -> Tensor:
-    """Return the parameters in full precision, or raise ValueError if their number per pixel is wrong."""
+    """Convert half-precision parameters to float32; raise ValueError if the number of parameters per pixel is wrong."""
     if parameters.shape[1] != expected:
-        raise ValueError(f"{parameters.shape[1]} parameters per pixel were given, but this likelihood has {expected}")
+        raise ValueError(f"{parameters.shape[1]} parameters per pixel were given, but this likelihood needs {expected}")
     return full_precision(parameters)

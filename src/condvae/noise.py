@@ -1,12 +1,12 @@
-"""Sources of random numbers: a computation takes its standard normal and uniform numbers from an argument.
+"""Sources of random numbers. Functions that draw samples get their random numbers from an argument, a `Noise`.
 
-Random numbers are requested by *stream*: latent group l uses stream l, and pixels have separate streams. With seeds,
-the numbers depend only on (seed, stream). So a sample does not depend on the rest of its batch, on whether other latent
-groups were given or drawn, or on the device.
+Every request for random numbers names a *stream*, a whole number: latent group l uses stream l, and pixels have
+separate streams. If each sample has a seed, its random numbers depend only on (seed, stream). So a sample does not
+depend on the rest of its batch, on whether other latent groups were given or drawn, or on the device.
 
-The seed is the key of the Philox4x32-10 generator and (block, stream) is its counter. Number j of a sample, in the
-row-major order of [C, H, W], comes from word j % 4 of block j // 4. On a GPU, `condvae.kernels.philox` generates the
-same numbers.
+The generator is Philox4x32-10, which computes a block of four 32-bit words from a key and a counter. The key is the
+seed, and the counter is (block, stream). Random number j of a sample, in the row-major order of [C, H, W], is made from
+word j % 4 of block j // 4. On a GPU, `condvae.kernels.philox` generates the same numbers.
 """
 
 import math
@@ -25,7 +25,7 @@ from condvae.runtime.messages import counted
 PIXEL_COMPONENT_STREAM = 2**32
 PIXEL_VALUE_STREAM = 2**32 + 1
 SEED_STREAM = 2**32 + 2
-"""The stream with which one seed generates the seeds of many samples."""
+"""The stream that is used to derive the seeds of many samples from one seed."""
 
 Distribution = Literal["normal", "uniform"]
 
@@ -39,7 +39,10 @@ _KEY_STEPS = np.array([0x9E3779B9, 0xBB67AE85], dtype=np.uint64)
 
 @runtime_checkable
 class Noise(Protocol):
-    """A source of standard normal and uniform [0, 1) numbers: it returns a shape [B, ...] for a given stream."""
+    """A source of random numbers, standard normal or uniform in [0, 1).
+
+    Each method returns a tensor of the given shape [B, ...], with random numbers from the given stream.
+    """
 
     def normal(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor: ...
 
@@ -47,7 +50,10 @@ class Noise(Protocol):
 
 
 class GeneratorNoise:
-    """New numbers from one torch.Generator for the whole batch, whatever the stream. Training uses it for speed."""
+    """Random numbers from one torch.Generator for the whole batch; the stream is ignored.
+
+    Training uses this class, because it is faster than one seed per sample.
+    """
 
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator
@@ -60,7 +66,7 @@ class GeneratorNoise:
 
 
 class SeededNoise:
-    """Random numbers from one seed per sample. Each (seed, stream) has its own sequence (see the module docstring)."""
+    """Random numbers from one seed per sample of the batch. The numbers of a sample depend only on (seed, stream)."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         if any(not 0 <= seed < 2**64 for seed in seeds):
@@ -69,7 +75,10 @@ class SeededNoise:
         self._on: dict[torch.device, Tensor] = {}
 
     def on(self, device: torch.device) -> Tensor:
-        """Return the seeds on a device as int64 [n] with the same bits. Each device gets one copy, which is kept."""
+        """Return the n seeds as a tensor on a device; later calls for this device return the same tensor.
+
+        The tensor is int64 [n]. It has the bits of the seeds, which are unsigned 64-bit numbers.
+        """
         if device not in self._on:
             # Convert through uint64, because int64 cannot hold numbers from 2**63 up but has the same 64 bits.
             seeds = np.array([int(seed) for seed in self.seeds], dtype=np.uint64).view(np.int64)
@@ -89,14 +98,16 @@ class SeededNoise:
 
 
 class DeviceSeeds:
-    """`SeededNoise` with seeds in a tensor, int64 [n] (see `SeededNoise.on`), that the host never reads.
+    """Like `SeededNoise`, but the n seeds are a tensor on the device, int64 [n], as `SeededNoise.on` returns it.
 
-    So a recorded graph of operations can be replayed with new seeds: copy them into the tensor first.
+    With GPU kernels, the CPU never reads the seeds. So a recorded graph of operations can be replayed with other seeds:
+    copy them into the tensor before the replay.
     """
 
     def __init__(self, seeds: Tensor) -> None:
         if seeds.dtype != torch.int64 or seeds.ndim != 1:
-            raise ValueError(f"seeds are {seeds.dtype} of shape {tuple(seeds.shape)}, expected torch.int64 [n]")
+            shape = tuple(seeds.shape)
+            raise ValueError(f"the seeds are {seeds.dtype} of shape {shape}, expected torch.int64 of shape [n]")
         self.seeds = seeds
 
     def normal(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
@@ -109,7 +120,7 @@ class DeviceSeeds:
 
 
 class GivenNoise:
-    """Standard normal noise that the caller provides: one tensor per latent group, and none for pixels."""
+    """Standard normal noise that the caller provides as one tensor per latent group. It has no noise for pixels."""
 
     def __init__(self, groups: Sequence[Tensor]) -> None:
         self.groups = list(groups)
@@ -120,16 +131,18 @@ class GivenNoise:
         if stream >= len(self.groups):
             given = counted(len(self.groups), "latent group")
             raise ValueError(
-                f"noise was given for {given}, but the model has at least {stream + 1}: give one tensor per group"
+                f"noise was given for {given}, but the model has at least {stream + 1}: give one noise tensor per group"
             )
         noise = self.groups[stream]
         if noise.shape != tuple(shape):
-            raise ValueError(f"the noise of group {stream} has shape {tuple(noise.shape)}, expected {tuple(shape)}")
+            found = tuple(noise.shape)
+            raise ValueError(f"the noise for latent group {stream} has shape {found}, expected {tuple(shape)}")
         return noise.to(device)
 
     def uniform(self, stream: int, shape: Sequence[int], device: torch.device) -> Tensor:
         raise ValueError(
-            "the given noise is for latents only: use the mean of the pixels, or pass seeds or a generator"
+            "the given noise tensors are for latents only, but pixels are drawn too: use the mean of the pixels, "
+            "or give seeds or a torch.Generator as noise"
         )
 
 
@@ -137,7 +150,10 @@ NoiseSource: TypeAlias = Noise | torch.Generator | Sequence[int] | Sequence[Tens
 
 
 def as_noise(source: NoiseSource) -> Noise:
-    """Make a `Noise` from a torch.Generator, one seed per sample or one tensor per latent group; keep a `Noise`."""
+    """Convert any source of random numbers to a `Noise`; return a `Noise` unchanged.
+
+    The source is a torch.Generator, a list with one seed per sample, or a list with one tensor per latent group.
+    """
     if isinstance(source, torch.Generator):
         return GeneratorNoise(source)
     if isinstance(source, Noise):
@@ -160,7 +176,7 @@ def _check_seeds(seeds: int, shape: Sequence[int]) -> None:
 
 
 def _seeded(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
-    """Generate the numbers of (seed, stream) for each seed: float32 of the given shape, on the seeds' device."""
+    """Generate the random numbers of n seeds in one stream: float32 of the shape [n, ...], on the seeds' device."""
     if not 0 <= stream < 2**64:
         raise ValueError(f"the random number stream is {stream}, expected a whole number from 0 to 2**64 - 1")
     if numbers_by_kernel := fast_path("seeded noise", seeds.device):
@@ -184,8 +200,9 @@ def _seeded(kind: Distribution, seeds: Tensor, stream: int, shape: Sequence[int]
 
 
 def philox_words(index: _Words, stream: int, key: _Words) -> tuple[_Words, _Words, _Words, _Words]:
-    """The four 32-bit words of Philox4x32-10 for the 128-bit counter (index, stream) and the key, all as uint64.
+    """Return the four 32-bit words that Philox4x32-10 computes from the counter (index, stream) and the key.
 
+    Index, stream and key have 64 bits each. Every word is returned as uint64. The method is from
     Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", with Random123's constants.
     """
     key_low, key_high = key & _LOW, key >> _HALF
@@ -209,13 +226,19 @@ def philox_words(index: _Words, stream: int, key: _Words) -> tuple[_Words, _Word
 
 
 def _uniform(words: tuple[_Words, ...], out: _Numbers) -> None:
-    """Write uniform numbers in [0, 1) to `out`: multiples of 2**-24, which float32 represents exactly."""
+    """Convert random words to uniform numbers in [0, 1), and write them to `out`.
+
+    The numbers are multiples of 2**-24, so float32 represents them exactly.
+    """
     for place, word in enumerate(words):
         np.multiply((word >> np.uint64(8)).astype(np.float32), np.float32(2**-24), out=out[..., place])
 
 
 def _normal(words: tuple[_Words, ...], out: _Numbers) -> None:
-    """Write standard normal numbers to `out`: Box-Muller on pairs of words, in float32 like the GPU kernel."""
+    """Convert random words to standard normal numbers by the Box-Muller method, and write them to `out`.
+
+    Every pair of words gives two numbers. All computations are in float32, as in the GPU kernel.
+    """
     for place in (0, 2):
         u1 = words[place].astype(np.float32)
         u1 *= np.float32(2**-32)

@@ -1,11 +1,11 @@
-"""The three bounds of the paper. Each takes one pass; they differ in the source of z and in the scored terms.
+"""The three lower bounds of the paper. Each needs one pass. They differ in the distribution of z and in their terms.
 
-    bound      z from     KL per group     pixels          lower-bounds            equation
-    elbo       q(z|x)     q to p           all             log p(x)                eq:eelbo
+    function   z from     KL per group     likelihood of   is a bound on           equation in the paper
+    elbo       q(z|x)     q to p           all pixels      log p(x)                eq:eelbo
     forward    q(z|x)     q to c           hidden (x~)     log p_cond(x~|y)        eq:forward-elbo
     reverse    c(z|y)     c to p           known (y)       log p(y)                eq:reverse-obj
 
-The KL of a group given z_<l is analytic (the paper's appendix on KL estimates) or estimated from the sampled z.
+The KL of a latent group is computed in closed form or estimated from its drawn z (see the paper's appendix on KL).
 """
 
 import math
@@ -28,7 +28,7 @@ from condvae.vdvae.model import VDVAE, Descent, Step, StepScore
 KLEstimate: TypeAlias = Literal["analytic", "sampled"]
 Target: TypeAlias = Literal["hidden", "whole"]
 PixelScore: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(final state of a pass, images) -> log p of each pixel, [B, H, W]; [M, B, H, W] for M likelihoods at once."""
+"""A function (final decoder state, images) -> log p of each pixel, [B, H, W], or [M, B, H, W] for M likelihoods."""
 
 
 class LogProbability(ABC):
@@ -40,7 +40,7 @@ class LogProbability(ABC):
     image_dims: int
     """Number of dimensions of an image, C * H * W."""
     scored_dims: Tensor
-    """[B]: the number of these dimensions that the likelihood scores."""
+    """[B]: the number of each image's dimensions that the estimate is about, such as those of its hidden pixels."""
 
     @property
     @abstractmethod
@@ -48,23 +48,23 @@ class LogProbability(ABC):
 
     @property
     def bits_per_dim(self) -> Tensor:
-        """[B]: -nats in bits, divided by all C * H * W dimensions, also the known ones (as in the public code)."""
+        """[B]: minus `nats`, in bits per dimension; known dimensions count too, as in the public code."""
         return -self.nats / (self.image_dims * math.log(2))
 
     @property
     def bits_per_scored_dim(self) -> Tensor:
-        """[B]: -nats in bits, divided by the scored dimensions only; infinite or NaN if there are none."""
+        """[B]: minus `nats`, in bits per scored dimension; infinite or NaN for an image without scored dimensions."""
         return -self.nats / (self.scored_dims * math.log(2))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound(LogProbability):
-    """A lower bound on a log-probability: the log-likelihood of the scored pixels minus the KL."""
+    """A lower bound on a log-probability: the log-likelihood of the scored pixels minus the KL divergence."""
 
     log_likelihood_nats: Tensor | None
-    """[B]: log p of the scored pixels given z. None if it was not computed, because it has no gradient."""
+    """[B]: log p of the scored pixels given z. None if it was left out, as training may do where it has no gradient."""
     kl_nats: Tensor
-    """[B, L]: the KL of each latent group."""
+    """[B, L]: the KL divergence of each image and latent group."""
     image_dims: int
     scored_dims: Tensor
     likelihood_weight: float | Tensor = 1.0
@@ -79,7 +79,7 @@ class Bound(LogProbability):
 
     @property
     def loss(self) -> Tensor:
-        """The training loss: -bound in nats per dimension, averaged over the batch; the KL alone without likelihood."""
+        """The training loss: KL minus weighted log-likelihood (if any), in nats per dimension, averaged over images."""
         objective = -self.kl_nats.sum(dim=1)
         if self.log_likelihood_nats is not None:
             objective = objective + self.likelihood_weight * self.log_likelihood_nats
@@ -96,7 +96,7 @@ class ImportanceWeighted(LogProbability):
 
     @property
     def nats(self) -> Tensor:
-        """[B]: the bound."""
+        """[B]: the bound for each image."""
         return self.importance_weighted_nats
 
 
@@ -109,10 +109,10 @@ def elbo(
     pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> Bound:
-    """E_q [log p(x | z)] - KL(q(z | x) || p(z)) for images [B, C, H, W] in [-1, 1].
+    """Return the ELBO, E_q [log p(x | z)] - KL(q(z | x) || p(z)), for images [B, C, H, W] in [-1, 1].
 
     pixel_score: computes log p of the pixels instead of the model's own likelihood.
-    check_values: check every pixel for NaN and for its range. This waits for the device, so training turns it off.
+    check_values: whether to check every pixel for NaN and its range. This waits for the device; training turns it off.
     """
     vae.check(x, values=check_values)
     return evidence(vae, vae.posterior(x), x, _everywhere(x), noise=noise, kl=kl, pixel_score=pixel_score)
@@ -130,10 +130,10 @@ def forward(
     pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> Bound:
-    """O_for: E_q [log p(x~ | z)] - KL(q(z | x) || c(z | y)), the mass-covering objective (eq:forward-elbo).
+    """Return IPA's mass-covering objective (paper: eq:forward-elbo), E_q [log p(x~ | z)] - KL(q(z | x) || c(z | y)).
 
     target: whether x~ is the hidden pixels or the whole image. If `observation.known` is None, all pixels are hidden.
-    likelihood: whether to compute the first term. A training step with a frozen artifact does not need it.
+    likelihood: whether to compute the first term. It has no gradient if the artifact is frozen.
     pixel_score: computes log p of the pixels instead of the model's own likelihood.
     """
     if not likelihood and model.trains_artifact:
@@ -160,10 +160,10 @@ def reverse(
     pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> Bound:
-    """O_rev: E_c [log p(y | z)] - KL(c(z | y) || p(z)), the mode-seeking objective of IPA-R (eq:reverse-obj).
+    """Return IPA-R's mode-seeking objective (paper: eq:reverse-obj), E_c [log p(y | z)] - KL(c(z | y) || p(z)).
 
-    It needs no x, but y must consist of pixels.
-    likelihood_weight: factor on the likelihood in `loss`, for annealing; the reported nats do not change.
+    It does not need the images x, but y must consist of known pixels.
+    likelihood_weight: factor on the log-likelihood in `loss`, for annealing; `nats` does not use it.
     pixel_score: computes log p of the pixels instead of the model's own likelihood.
     """
     known, pixels = observation.known, observation.pixels
@@ -190,12 +190,12 @@ def evidence(
     pixel_score: PixelScore | None = None,
     prior_temperature: float | Tensor = 1.0,
 ) -> Bound:
-    """E [log p(pixels | z)] - KL(source || p(z)): a lower bound on log p of the scored pixels for any source of z.
+    """Return E [log p(pixels | z)] - KL(source || p(z)), with z from `source`: a lower bound on log p(scored pixels).
 
     pixels: [B, C, H, W] in [-1, 1]; only pixels where `scored`, [B, H, W] bool, is True are used.
     pixel_score: computes log p of the pixels instead of the model's own likelihood.
-    prior_temperature: factor t on the prior's standard deviations, for a bound on log p(pixels; t). It is one number,
-    or an unchecked tensor with one number per latent group, [L], or per image and group, [B, L]. z is not affected.
+    prior_temperature: factor t on the prior's standard deviations, to bound log p(pixels; t). z is drawn without t.
+    It is one number, or a tensor (not checked) of one number per latent group, [L], or per image and group, [B, L].
     """
     score = _kl_score(kl, _prior_at(prior_temperature))
     descent = vae.descend(source, batch=len(pixels), noise=noise, score=score)
@@ -214,10 +214,10 @@ def importance_weighted(
     pixel_score: PixelScore | None = None,
     check_values: bool = True,
 ) -> ImportanceWeighted:
-    """A tighter bound: log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), with z_s drawn from q.
+    """Return the importance-weighted bound log 1/S sum_s p(x~ | z_s) c(z_s | y) / q(z_s | x), with z_s drawn from q.
 
-    For a ConditionalVAE with an observation, it bounds log p_cond(x~ | y). For a VDVAE, it bounds log p(x), with the
-    prior in place of c. Its expectation increases with S towards the log-probability (Burda et al. 2016).
+    For a ConditionalVAE, it bounds log p_cond(x~ | y), where x~ is the target. For a VDVAE, it bounds log p(x), with
+    the prior instead of c. Its expectation rises with S towards the log-probability (Burda et al. 2016).
     """
     check_whole(samples, "samples", least=1)
     noise = as_noise(noise)
@@ -255,7 +255,7 @@ def importance_weighted(
 
 
 def for_both_targets(observation: Observation, pixel_score: PixelScore) -> PixelScore:
-    """Score hidden pixels and all pixels at once, [2, B, H, W]: with target="whole", one pass gives both bounds."""
+    """Make a pixel score [2, B, H, W] for hidden and for all pixels; one pass with target="whole" gives both bounds."""
     hidden = _scored(observation, "hidden")
 
     def both(state: Tensor, x: Tensor) -> Tensor:
@@ -265,12 +265,12 @@ def for_both_targets(observation: Observation, pixel_score: PixelScore) -> Pixel
 
 
 def hidden_dims(vae: VDVAE, observation: Observation) -> Tensor:
-    """[B]: the number of each image's C * H * W dimensions that are hidden."""
+    """Return the number of hidden dimensions of each image, [B]: its hidden pixels times its channels."""
     return _scored_dims(vae, _scored(observation, "hidden"))
 
 
 def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> StepScore:
-    """Return a function that computes KL(distribution of z || other) at one step of a pass."""
+    """Return a function that computes KL(distribution of z_l || other) of each image at step l of a pass."""
     check_choice(estimate, "the KL estimate", ("analytic", "sampled"))
 
     def analytic(step: Step) -> Tensor:
@@ -283,7 +283,7 @@ def _kl_score(estimate: KLEstimate, other: Callable[[Step], Gaussian]) -> StepSc
 
 
 def _prior_at(temperature: float | Tensor) -> Callable[[Step], Gaussian]:
-    """Return a function for p(z_l | z_<l; t), the prior with standard deviations times t_l (eq:hierarchical-prior)."""
+    """Return a function that gives the prior p(z_l | z_<l) at this temperature (the paper's eq:hierarchical-prior)."""
     if not isinstance(temperature, Tensor):
         if not 0 < temperature < math.inf:
             raise ValueError(f"the prior's temperature is {temperature!r}, expected a finite number above 0")
@@ -305,7 +305,7 @@ def _total(values: Tensor) -> Tensor:
 
 
 def _scored(observation: Observation, target: Target) -> Tensor:
-    """[B, H, W] bool: True for the pixels of x~."""
+    """Return [B, H, W] bool: True for the target pixels x~, which are the hidden pixels or all pixels."""
     check_choice(target, "the target", ("hidden", "whole"))
     if target == "whole" or observation.known is None:
         return _everywhere(observation.y)
@@ -345,6 +345,6 @@ def _bound(
 
 def _check_batch(x: Tensor, observation: Observation, *, values: bool) -> None:
     if len(x) != len(observation):
-        raise ValueError(f"the number of images is {len(x)}, expected {len(observation)} to match the observations")
+        raise ValueError(f"the number of images is {len(x)}, expected {len(observation)}: one image per observation")
     if values:
         observation.check_values()

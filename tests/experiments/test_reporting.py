@@ -70,8 +70,8 @@ def test_figures_are_redrawn_from_results_that_were_not_altered(tmp_path: Path) 
 
 def test_a_folder_with_other_files_is_rejected(tmp_path: Path) -> None:
     for name, words in (
-        ("notes.txt", "contains notes.txt, which is not from a test"),
-        ("results.json", "results.json is not from a test"),
+        ("notes.txt", "contains notes.txt, which was not written by a test"),
+        ("results.json", "results.json was not written by a test"),
         ("results.csv", "holds results of something else"),
     ):
         (tmp_path / name).mkdir()

@@ -134,8 +134,8 @@ def test_folders_with_other_files_are_rejected(tmp_path: Path) -> None:
     check(tmp_path)
     for name, words in (
         ("runs", "runs is a file but should be a folder"),
-        ("notes", "contains notes, which is not from a test"),
-        ("results.json", "results.json is not from a test"),
+        ("notes", "contains notes, which was not written by a test"),
+        ("results.json", "results.json was not written by a test"),
     ):
         (tmp_path / name).touch()
         with pytest.raises(ValueError, match=words):

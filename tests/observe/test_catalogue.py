@@ -74,7 +74,7 @@ def test_parameters_that_are_left_out_have_their_defaults() -> None:
         (["patches,most=2.5"], "most is '2.5' .*expected a whole number"),
         (["freeform,low"], "'low' in 'freeform,low' cannot be read"),
         (["freeform,low=0.1,low=0.2"], "low is given twice"),
-        (["freeform,low=0.9,high=0.2"], "expected low below high"),
+        (["freeform,low=0.9,high=0.2"], "expected low < high"),
         (["freeform,weight=2"], "sets a weight for the only process"),
         (["freeform", "edges"], "edges cannot be in a mixture"),
         (["freeform", "boxes,weight=0"], "the weight of boxes is 0"),
@@ -91,14 +91,17 @@ def test_wrong_specs_are_explained(specs: list[str], message: str) -> None:
     ("plain", "message"),
     [
         ({"name": "freefrom"}, "unknown observation process 'freefrom'"),
-        ({"low": 0.1}, "expected a mapping of keys to values with a name"),
-        ("freeform", "expected a mapping of keys to values with a name"),
+        ({"low": 0.1}, "expected a mapping with the key name"),
+        ("freeform", "expected a mapping with the key name"),
         ({"name": ["freeform"]}, "unknown observation process"),
         ({"name": "freeform", "lo": 0.1}, "unknown key in observation process freeform: lo"),
         ({"name": "mixture"}, "missing key in observation process mixture: parts"),
-        ({"name": "mixture", "parts": [{"name": "boxes"}]}, "expected the keys process and weight"),
+        ({"name": "mixture", "parts": [{"name": "boxes"}]}, "expected a mapping with the keys process and weight"),
         ({"name": "mixture", "parts": 3}, "parts is 3"),
-        ({"name": "mixture", "parts": [{"process": {"name": "boxes"}, "weight": 1}]}, "expected at least two"),
+        (
+            {"name": "mixture", "parts": [{"process": {"name": "boxes"}, "weight": 1}]},
+            "mixture is 1, expected at least 2",
+        ),
     ],
 )
 def test_wrong_plain_data_is_explained(plain: Any, message: str) -> None:

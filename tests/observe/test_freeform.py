@@ -224,7 +224,7 @@ def test_ranges_that_cannot_be_met_are_errors(monkeypatch: pytest.MonkeyPatch) -
     [
         (-0.1, 1.0, r"low is -0.1, expected a number in \[0, 1\]"),
         (0.0, 1.5, "high is 1.5"),
-        (0.5, 0.5, "expected low below high"),
+        (0.5, 0.5, "expected low < high"),
         (0.0, math.nan, "high is nan"),
         ("0", 1.0, "low is '0'"),
     ],

@@ -160,10 +160,10 @@ def test_plain_data_can_be_read_back(process: KnownPixels) -> None:
         (lambda: Patches(most=-1), "most is -1"),
         (lambda: Patches(side=0), "side is 0"),
         (lambda: Patches(side=1.5), r"side is 1.5"),
-        (lambda: Boxes(least=0.8), "sides from 0.8 to 0.75"),
+        (lambda: Boxes(least=0.8), "from least=0.8 to largest=0.75"),
         (lambda: Boxes(hidden=2), "hidden is 2"),
-        (lambda: Pixels(least=0.6, most=0.5), "from 0.6 to 0.5"),
-        (lambda: Mixture(parts=((Halves(), 1),)), "1 part,"),
+        (lambda: Pixels(least=0.6, most=0.5), "from least=0.6 to most=0.5"),
+        (lambda: Mixture(parts=((Halves(), 1),)), "number of processes in the mixture is 1,"),
         (lambda: Mixture(parts=((Halves(), 1), (Boxes(), 0))), "the weight of boxes is 0"),
         (lambda: Mixture(parts=((Halves(), 1), (Boxes(), -1))), "the weight of boxes is -1"),
         (lambda: Mixture(parts=((Halves(), 1), (Grey(), 1))), r"contains Grey\(\)"),  # type: ignore[arg-type]

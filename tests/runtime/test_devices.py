@@ -11,5 +11,5 @@ def test_a_name_becomes_a_device() -> None:
 
 @pytest.mark.parametrize("text", ["toaster", "meta", "cuda:99", "cuda:-1", ""])
 def test_an_unusable_device_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError, match=r"cannot be used, expected auto|finds no GPU|has \d+ GPUs?: give an N"):
+    with pytest.raises(ValueError, match=r"cannot be used, expected auto|finds no GPU|has \d+ GPUs?: give cuda:N"):
         resolve_device(text)

@@ -66,11 +66,11 @@ def test_a_missing_key_is_named() -> None:
         ((), "at least one stage"),
         ((stage(12),), "resolution 12, expected a power of two"),
         ((stage(0),), "expected a power of two"),
-        ((stage(8), stage(8)), "expected a coarser resolution"),
-        ((stage(4), stage(8)), "expected a coarser resolution"),
-        ((stage(8, encoder=0), stage(4)), "no encoder block to pool"),
+        ((stage(8), stage(8)), "expected resolutions in decreasing order"),
+        ((stage(4), stage(8)), "expected resolutions in decreasing order"),
+        ((stage(8, encoder=0), stage(4)), "stage 8 has no encoder block, but one must pool to stage 4"),
         ((stage(8, decoder=0), stage(4)), "must reach the image"),
-        ((stage(8, latent=2), stage(4)), "2 latent blocks, expected at most its 1 decoder block"),
+        ((stage(8, latent=2), stage(4)), "stage 8 has 1 decoder block, but latent_blocks is 2"),
         ((stage(8, latent=0), stage(4, latent=0)), "no stage has latents"),
         ((stage(8, width=0),), "width of stage 8 is 0, expected a whole number, at least 1"),
         ((stage(8, width=2.5),), "width of stage 8 is 2.5"),  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ def test_other_impossible_values_are_refused() -> None:
         preset("tiny", latent_channels=0)
     wrong: list[Any] = [0.0, float("inf"), float("nan"), "1"]
     for scale in wrong:
-        with pytest.raises(ValueError, match="expected numbers and scale > 0"):
+        with pytest.raises(ValueError, match="expected finite numbers, with scale > 0"):
             replace(preset("tiny").normalisation, scale=scale)
     with pytest.raises(ValueError, match="largest_bias is nan"):
         preset("tiny", largest_bias=float("nan"))

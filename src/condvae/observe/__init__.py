@@ -1,4 +1,4 @@
-"""Observation processes p(y | x): what is known about an image, and how the partial encoder sees it."""
+"""Observation processes p(y | x), which make observations from images, and the class `Observation`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A batch of a training step: images with their labels or paired images from the data set."""
+"""A training batch: images from the data set, with their labels or paired images."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ class Batch:
 
     x: Tensor
     labels: Tensor | None = None
-    """[B] int64: the class of each image; or [B, K] uint8: 1 for each of K findings that is present, else 0."""
+    """[B] int64: the class of each image. Or [B, K] uint8: for each of K findings, 1 if the image shows it, else 0."""
     paired: Tensor | None = None
-    """[B, C', H, W] in [-1, 1]: a second image of the same subject, such as its edges."""
+    """[B, C', H, W] in [-1, 1]: for each image, a second image of the same subject, such as a drawing of its edges."""
 
     def __len__(self) -> int:
         return self.x.shape[0]

@@ -1,7 +1,7 @@
-"""Canny's edge detector for batches: blur, differentiate, thin the edges, keep weak edges only next to strong ones.
+"""Canny's edge detector: blur, differentiate, thin the edges, keep weak edges only if connected to strong ones.
 
-J. Canny, "A computational approach to edge detection", 1986. A mirrored image gives exactly the mirrored edges: sums
-add pixels in left-right pairs, and ties are broken along the direction of the gradient.
+J. Canny, "A computational approach to edge detection", 1986. A mirrored image gives exactly the mirrored edges,
+because sums add pixels in left-right pairs, and because ties are broken along the direction of the gradient.
 """
 
 import math
@@ -13,11 +13,11 @@ from torch.nn import functional as F
 _TIE = 1e-5
 """Relative difference up to which slopes count as equal, because of the rounding of float32 sums."""
 _STEPS_PER_CHECK = 8
-"""Growth steps between two checks of whether edges still grow. Each check waits for the device."""
+"""Number of growth steps between two checks of whether edges still grow. Each check waits for the device."""
 
 
 def canny(grey: Tensor, *, sigma: float, low: float, high: float) -> Tensor:
-    """[B, 1, H, W] bool: the edges of grey images [B, 1, H, W].
+    """Find the edges of grey images [B, 1, H, W]: bool of the same shape, True on an edge.
 
     sigma: standard deviation of the Gaussian blur, in pixels; 0 for no blur.
     low, high: thresholds on the slope, which is the change of the grey value over two pixels. All pixels of an edge are
@@ -30,7 +30,7 @@ def canny(grey: Tensor, *, sigma: float, low: float, high: float) -> Tensor:
 
 
 def blur(x: Tensor, sigma: float) -> Tensor:
-    """Convolve [B, C, H, W] with a Gaussian truncated at three sigma; border pixels are repeated outside the image."""
+    """Blur images [B, C, H, W] with a Gaussian cut off at three sigma; border pixels are repeated outside the image."""
     if sigma == 0:
         return x
     radius = max(1, math.ceil(3 * sigma))
@@ -47,7 +47,10 @@ def blur(x: Tensor, sigma: float) -> Tensor:
 
 
 def slopes(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sobel derivatives of [B, C, H, W] in x and y: the change over two pixels, averaged 1:2:1 over three lines."""
+    """Return the Sobel derivatives of images [B, C, H, W] in x and in y.
+
+    Each is the change over two pixels, averaged over three neighbouring rows or columns with the weights 1:2:1.
+    """
 
     def along(dim: int) -> Tensor:
         across = 5 - dim
@@ -62,10 +65,11 @@ def slopes(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def ridges(slope: Tensor, slope_x: Tensor, slope_y: Tensor) -> Tensor:
-    """[B, 1, H, W] bool: True where the slope has a maximum along the gradient.
+    """Return [B, 1, H, W] bool: True where the slope has a maximum along the gradient.
 
-    The slopes one step along the gradient and one step back are interpolated between two of the eight neighbours. Of
-    several equal slopes in a row, the last one on the brighter side is chosen, so that lines are one pixel wide.
+    A pixel's slope is compared with the slopes one step up and one step down the gradient. These are interpolated
+    between two of the eight neighbours. If several pixels along the gradient have equal slopes, only the one on the
+    brightest side is kept, so that lines are one pixel wide.
     """
     height, width = slope.shape[2:]
     padded = F.pad(slope, (1, 1, 1, 1)).flatten(1)
@@ -87,7 +91,10 @@ def ridges(slope: Tensor, slope_x: Tensor, slope_y: Tensor) -> Tensor:
 
 
 def grown(seeds: Tensor, *, within: Tensor) -> Tensor:
-    """[B, 1, H, W] bool: the pixels of `within` that are connected to a seed, by sides or corners, inside `within`."""
+    """Return the pixels that can be reached from a seed without leaving `within`.
+
+    Each step goes to one of the eight neighbours. All tensors are [B, 1, H, W] bool.
+    """
     area, reached = within.float(), (seeds & within).float()
     while True:
         before = reached
@@ -98,6 +105,6 @@ def grown(seeds: Tensor, *, within: Tensor) -> Tensor:
 
 
 def _replicate(x: Tensor, by: int, dim: int) -> Tensor:
-    """Pad a dimension with copies of its first and last entry. Unlike F.pad, any number of copies is possible."""
+    """Pad a dimension of x with `by` copies of its first entry at the start, and of its last entry at the end."""
     size = x.shape[dim]
     return x.index_select(dim, torch.arange(-by, size + by, device=x.device).clamp(0, size - 1))

@@ -1,4 +1,4 @@
-"""All observation processes by name, and their conversion from and to stored settings and command-line text."""
+"""All observation processes by name, and functions that read and write them as plain data or command-line text."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ PROCESSES: dict[str, type[Process]] = {
 
 
 def from_dict(plain: Mapping[str, Any]) -> Process:
-    """Read a process written by `to_dict`; raise ValueError for an unknown name or key."""
+    """Make an observation process from the plain data of `to_dict`; raise ValueError for an unknown name or key."""
     if not isinstance(plain, Mapping) or "name" not in plain:
-        raise ValueError(f"the observation process is {plain!r}, expected a mapping of keys to values with a name")
+        raise ValueError(f"the observation process is {plain!r}, expected a mapping with the key name")
     fields = {key: value for key, value in plain.items() if key != "name"}
     process = _named(plain["name"])
     if process is Mixture and isinstance(fields.get("parts"), Sequence):
@@ -40,7 +40,9 @@ def from_dict(plain: Mapping[str, Any]) -> Process:
 
 
 def parse(specs: str | Sequence[str]) -> Process:
-    """Read a process from `name[,key=value]...`. Several make a mixture; `weight` sets how often each one is drawn.
+    """Make an observation process from text such as "name,key=value".
+
+    Several texts make a mixture of processes, in which the key `weight` sets how often each process is chosen.
 
     Examples: ["freeform,low=0.2,high=0.8"], or ["freeform,weight=2", "boxes", "halves"], or one text with spaces
     between the processes.
@@ -51,19 +53,19 @@ def parse(specs: str | Sequence[str]) -> Process:
     if len(specs) == 1:
         process, weight = _parse_one(specs[0])
         if weight is not None:
-            raise ValueError(f"{specs[0]!r} sets a weight for the only process: leave it out, or add processes")
+            raise ValueError(f"{specs[0]!r} sets a weight for the only process: leave the weight out, or add processes")
         return process
     parts = []
     for spec in specs:
         process, weight = _parse_one(spec)
         if not isinstance(process, KnownPixels):
-            raise ValueError(f"{process.name} cannot be in a mixture, expected processes that show pixels of an image")
+            raise ValueError(f"{process.name} cannot be in a mixture, expected processes with known pixels, like boxes")
         parts.append((process, 1.0 if weight is None else weight))
     return Mixture(parts=tuple(parts))
 
 
 def describe(process: Process) -> str:
-    """Describe a process in one line of text that `parse` can read; leave out parameters with default values."""
+    """Describe a process in one line of text that `parse` can read; parameters with default values are left out."""
     if isinstance(process, Mixture):
         return " ".join(_text(part, () if weight == 1 else (f"weight={weight}",)) for part, weight in process.parts)
     return _text(process, ())
@@ -79,7 +81,7 @@ def _parse_one(spec: str) -> tuple[Process, float | None]:
     name, *settings = spec.split(",")
     process = _named(name)
     if process is Mixture:
-        raise ValueError("'mixture' cannot be given by name: list the processes to mix, such as freeform boxes")
+        raise ValueError("'mixture' cannot be given by name: list the processes to mix, such as 'freeform boxes'")
     kinds: dict[str, Any] = {field.name: field.type for field in _fields(process)} | {"weight": float}
     values: dict[str, Any] = {}
     for setting in settings:
@@ -100,7 +102,7 @@ def _parse_one(spec: str) -> tuple[Process, float | None]:
 
 def _part(plain: object) -> tuple[Process, float]:
     if not isinstance(plain, Mapping) or set(plain) != {"process", "weight"}:
-        raise ValueError(f"a part of the mixture is {plain!r}, expected the keys process and weight")
+        raise ValueError(f"a part of the mixture is {plain!r}, expected a mapping with the keys process and weight")
     return from_dict(plain["process"]), plain["weight"]
 
 

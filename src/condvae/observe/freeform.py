@@ -13,39 +13,41 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.fast_paths import fast_path
 
 SEGMENTS = (4, 18)
-"""A stroke has randint(4, 18) segments, so 4 to 17."""
+"""The number of segments of a stroke is randint(4, 18), so it is from 4 to 17."""
 WIDTHS = (12.0, float(WIDEST))
-"""A stroke is int(uniform(12, 48)) pixels wide, for every image size."""
+"""The width of a stroke is int(uniform(12, 48)) pixels, for every image size."""
 TURN, TURN_SPREAD = 2 * math.pi / 5, 2 * math.pi / 15
-"""Segments of a stroke have angles in [TURN - U(0, TURN_SPREAD), TURN + U(0, TURN_SPREAD)], alternately up and down."""
+"""Segments go up and down in turn. Their angles, in radians, are drawn from [TURN - a, TURN + b], where a and b are
+drawn from [0, TURN_SPREAD] for each stroke."""
 
 _PIXELS_AT_ONCE = 2**24
-"""Maximum number of pixels in one round of candidates, which limits the memory."""
+"""Maximum number of pixels of all candidate holes that are drawn at once, which limits the memory."""
 _TRIES, _RAREST = 30_000, 1e-4
-"""After _TRIES candidates, give up if fewer than the fraction _RAREST of them fit the range."""
+"""After _TRIES candidate holes, give up if less than the fraction _RAREST of them had a hidden share in the range."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Freeform(KnownPixels):
-    """Hide random boxes and strokes; draw them again until the hidden share of the image is inside (low, high)."""
+    """Hide random boxes and strokes; draw them again until the hidden share is above `low` and below `high`."""
 
     name: ClassVar[str] = "freeform"
 
     low: float = 0.0
-    """The hidden share of the pixels is larger than this."""
+    """The hidden share of every image is larger than this number."""
     high: float = 1.0
-    """The hidden share of the pixels is smaller than this."""
+    """The hidden share of every image is smaller than this number."""
 
     def __post_init__(self) -> None:
         check_number(self.low, "low", least=0, most=1)
         check_number(self.high, "high", least=0, most=1)
         if not self.low < self.high:
-            raise ValueError(f"the hidden share has limits low {self.low}, high {self.high}, expected low below high")
+            raise ValueError(f"the hidden share has limits low {self.low} and high {self.high}, expected low < high")
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
-        """Draw candidates until n of them have a fitting hidden share. This waits for the device once per round.
+        """Draw candidate holes until n of them have a hidden share in the range, and return their known pixels.
 
-        The fast path uses a separate random stream for each image and never waits.
+        Candidates are drawn in rounds, and each round waits for the device. The GPU kernel (the fast path) uses
+        a separate random stream for each image, and never waits.
         """
         check_whole(n, "n")
         check_whole(size, "size", least=1)
@@ -80,9 +82,9 @@ class Freeform(KnownPixels):
     def _fitting(
         self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator, *, reject_early: bool
     ) -> Tensor:
-        """Draw n candidates, and return those that hide pixels[0] to pixels[1] pixels, in order.
+        """Draw n candidate holes; return the known pixels of those that hide from pixels[0] to pixels[1] pixels.
 
-        reject_early: add a few strokes at a time, and drop candidates that already hide too much.
+        reject_early: whether to add a few strokes at a time, and drop candidates that already hide too much.
         """
         plan = self._plan(n, size, generator)
         hidden, count = plan.boxes, plan.strokes.x.shape[1]
@@ -111,26 +113,26 @@ class Freeform(KnownPixels):
 
     @property
     def most_parts(self) -> tuple[int, int, int]:
-        """Exclusive upper limits on the numbers of small boxes, large boxes and strokes."""
+        """Exclusive upper limits on the number of small boxes, of large boxes and of strokes in an image."""
         c = min(self.low + self.high, 1)
         return int(10 * c), int(5 * c), int(20 * c)
 
 
 class _Plan(NamedTuple):
-    """The boxes and strokes of n candidates."""
+    """The boxes and strokes of n candidate holes."""
 
     boxes: Tensor
-    """[n, size, size] bool: True under a box."""
+    """[n, size, size] bool: True for pixels under a box."""
     strokes: Strokes
     flips: Tensor
-    """[n, 2] bool: whether the strokes are flipped vertically, and horizontally."""
+    """[n, 2] bool: whether the strokes of a candidate are flipped vertically, and whether horizontally."""
 
     def of(self, which: Tensor) -> "_Plan":
-        """Return the candidates where `which` ([n] bool) is True."""
+        """Return only the candidates for which `which`, [n] bool, is True."""
         return _Plan(self.boxes[which], Strokes(*(part[which] for part in self.strokes)), self.flips[which])
 
     def under_strokes(self, first: int, last: int) -> Tensor:
-        """[n, size, size] bool: True under the strokes first, ..., last - 1 of each candidate."""
+        """Return [n, size, size] bool: True for pixels under the strokes first, ..., last - 1 of each candidate."""
         size = self.boxes.shape[-1]
         strokes = Strokes(*(part[:, first:last] for part in self.strokes))
         hidden = covered(strokes, size, longest=_longest(size))
@@ -148,25 +150,26 @@ def _flipped(hidden: Tensor, upside_down: Tensor, left_to_right: Tensor) -> Tens
 
 
 def _longest(size: int) -> float:
-    """Maximum length of a segment: twice the mean sqrt(2 size^2) / 8, plus one pixel for rounding."""
+    """Return the maximum length of a segment: twice the mean length, sqrt(2 size^2) / 8, plus a pixel for rounding."""
     return 2 * math.sqrt(2 * size**2) / 8 + 1
 
 
 def _count(hidden: Tensor) -> Tensor:
-    """[n]: the number of hidden pixels of each image."""
+    """Return the number of hidden pixels of each image, [n]."""
     return hidden.sum(2, dtype=torch.int32).sum(1)  # several times faster than one sum over both dimensions
 
 
 def _below(bound: Tensor | int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw randint(bound) as float32: whole numbers from 0 to bound - 1, or 0 if the bound is 0."""
+    """Draw random whole numbers from 0 to bound - 1, as float32; if the bound is 0, return 0."""
     # rand() is at most 1 - 2^-24, so its product with a bound below 2^24 is never rounded up to the bound.
     return (torch.rand(shape, device=generator.device, generator=generator) * bound).floor_()
 
 
 def draw_boxes(n: int, size: int, most: int, side: int, generator: torch.Generator) -> Tensor:
-    """Draw randint(most) boxes with sides randint(side) for each image; boxes may extend beyond the image.
+    """Draw boxes for each of n images; boxes may extend beyond the image.
 
-    Returns [n, most - 1, 2, size] bool: the columns and the rows that each box covers.
+    An image has randint(most) boxes, and the sides of a box are randint(side) pixels long. Returns
+    [n, most - 1, 2, size] bool: the columns and the rows that each box covers.
     """
     shape = (n, max(most - 1, 0), 2)
     drawn = torch.arange(shape[1], device=generator.device) < _below(most, (n, 1), generator)
@@ -178,14 +181,14 @@ def draw_boxes(n: int, size: int, most: int, side: int, generator: torch.Generat
 
 
 def under_boxes(boxes: tuple[Tensor, ...]) -> Tensor:
-    """[n, size, size] bool: True under any of the boxes that `draw_boxes` returned."""
+    """Return [n, size, size] bool: True for pixels under any box. boxes: results of `draw_boxes`."""
     columns, rows = torch.cat(boxes, dim=1).float().unbind(2)
     # The number of boxes over each pixel: a sum of zeros and ones, which is exact in any precision.
     return torch.bmm(rows.transpose(1, 2), columns) > 0
 
 
 def draw_strokes(n: int, size: int, most: int, generator: torch.Generator) -> Strokes:
-    """Draw randint(most) strokes for each image."""
+    """Draw randint(most) strokes for each of n images."""
     count, vertices = max(most - 1, 0), SEGMENTS[1]
     device = generator.device
 

@@ -1,4 +1,4 @@
-"""The freeform holes of evaluations, in five bins of the hidden share: the same for all methods and devices."""
+"""Freeform holes for evaluations, in five bins of the hidden share. All methods and devices get the same holes."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from condvae.runtime.checks import check_seed
 
 
 class HoleBin(NamedTuple):
-    """A bin of holes: the hidden share of an image's pixels is between low and high."""
+    """A bin of holes, for which the hidden share of an image is between low and high."""
 
     low: float
     high: float
@@ -20,15 +20,18 @@ class HoleBin(NamedTuple):
 
 
 HOLE_BINS = tuple(HoleBin(low / 10, (low + 2) / 10) for low in range(0, 10, 2))
-"""The five bins of the paper. In a summary (the mixture), each bin counts equally."""
+"""The five bins of the paper. In the mixture, which summarises them in reports, each bin counts equally."""
 
 
 HOLES_REVISION = 1
-"""Version of the holes that `known_in_bin` draws. Increase it if they change: results identify holes by it."""
+"""Version of the holes that `known_in_bin` draws. Increase it if these holes change, since results record it."""
 
 
 def known_in_bin(hole: HoleBin, n: int, size: int, *, seed: int) -> Tensor:
-    """[n, 1, size, size] bool on the CPU: True where a pixel is known. It depends only on the arguments."""
+    """Draw holes for n images: [n, 1, size, size] bool on the CPU, True where a pixel is known.
+
+    The same arguments always give the same holes.
+    """
     check_seed(seed)
     # Each bin has a separate generator.
     generator = torch.Generator().manual_seed((seed * 1000 + round(100 * hole.low)) % 2**64)

@@ -12,7 +12,7 @@ from condvae.runtime.pixels import check_values, from_uint8
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What is known about a batch of images. `known` is True where a pixel is known."""
+    """Observations y of a batch of images, and their known pixels if there are any."""
 
     y: Tensor
     """The input of the partial encoder, [B, Cy, H, W]."""
@@ -25,7 +25,7 @@ class Observation:
         if not isinstance(self.y, Tensor):
             raise ValueError(f"y is a {type(self.y).__name__}, expected a torch tensor")
         if self.y.ndim != 4:
-            raise ValueError(f"y has {counted(self.y.ndim, 'dimension')}, expected [B, channels, H, W]")
+            raise ValueError(f"y has {counted(self.y.ndim, 'dimension')}, expected shape [B, channels, H, W]")
         batch, _, height, width = self.y.shape
         if self.known is not None:
             check_known(self.known, (batch, 1, height, width))
@@ -49,7 +49,7 @@ class Observation:
         )
 
     def __getitem__(self, rows: slice) -> "Observation":
-        """Return the observations of some rows of the batch."""
+        """Return the observations of a slice of the batch."""
         return Observation(
             y=self.y[rows],
             known=None if self.known is None else self.known[rows],
@@ -57,25 +57,26 @@ class Observation:
         )
 
     def check_values(self) -> None:
-        """Raise ValueError unless y is finite and the known pixels are in [-1, 1]. This reads every value."""
+        """Raise ValueError unless y is finite and the known pixels are in [-1, 1]. This reads all values."""
         if not torch.isfinite(self.y).all():
             raise ValueError("the observation has NaN or infinite values, expected finite numbers")
         if self.pixels is not None and self.known is not None:
             check_values(torch.where(self.known, self.pixels, 0.0), name="the observation")
 
     def paste(self, images: Tensor, *, n: int = 1) -> Tensor:
-        """Copy the known pixels into images [B * n, C, H, W], which are n consecutive images per observation."""
+        """Copy the known pixels into images [B * n, C, H, W], where every observation has n consecutive images."""
         if self.known is None or self.pixels is None:
             return images
         expected = (len(self) * n, *self.pixels.shape[1:])
         if images.shape != expected:
-            raise ValueError(f"images have shape {tuple(images.shape)}, expected {expected}: {n} per observation")
+            each = f"{counted(n, 'image')} per observation"
+            raise ValueError(f"images have shape {tuple(images.shape)}, expected {expected}: {each}")
         known, pixels = self.known.repeat_interleave(n, dim=0), self.pixels.repeat_interleave(n, dim=0)
         return torch.where(known, pixels, images)
 
 
 def observe_pixels(x: Tensor, known: Tensor, normalise: Callable[[Tensor], Tensor]) -> Observation:
-    """Make y = concat(normalise(x) * known, known): the known pixels of x, and a channel that marks them.
+    """Make the observation y = concat(normalise(x) * known, known): known pixels, and a channel that marks them.
 
     x: [B, C, H, W] in [-1, 1]; known: [B, 1, H, W] bool, True where a pixel is known. normalise: converts images to the
     scale of the artifact's inputs.
@@ -98,9 +99,9 @@ def check_known(known: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def observe_levels(levels: Tensor, known: Tensor) -> Observation:
-    """Make the observation for a completer from grey levels [B, C, H, W] uint8; its y only marks the known pixels.
+    """Make an observation for any completer from images as grey levels, [B, C, H, W] uint8.
 
-    A model makes its own y from the known pixels, with the normalisation of its artifact.
+    Its y only marks the known pixels, since a model makes y itself, with the normalisation of its artifact.
     """
     check_known(known, (levels.shape[0], 1, *levels.shape[2:]))
     return Observation(y=known.float(), known=known, pixels=torch.where(known, from_uint8(levels), 0.0))

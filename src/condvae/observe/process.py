@@ -36,16 +36,16 @@ class Process(ABC):
 
     @classmethod
     def from_fields(cls, plain: Mapping[str, Any]) -> "Process":
-        """Make the process from its parameters; raise ValueError for unknown or missing ones."""
+        """Make the process from its parameters; raise ValueError if a parameter is unknown or missing."""
         return strict(cls, plain, where=f"observation process {cls.name}")
 
 
 class KnownPixels(Process):
-    """Image completion: some pixels are known, and y = concat(x * known, known)."""
+    """A process for image completion: some pixels are known, and y = concat(normalise(x) * known, known)."""
 
     @abstractmethod
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
-        """Draw the known pixels of n images: [n, 1, size, size] bool, True where known, on the generator's device."""
+        """Draw the known pixels of n images: [n, 1, size, size] bool on the generator's device, True where known."""
 
     def channels(self, image_channels: int) -> int:
         return image_channels + 1

@@ -1,4 +1,7 @@
-"""The names of the observation processes and what each one shows, without torch, so that `--help` is quick."""
+"""The names of the observation processes, and what is known of an image under each.
+
+This file does not import torch, so that `--help` is quick.
+"""
 
 PIXEL_PROCESS_MEANINGS = {
     "freeform": "all pixels except random brush strokes and rectangles",
@@ -8,7 +11,7 @@ PIXEL_PROCESS_MEANINGS = {
     "pixels": "random single pixels",
     "nothing": "no pixel",
 }
-"""The processes under which some pixels are known and the others hidden. They can be mixed."""
+"""What is known of an image under each process with known and hidden pixels. Such processes can be mixed."""
 
 PROCESS_MEANINGS = {
     **PIXEL_PROCESS_MEANINGS,

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from condvae.observe.process import KnownPixels, check_number
 from condvae.runtime.checks import check_whole
-from condvae.runtime.messages import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +17,7 @@ class Patches(KnownPixels):
     name: ClassVar[str] = "patches"
 
     most: int = 5
-    """Maximum number of patches. Each number from 0 to this is equally likely."""
+    """Maximum number of patches. Each number of patches from 0 to this maximum is equally likely."""
     side: float = 0.35
     """The side of a patch, as a fraction of the image's width."""
 
@@ -39,7 +38,7 @@ class Patches(KnownPixels):
 
 @dataclass(frozen=True, kw_only=True)
 class Boxes(KnownPixels):
-    """A box inside the image is hidden, or only the box is known."""
+    """A random rectangle inside the image (the box) is hidden, or only this rectangle is known."""
 
     name: ClassVar[str] = "boxes"
 
@@ -55,7 +54,9 @@ class Boxes(KnownPixels):
         _check_share(self.largest, "largest")
         check_number(self.hidden, "hidden", least=0, most=1)
         if self.least > self.largest:
-            raise ValueError(f"boxes have sides from {self.least} to {self.largest}, expected least <= largest")
+            raise ValueError(
+                f"box sides are from least={self.least} to largest={self.largest}, expected least <= largest"
+            )
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
         device = generator.device
@@ -92,13 +93,13 @@ class Pixels(KnownPixels):
     least: float = 0.0
     """Lower limit of the probability that a pixel is known, which is drawn uniformly for each image."""
     most: float = 1.0
-    """Upper limit of that probability."""
+    """Upper limit of the probability that a pixel is known."""
 
     def __post_init__(self) -> None:
         check_number(self.least, "least", least=0, most=1)
         check_number(self.most, "most", least=0, most=1)
         if self.least > self.most:
-            raise ValueError(f"the known share is from {self.least} to {self.most}, expected least <= most")
+            raise ValueError(f"the known share is from least={self.least} to most={self.most}, expected least <= most")
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
         share = torch.rand(n, 1, 1, 1, device=generator.device, generator=generator)
@@ -129,19 +130,21 @@ class Mixture(KnownPixels):
         if not isinstance(self.parts, tuple):
             raise ValueError(f"parts is {self.parts!r}, expected a tuple of (process, weight) pairs")
         if len(self.parts) < 2:
-            raise ValueError(f"the mixture has {counted(len(self.parts), 'part')}, expected at least two")
+            raise ValueError(f"the number of processes in the mixture is {len(self.parts)}, expected at least 2")
         for process, weight in self.parts:
             if isinstance(process, Mixture) or not isinstance(process, KnownPixels):
-                raise ValueError(f"the mixture contains {process!r}, expected processes that show pixels of an image")
+                raise ValueError(f"the mixture contains {process!r}, expected processes with known pixels, like boxes")
             check_number(weight, f"the weight of {process.name}", least=0)
             if weight == 0:
-                raise ValueError(f"the weight of {process.name} is 0, expected more: leave the process out instead")
+                raise ValueError(
+                    f"the weight of {process.name} is 0, expected a number above 0: leave the process out instead"
+                )
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:
         """Choose a process for each image, and draw from it.
 
-        On a CPU, each process draws only for the images that chose it. On a GPU, counting them would have to wait for
-        the device, so each process draws for all images.
+        On a CPU, each process draws only for the images for which it was chosen. On a GPU, counting these images would
+        have to wait for the device, so each process draws for all images.
         """
         weights = torch.tensor([weight for _, weight in self.parts], dtype=torch.float64)
         bounds = (weights.cumsum(0) / weights.sum())[:-1].to(torch.float32)
@@ -159,7 +162,10 @@ class Mixture(KnownPixels):
         return known
 
     def _select(self, position: Tensor, bounds: list[float], size: int, generator: torch.Generator) -> Tensor:
-        """Draw all parts for all images, and use part k where `position` [n] is in [bounds[k - 1], bounds[k])."""
+        """Let every process draw for all n images, then choose one process per image.
+
+        Process k is chosen if the image's number in `position`, [n], is from bounds[k - 1] up to bounds[k].
+        """
         known, *others = (part.draw(len(position), size, generator) for part, _ in self.parts)
         for bound, other in zip(bounds, others, strict=True):
             known = torch.where((position >= bound)[:, None, None, None], other, known)
@@ -173,10 +179,10 @@ class Mixture(KnownPixels):
 def _check_share(value: object, name: str) -> None:
     check_number(value, name, least=0, most=1)
     if value == 0:
-        raise ValueError(f"{name} is {value!r}, expected a fraction of the image's width above 0")
+        raise ValueError(f"{name} is {value!r}, expected a fraction of the image's width that is above 0")
 
 
 def _stretch(start: Tensor, end: Tensor, size: int) -> Tensor:
-    """[..., size] bool: True at the positions start, ..., end - 1."""
+    """Return [..., size] bool: True at the indices start, ..., end - 1 of the last dimension."""
     at = torch.arange(size, device=start.device)
     return (at >= start[..., None]) & (at < end[..., None])

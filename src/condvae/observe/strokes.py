@@ -1,9 +1,10 @@
-"""The pixels under thick strokes with round joints, for a batch of images.
+"""Find the pixels under thick strokes with round joints, for a batch of images.
 
 A stroke is a chain of segments. A segment is drawn as a parallelogram and a vertex as a disc. Both are convex, so each
 covers one span of pixels in a row. A span adds +1 at its start and -1 after its end; the cumulative sum over x then is
-the number of shapes over each pixel. The pixels are those of `PIL.ImageDraw.line` and `.ellipse`, which define the
-distribution of freeform holes. This is why corners and radii are whole pixels, and why halves are rounded with care.
+the number of shapes over each pixel. The result has exactly the pixels that `PIL.ImageDraw.line` and `.ellipse` draw,
+because these define the distribution of freeform holes. This is why corners and radii are whole pixels, and why some
+halves are rounded up and others down.
 """
 
 import math
@@ -17,32 +18,35 @@ from torch.nn import functional as F
 WIDEST = 48
 """Exclusive upper limit of the width of a stroke, in pixels."""
 _FAR = 1e4
-"""A coordinate outside every image; float32 still resolves halves in its product with a row number."""
+"""A coordinate outside every image. Its product with a row number is still exact to halves in float32."""
 
 
 _SPANS_AT_ONCE = 2**22
 """Maximum number of spans in one step on a GPU, to limit the memory (a few dozen bytes per span)."""
 _SPANS_AT_ONCE_CPU = 2**17
-"""The same for a CPU: as many spans as fit into its cache."""
+"""Maximum number of spans in one step on a CPU: as many as fit into its cache."""
 _ROWS_STEP = 32
-"""Items are grouped by their height, in multiples of this number of rows."""
+"""`_Items` are grouped by their height in rows, rounded up to a multiple of this number."""
 
 
 class Strokes(NamedTuple):
-    """K strokes for each of n images, with up to V - 1 segments. Padding keeps tensor shapes fixed."""
+    """Up to K strokes for each of n images. A stroke has up to V vertices, so up to V - 1 segments.
+
+    Missing strokes and vertices are padded, so that tensor shapes are fixed.
+    """
 
     x: Tensor
     """[n, K, V] float: x coordinates of the vertices, whole numbers from 0 to size."""
     y: Tensor
     """[n, K, V] float: y coordinates of the vertices."""
     segments: Tensor
-    """[n, K]: the number of segments; 0 if there is no stroke."""
+    """[n, K]: the number of segments of each stroke; 0 for padding, where there is no stroke."""
     width: Tensor
-    """[n, K] float: the width in whole pixels."""
+    """[n, K] float: the width of each stroke, in whole pixels."""
 
 
 class _Items(NamedTuple):
-    """M items: vertices, each with the segment that starts there. Every field has shape [M]."""
+    """M items to draw. An item is a vertex of a stroke and the segment that starts there. All fields have shape [M]."""
 
     image: Tensor
     x: Tensor
@@ -52,14 +56,15 @@ class _Items(NamedTuple):
     width: Tensor
     drawn: Tensor
     leaves: Tensor
-    """Whether a segment starts here: False at the last vertex of a stroke, and for segments of length zero."""
+    """Whether a segment starts at the vertex: False at the last vertex of a stroke, and if the length would be zero."""
 
 
 def covered(strokes: Strokes, size: int, *, longest: float = math.inf, compact: bool | None = None) -> Tensor:
-    """[n, size, size] bool: True under any stroke.
+    """Return [n, size, size] bool: True for pixels under any stroke.
 
     longest: upper limit of the length of a segment, so that fewer rows have to be processed.
-    compact: remove the padding first. The result is the same, but this waits for the device. None: only on a CPU.
+    compact: whether to remove the padding first. The result is the same, but this waits for the device. By default, the
+    padding is removed only on a CPU.
     """
     n, items = strokes.x.shape[0], _items(strokes)
     compact = items.x.device.type == "cpu" if compact is None else compact
@@ -80,7 +85,10 @@ def _split(items: _Items, sizes: int | list[int]) -> list[_Items]:
 
 
 def _by_height(items: _Items, size: int) -> Iterator[tuple[_Items, int]]:
-    """Yield items of similar height together, with the number of rows they need; images stay in order, for caching."""
+    """Yield items of similar height together, and the number of rows that they need.
+
+    Within a height, items stay in the order of their images, for caching.
+    """
     # An item covers the rows of its segment, half a width at both ends, and one more row for rounded corners.
     steps = (items.dy.abs() + items.width + 2).clamp(max=size).div(_ROWS_STEP).ceil().long()
     order = steps.argsort(stable=True)
@@ -92,7 +100,7 @@ def _by_height(items: _Items, size: int) -> Iterator[tuple[_Items, int]]:
 
 
 def _add_spans(steps: Tensor, items: _Items, size: int, rows: int) -> None:
-    """Add +1 to steps [n, size^2 + 1] where a span of an item starts in each row, and -1 after its end."""
+    """In each row, add +1 to steps, [n, size^2 + 1], where the span of an item starts, and -1 after the span's end."""
     device = items.x.device
     top = torch.minimum(items.y, items.y + items.dy) - items.width.div(2, rounding_mode="floor")
     top = top.clamp(0, size - rows)
@@ -129,10 +137,10 @@ def _items(strokes: Strokes) -> _Items:
 
 
 def _disc(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
-    """The first pixel of the disc in each row and the pixel after its last, [M, rows]; an empty span in other rows.
+    """Return the span of each item's disc in each row: its first pixel, and the pixel after its last, both [M, rows].
 
-    In row v, a disc of radius r extends to sqrt(r^2 - v^2), rounded, and also covers every x for which sqrt(r^2 - x^2)
-    is rounded to v.
+    In rows outside the disc, the span is empty. In row v from the centre, a disc of radius r extends to
+    x = sqrt(r^2 - v^2), rounded. It also covers every x for which sqrt(r^2 - x^2) is rounded to v.
     """
     radius = torch.arange(WIDEST // 2 + 1, device=above.device, dtype=items.x.dtype)[:, None]
     v = torch.arange(WIDEST // 2 + 2, device=above.device, dtype=items.x.dtype)
@@ -145,7 +153,10 @@ def _disc(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _parallelogram(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
-    """The first pixel of the segment in each row and the pixel after its last, [M, rows]; an empty span if none."""
+    """Return the span of each item's segment in each row: its first pixel and the pixel after its last, both [M, rows].
+
+    In rows outside the segment, and for items without a segment, the span is empty.
+    """
     dx, dy = items.dx, items.dy
     length = torch.hypot(dx, dy).clamp(min=1)
     # Two corners at the vertex, half a width away in whole pixels; the two halves of an even width differ by one.
@@ -167,7 +178,7 @@ def _parallelogram(items: _Items, above: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Strip(NamedTuple):
-    """The area left + slope * v <= x <= right + slope * v, where v is the row."""
+    """A strip: the points (x, v) with left + slope * v <= x <= right + slope * v, where v is the row."""
 
     slope: Tensor
     left: Tensor
@@ -175,7 +186,7 @@ class _Strip(NamedTuple):
 
 
 def _strip(direction: tuple[Tensor, Tensor], one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> _Strip:
-    """The strip between two parallel lines with this direction, through the points `one` and `other` (x, y)."""
+    """Return the strip between two parallel lines with this direction, through the points `one` and `other` (x, y)."""
     slope = direction[0] / direction[1]
     first, second = one[0] - slope * one[1], other[0] - slope * other[1]
     # Horizontal lines: all x in the rows between the points, and none half a row outside.

@@ -1,4 +1,4 @@
-"""Processes whose observation is another image or a label; all pixels of x are hidden."""
+"""Observation processes that give another image or a label instead of known pixels; all pixels of x are hidden."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,7 +30,7 @@ class Edges(Process):
     low: float = 0.05
     """Lower threshold: an edge continues where grey values (0 to 1) change by more than this over two pixels."""
     high: float = 0.15
-    """Upper threshold: at one pixel of an edge at least, the change must be larger than this."""
+    """Upper threshold: at least one pixel of an edge must have a change larger than this."""
 
     def __post_init__(self) -> None:
         check_number(self.sigma, "sigma", least=0)
@@ -50,7 +50,7 @@ class Edges(Process):
 
 @dataclass(frozen=True, kw_only=True)
 class Grey(Process):
-    """Colourisation: the luminance of the image is given."""
+    """For colourisation: the luminance of the image is given."""
 
     name: ClassVar[str] = "grey"
 
@@ -63,7 +63,7 @@ class Grey(Process):
 
 @dataclass(frozen=True, kw_only=True)
 class LowResolution(Process):
-    """Super-resolution: the averages over squares of pixels are given."""
+    """For super-resolution: the average colours of squares of pixels are given."""
 
     name: ClassVar[str] = "low-resolution"
 
@@ -88,7 +88,10 @@ class LowResolution(Process):
 
 @dataclass(frozen=True, kw_only=True)
 class Label(Process):
-    """The class of the image or its findings are given: y has one channel of ones or zeros for each."""
+    """The class of the image or its findings are given.
+
+    y has one channel for each class or finding, which is all ones if the image has it, and all zeros otherwise.
+    """
 
     name: ClassVar[str] = "label"
 
@@ -102,15 +105,18 @@ class Label(Process):
         return self.classes
 
     def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        """Make y from the labels. Checking them waits for the device; in a CUDA graph, the device asserts instead."""
+        """Make y from the labels, and raise ValueError if a label is out of range.
+
+        This check waits for the device. In a CUDA graph, an assertion on the device replaces it.
+        """
         planes = self._holds(batch).to(batch.x.dtype)[:, :, None, None]
         return Observation(y=planes.expand(-1, -1, *batch.x.shape[2:]).contiguous())
 
     def _holds(self, batch: Batch) -> Tensor:
-        """[B, classes]: True or 1 for the class, or for the findings that are present."""
+        """Return [B, classes]: True or 1 for the class or the findings of an image, False or 0 for the others."""
         labels = batch.labels
         if labels is None:
-            raise ValueError("the images have no labels, but this process shows labels: use a data set with labels")
+            raise ValueError("the images have no labels, but the process needs them: use a data set with labels")
         if labels.ndim == 1:
             fits = (labels >= 0) & (labels < self.classes)
             if not _all(fits, "a label is not from 0 to classes - 1"):
@@ -143,7 +149,7 @@ class Paired(Process):
 
     def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
         if batch.paired is None:
-            raise ValueError("the images have no paired images, but this process shows them: use a data set of pairs")
+            raise ValueError("the images have no paired images, but the process needs them: use a data set of pairs")
         expected = (len(batch), self.channels_of_pair, *batch.x.shape[2:])
         if batch.paired.shape != expected:
             raise ValueError(f"the paired images have shape {tuple(batch.paired.shape)}, expected {expected}")
@@ -162,7 +168,7 @@ def luminance(x: Tensor) -> Tensor:
 
 
 def _all(holds: Tensor, message: str) -> bool:
-    """Return whether all values are True. While a CUDA graph is captured, the device asserts it instead."""
+    """Return whether all values are True. While a CUDA graph is captured, return True and let the device assert it."""
     if holds.is_cuda and torch.cuda.is_current_stream_capturing():
         torch._assert_async(holds.all(), message)
         return True

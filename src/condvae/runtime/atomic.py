@@ -1,4 +1,4 @@
-"""Atomic writes: a file or folder appears under its name when it is complete; until then, the old one stays."""
+"""Atomic writes: a file or folder gets its name only when it is complete; until then, an older one is kept."""
 
 import os
 import shutil
@@ -15,8 +15,8 @@ PARTS = ".*.part"
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; rename it to `path` if the block succeeds, else remove it.
 
-    The parent folder must exist, and the block must create the file or folder. A folder can replace only an empty one.
-    Several processes may write the same path at the same time: the last one to finish wins.
+    The parent folder must exist, and the block must create the file or folder. A folder can replace only an empty
+    folder. Several processes may write the same path at the same time: the last one to finish wins.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
     try:

@@ -1,4 +1,4 @@
-"""Checks of configuration values and options, with error messages of the same form."""
+"""Functions that check configuration values and options, and raise ValueError with uniform messages."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ def check_whole(value: object, name: str, *, least: int = 0) -> None:
 
 
 def check_seed(value: object, name: str = "the seed") -> None:
-    """Raise ValueError unless value can be a seed: a whole number of 64 bits."""
+    """Raise ValueError unless value can be a seed: a whole number from 0 to 2**64 - 1."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
         raise ValueError(f"{name} is {value!r}, expected a whole number from 0 to 2**64 - 1")
 
@@ -30,7 +30,7 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
 
 
 def first_few(names: Sequence[str]) -> str:
-    """Join up to five names with commas, and add how many more there are."""
+    """Join the first five names with commas; if there are more, add their number."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
@@ -49,6 +49,8 @@ def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
 
 def check_resamples(value: int) -> None:
     """Raise ValueError unless the number of bootstrap resamples is positive and fits into memory."""
-    check_whole(value, "the number of resamples", least=1)
+    check_whole(value, "the number of bootstrap resamples", least=1)
     if value > _MOST_RESAMPLES:
-        raise ValueError(f"{value:,} resamples are too many to fit into memory: give at most {_MOST_RESAMPLES:,}")
+        raise ValueError(
+            f"{value:,} bootstrap resamples are too many to fit into memory: give at most {_MOST_RESAMPLES:,}"
+        )

@@ -1,4 +1,4 @@
-"""Device names, such as "auto" or "cuda:1", as torch devices."""
+"""Conversion of device names, such as "auto" or "cuda:1", to torch devices."""
 
 import torch
 
@@ -6,7 +6,10 @@ from condvae.runtime.messages import counted
 
 
 def resolve_device(text: str = "auto") -> torch.device:
-    """Return the device for auto (a GPU if there is one), cpu, cuda or cuda:N; raise ValueError if it is unusable."""
+    """Return the torch device for the name auto, cpu, cuda or cuda:N; auto is a GPU if there is one, else the CPU.
+
+    Raise ValueError if the device cannot be used.
+    """
     if text == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -19,5 +22,6 @@ def resolve_device(text: str = "auto") -> torch.device:
         raise ValueError(f"device {text} was requested, but torch finds no GPU on this machine: use cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         n = torch.cuda.device_count()
-        raise ValueError(f"device {text} was requested, but this machine has {counted(n, 'GPU')}: give an N below {n}")
+        gpus = counted(n, "GPU")
+        raise ValueError(f"device {text} was requested, but this machine has {gpus}: give cuda:N with an N below {n}")
     return device

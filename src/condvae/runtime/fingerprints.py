@@ -1,4 +1,4 @@
-"""Hashes of everything that a result depends on: plain values, networks, files."""
+"""Hashes of the things that a result depends on: plain values, networks and files."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 def fingerprint(of: Mapping[str, Any]) -> str:
-    """Return a short hash of plain values, which changes if any value changes."""
+    """Return a short hash of a mapping of JSON values; it changes if any value changes."""
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:24]
 
 

@@ -1,4 +1,4 @@
-"""Output and cache folders: their locations, checks before writing, removal of leftover temporary files."""
+"""Functions that find and check output and cache folders, and remove temporary files that were left over."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ def cache_folder() -> Path:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise ValueError if this folder, which need not exist yet, cannot be written to. Call it before a download."""
+    """Raise ValueError if this folder, which need not exist yet, cannot be written to. Call this before a download."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
@@ -36,7 +36,7 @@ def _unwritable(folder: Path, error: OSError) -> ValueError:
 
 
 def clear_away(folder: Path, pattern: str = PARTS) -> None:
-    """Remove temporary files of killed processes; keep recent ones, which another process may still be writing."""
+    """Remove temporary files of killed processes. Keep recent files, which another process may still be writing."""
     for path in folder.glob(pattern):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime < _ABANDONED:
@@ -50,9 +50,11 @@ def clear_away(folder: Path, pattern: str = PARTS) -> None:
 def check_folder(
     folder: Path, *, folders: Sequence[str], report: Sequence[str], what: str, ours: Callable[[Path], bool]
 ) -> None:
-    """Raise ValueError if the folder contains anything except these subfolders and report files.
+    """Raise ValueError if an output folder contains anything that the experiment does not write.
 
-    what: the experiment that writes them, such as "an evaluation". ours: whether a results.json is from it.
+    folders, report: the names of the subfolders and of the report files that the experiment writes.
+    what: the kind of experiment, for the error message, such as "an evaluation".
+    ours: a function that returns whether a results.json was written by this kind of experiment.
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: choose a folder for the results")
@@ -60,16 +62,18 @@ def check_folder(
         return
     visible = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
     if foreign := [name for name in visible if name not in (*folders, *report)]:
-        raise ValueError(f"{folder} contains {foreign[0]}, which is not from {what}: choose another folder with --out")
+        raise ValueError(
+            f"{folder} contains {foreign[0]}, which was not written by {what}: choose another folder with --out"
+        )
     for name in visible:
         if name == "results.json" and not ours(folder / name):
-            raise ValueError(f"{folder / name} is not from {what}: choose another folder with --out")
+            raise ValueError(f"{folder / name} was not written by {what}: choose another folder with --out")
         if name in folders and not (folder / name).is_dir():
             raise ValueError(f"{folder / name} is a file but should be a folder: choose another folder with --out")
 
 
 def check_apart(data: str, out: Path) -> None:
-    """Raise ValueError if the output folder is inside the data folder, since its pictures would be read as data."""
+    """Raise ValueError if the output folder is inside the data folder, where output pictures would be read as data."""
     if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
         raise ValueError(f"{out} is inside {data}, so the output would become part of the data: choose another folder")
 

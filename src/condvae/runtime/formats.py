@@ -9,7 +9,7 @@ from typing import Any
 
 
 def json_text(result: Mapping[str, Any]) -> str:
-    """Format a result as indented JSON, with each list of numbers on one line to keep it short."""
+    """Format a result as indented JSON, with each list of numbers on one line."""
     text = json.dumps(result, indent=1, allow_nan=False)
     return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers[0]).replace(",", ", "), text) + "\n"
 

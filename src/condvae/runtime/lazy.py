@@ -1,4 +1,4 @@
-"""Lazy packages: public names are imported on first use, so that importing condvae does not import torch."""
+"""Lazy imports: a package imports its public names on first use, so that `import condvae` does not import torch."""
 
 import importlib
 import importlib.util
@@ -7,7 +7,10 @@ from typing import Any
 
 
 def finder(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package: it imports public names (homes: name -> module) and submodules."""
+    """Return a `__getattr__` for the package, which imports its public names and submodules on first use.
+
+    homes: for each public name, the module that defines it.
+    """
 
     def find(name: str) -> Any:
         if name in homes:

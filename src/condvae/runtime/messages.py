@@ -1,4 +1,4 @@
-"""Progress messages of functions that run for long, and the wording of numbers in messages."""
+"""Progress messages of long-running functions, and numbers with singular or plural nouns in messages."""
 
 from collections.abc import Callable
 from typing import TypeAlias

@@ -11,14 +11,14 @@ from torch import Tensor
 from condvae.runtime.messages import counted
 
 PixelArray: TypeAlias = npt.NDArray[np.uint8]
-"""Grey levels from 0 to 255, [H, W, C] or [N, H, W, C]."""
+"""One image [H, W, C] or several images [N, H, W, C], as grey levels from 0 to 255."""
 
 
 def from_uint8(levels: Tensor) -> Tensor:
-    """Convert grey levels 0..255 to float32 in [-1, 1]."""
+    """Convert grey levels from 0 to 255 to float32 in [-1, 1]."""
     if not isinstance(levels, Tensor) or levels.dtype != torch.uint8:
         kind = levels.dtype if isinstance(levels, Tensor) else type(levels).__name__
-        raise ValueError(f"grey levels are {kind}, expected a uint8 tensor")
+        raise ValueError(f"the grey levels are of type {kind}, expected a uint8 tensor")
     return levels.float() / 127.5 - 1
 
 
@@ -28,16 +28,16 @@ def to_levels(x: Tensor) -> Tensor:
 
 
 def to_uint8(x: Tensor) -> Tensor:
-    """Round values in [-1, 1] to the nearest grey levels."""
+    """Convert values in [-1, 1] to the nearest grey levels from 0 to 255."""
     return to_levels(x).round().clamp(0, 255).to(torch.uint8)
 
 
 def check_images(x: Tensor, *, channels: int, size: int, name: str = "x", values: bool = True) -> None:
-    """Raise ValueError unless x is [B, channels, size, size] in [-1, 1].
+    """Raise ValueError unless x is a batch of images, [B, channels, size, size] in [-1, 1].
 
-    values: whether to check every pixel value, which waits for the device.
+    name: what to call x in the error message. values: whether to check every pixel value, which waits for the device.
     """
-    expected = f"expected [batch, {channels}, {size}, {size}]"
+    expected = f"expected shape [batch, {channels}, {size}, {size}]"
     if not isinstance(x, Tensor):
         raise ValueError(
             f"{name} is a {type(x).__name__}, expected a torch tensor: convert arrays with torch.from_numpy"

@@ -1,4 +1,4 @@
-"""The processes (ranks) of a training: one, or several under torchrun that hold the same weights and share the work."""
+"""The processes (ranks) of a training. torchrun can start several, which have the same weights and share the work."""
 
 import datetime
 import os
@@ -20,7 +20,7 @@ from condvae.runtime.messages import counted
 
 @dataclass(frozen=True)
 class World:
-    """The rank of this process, the number of processes, and its device. A single process exchanges nothing."""
+    """The rank and the device of this process, and the number of processes. A single process exchanges no data."""
 
     rank: int
     size: int
@@ -44,7 +44,7 @@ class World:
         return tensor
 
     def tell(self, message: object) -> object:
-        """Send the leader's message, any plain data, to all ranks; every rank returns it."""
+        """Send the leader's message, which is any plain data, to all ranks, and return it on every rank."""
         box = [message]
         if self.size > 1:
             dist.broadcast_object_list(box, src=0, device=self.device)
@@ -63,7 +63,7 @@ class World:
 
 @contextmanager
 def join(device: str = "auto") -> Iterator[World]:
-    """Join the processes that torchrun started, if any, and yield the `World` of this process; leave at the end."""
+    """Join the processes that torchrun started, if any; yield the `World` of this process; disconnect at the end."""
     size, local = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
     chosen = resolve_device(device)
     if chosen.type == "cuda":
@@ -91,10 +91,12 @@ def join(device: str = "auto") -> Iterator[World]:
 
 
 def agree_on_a_name(store: Any, rank: int, size: int) -> str:
-    """Agree on a unique name for this start of all ranks, using a store that may contain keys of an earlier start.
+    """Choose a name for this start of torchrun, and return it on all ranks.
 
-    The restart count cannot be the name, because it differs between machines. So every other rank stores a random id
-    under "hello". The leader sends its name to every id it finds, also outdated ones, until all ranks have confirmed.
+    The name must be new, since the store may contain keys of an earlier start. torchrun's restart count cannot be used,
+    because it can differ between machines. Instead, the leader makes a random name. Every other rank stores a random id
+    under "hello", and the leader sends the name to all ids in the store, until every rank has confirmed. Some of these
+    ids may be outdated.
     """
     mine = uuid.uuid4().hex
     if rank:

@@ -1,7 +1,7 @@
-"""Random numbers of a training as a function of the position in the run, so that no generator state has to be saved.
+"""Seeds of a training, which depend only on the position in the run. So no generator state has to be saved.
 
 Micro-batch k of step t draws its flips, observations and latents from a generator seeded by (seed, purpose, t, k). So a
-resumed run uses the same random numbers as an uninterrupted one, and two processes the same as one process.
+resumed run uses the same random numbers as an uninterrupted one, and a run in two processes the same as in one.
 """
 
 import zlib
@@ -22,5 +22,5 @@ class Seeds:
         return (self.high << 32) | ((self.low + number) & 0xFFFFFFFF)
 
     def generator(self, number: int, device: torch.device | str = "cpu") -> torch.Generator:
-        """Return a new generator with seed number `number` of the sequence."""
+        """Return a new generator, seeded with entry `number` of the sequence."""
         return torch.Generator(device).manual_seed(self(number))

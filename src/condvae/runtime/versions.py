@@ -1,4 +1,4 @@
-"""Versions of the software and name of the device, for records of how a result was made."""
+"""Software versions and device names, which are written to the record of a result."""
 
 import numpy as np
 import PIL

@@ -1,4 +1,4 @@
-"""Drawing images: `Sampler` draws completions from a model and observations; other functions sample the VAE alone."""
+"""Draw images: `Sampler` draws completions of observations; other functions draw samples of the VAE alone."""
 
 from condvae import kernels  # noqa: F401 (the import attaches GPU kernels to noise and holes)
 from condvae.sampling.plain import Samples, reconstruct, sample_conditional, sample_prior, seeds_from

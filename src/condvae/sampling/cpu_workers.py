@@ -1,7 +1,7 @@
 """Worker threads for CPU work whose results are the same, bit for bit, for any number of threads.
 
 Convolutions round differently if the number of images or of threads changes. So samples are computed in blocks of a
-fixed size, each block in one thread; several blocks run at a time to use all cores.
+fixed size, each block in one thread. Several blocks run at the same time, to use all cores.
 """
 
 import threading
@@ -16,18 +16,18 @@ import torch
 T = TypeVar("T")
 
 SAMPLES_PER_BLOCK = 4
-"""Samples computed together on a CPU."""
+"""Number of samples that are computed together on a CPU."""
 _MOST = 4
-"""Most worker threads. Small networks spend much of their time in Python, where more threads would only wait."""
+"""Maximum number of worker threads. Small networks spend much time in Python, where more threads would only wait."""
 _AHEAD = 2
-"""Tasks per worker that may be submitted before their results are fetched; this bounds the memory."""
+"""Maximum number of tasks per worker whose results have not been fetched yet; this bounds the memory."""
 
 
 @contextmanager
 def on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any]], Iterable[T]]]:
-    """Provide a parallel `map`, whose worker threads each run torch with one thread.
+    """Yield a parallel version of `map`, in which every worker thread runs torch with a single thread.
 
-    There are as many workers as torch would use threads, but at most `most`.
+    There are as many workers as torch would use threads, but at most `most`, and at most `_MOST`.
     """
     with _threads as threads:
         workers = max(1, min(threads, _MOST, most))
@@ -49,8 +49,10 @@ def on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any
 
 
 class _Threads:
-    """Saves and restores torch's number of threads. New threads of other code would start with the number that the
-    workers set, so the last user restores the number that the first user found.
+    """A context that saves and restores torch's number of threads, which the workers set to 1.
+
+    Otherwise, new threads of other code would start with 1 as well. If several contexts overlap, the last one to end
+    restores the number that the first one found.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,6 @@
-"""Completions on a GPU: y is encoded once, and samples are drawn in chunks, which bounds the memory. Networks run as
-fused half-precision kernels where possible, and each chunk is one CUDA graph.
+"""Draw completions on a GPU. y is encoded once, and samples are drawn in chunks, which bounds the memory.
+
+Networks run as fused half-precision kernels where possible. The work for each chunk is replayed as a CUDA graph.
 """
 
 import contextlib
@@ -19,9 +20,9 @@ from condvae.sampling.plain import PixelChoice, chunks
 from condvae.vdvae.encoder import Posterior
 
 _PIXELS_AT_ONCE = 2**17
-"""Most pixels in a chunk, summed over its images; this bounds the memory."""
+"""Maximum number of pixels in a chunk, summed over its images; this bounds the memory."""
 _SHAPES_KEPT = 4
-"""Number of chunk shapes whose graphs are kept."""
+"""Maximum number of chunk shapes whose CUDA graphs are kept; the least recently used one is dropped."""
 
 
 class GPUGraphs:
@@ -37,7 +38,11 @@ class GPUGraphs:
         record: bool,
         say: Callable[[str], None] | None,
     ) -> None:
-        """fused: use kernels in the precision `dtype`. record: use CUDA graphs."""
+        """Prepare the model for sampling.
+
+        dtype: the precision. chunk: maximum number of samples in a chunk. fused: whether to use fused kernels.
+        record: whether to use CUDA graphs. say: receives a message if recording a graph fails.
+        """
         # Kernels need this layout; on other devices it would gain nothing and change the rounding.
         self.model: ConditionalVAE = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.dtype, self.record, self.say = dtype, record, say or (lambda message: None)
@@ -52,7 +57,7 @@ class GPUGraphs:
     def __call__(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice
     ) -> tuple[Tensor, Tensor]:
-        """Return samples [B, n, C, H, W] uint8 for seeds [B, n], and which of them are finite, [B, n]."""
+        """Draw samples [B, n, C, H, W] uint8 for seeds [B, n]; also return which samples are finite, [B, n] bool."""
         config, device = self.model.artifact.config, self.model.device
         observations, n = seeds.shape
         pieces = list(chunks(observations, n, self.chunk))
@@ -79,7 +84,7 @@ class GPUGraphs:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Inside the `with` block, the model computes in this precision, and with kernels if they are in use."""
+        """Inside the `with` block, the model computes in the precision `dtype`, and with fused kernels if enabled."""
         half = self.dtype != torch.float32
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.autocast("cuda", self.dtype if half else None, enabled=half))
@@ -89,7 +94,10 @@ class GPUGraphs:
 
 
 class Chunk:
-    """Fixed buffers for a number of observations with a number of samples each, and the graphs that fill them."""
+    """Draws samples for a fixed number of observations, with a fixed number of samples each.
+
+    It keeps the buffers for inputs and outputs, and the CUDA graphs that read and write them.
+    """
 
     def __init__(self, owner: GPUGraphs, observations: int, samples: int, pixels: PixelChoice) -> None:
         model, device = owner.model, owner.model.device
@@ -122,7 +130,7 @@ class Chunk:
             self._temperatures = list(temperatures)
 
     def encode(self, observation: Observation) -> None:
-        """Encode observations; if there are fewer than the chunk holds, the last one fills the remaining places."""
+        """Encode observations; if there are fewer than the chunk holds, repeat the last one to fill its buffers."""
         n = len(observation)
 
         def put(place: Tensor, values: Tensor | None) -> None:
@@ -142,7 +150,10 @@ class Chunk:
             self._encode()
 
     def decode(self, seeds: Tensor) -> tuple[Tensor, Tensor]:
-        """Return samples [b, k, C, H, W] for seeds [b, k], at most as many as the chunk holds, and which are finite."""
+        """Draw samples [b, k, C, H, W] uint8 for seeds [b, k]; also return which samples are finite, [b, k] bool.
+
+        b and k may be smaller than the numbers that the chunk holds, but not larger.
+        """
         b, k = seeds.shape
         if (b, k) != (self.observations, self.samples):
             places = torch.zeros(self.observations, self.samples, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""Images drawn in plain torch: from the prior, from q(z | x) (reconstructions), and from p_cond(x | y)."""
+"""Draw images in plain torch: samples of the prior, reconstructions with z from q(z | x), samples of p_cond(x | y)."""
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,9 +23,9 @@ class Samples(NamedTuple):
     """Images and the latents from which they were decoded."""
 
     images: Tensor
-    """[N, C, H, W] in [-1, 1]; `pixels.to_uint8` converts them to 8-bit levels."""
+    """[N, C, H, W] in [-1, 1]; `pixels.to_uint8` converts them to 8-bit grey levels."""
     latents: list[Tensor]
-    """z_1, ..., z_L. All of them, or the first few, can be passed to a later call as `given=`."""
+    """The latent groups z_1, ..., z_L. All of them, or the first few, can be passed to a later call as `given=`."""
 
 
 @torch.no_grad()
@@ -68,10 +68,10 @@ def sample_conditional(
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
-    """Draw n images per observation, [B * n, C, H, W]: z from c(z | y), x from p(x | z).
+    """Draw n images per observation, [B * n, C, H, W], with z from c(z | y) and x from p(x | z).
 
-    An observation's n images follow each other, and y is encoded once for all of them. These are samples of
-    p_cond(x | y); to get completions, put the known pixels back with `observation.paste`.
+    The n images of an observation follow each other, and y is encoded once for all of them. Known pixels are drawn too;
+    to get completions, put the known pixels back with `observation.paste`.
     """
     observation.check_values()
     check_whole(n, "the number of samples", least=1)
@@ -80,10 +80,11 @@ def sample_conditional(
 
 
 def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: int = 0) -> SeededNoise:
-    """Return noise for n samples per observation from one seed, in the order of `sample_conditional`.
+    """Return noise for n samples per observation, made from one seed, in the order of `sample_conditional`.
 
-    Sample k of observation b depends on (seed, b, k) alone, not on how many others are drawn. observations: the values
-    of b, range(B) for a whole batch. first: the first value of k.
+    The noise of sample k of observation b depends on (seed, b, k) alone, not on the number of samples.
+    observations: the numbers b of the observations, such as range(B) for a batch. first: the number k of the first
+    sample of each observation.
     """
     seed, n, first = operator.index(seed), operator.index(n), operator.index(first)
     check_seed(seed)
@@ -94,10 +95,10 @@ def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: 
 
 
 def chunks(observations: int, n: int, most: int) -> Iterator[tuple[slice, slice]]:
-    """Split `observations` observations with n samples each into chunks of at most `most` samples.
+    """Split the samples of a number of observations, n samples each, into chunks of at most `most` samples.
 
-    Each chunk is a slice of observations and a slice of samples. The first chunk is the largest, and all chunks of an
-    observation follow each other.
+    Each chunk is a slice of observations and a slice of their samples. No chunk is larger than the first, and all
+    chunks of an observation follow each other.
     """
     together = min(n, most)
     rows = max(1, min(observations, most // together))
@@ -115,7 +116,10 @@ def draw(
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
 ) -> Samples:
-    """Draw n images with z from any source (None: the prior) and x from p(x | z); all functions above use this."""
+    """Draw n images, with z from `source` (the prior if None) and x from p(x | z).
+
+    pixels: whether to draw x ("sample") or to use its mean ("mean"). The other parameters are those of `VDVAE.descend`.
+    """
     check_choice(pixels, "pixels", ("sample", "mean"))
     check_whole(n, "the number of samples", least=1)
     noise = as_noise(noise)

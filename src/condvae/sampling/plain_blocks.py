@@ -1,8 +1,8 @@
-"""Completions in plain torch, drawn in blocks to bound the memory: the back end for CPUs and for shared latents.
+"""Draw completions in plain torch, in blocks to bound the memory. `Sampler` uses this on CPUs and to share latents.
 
 On a CPU, a completion is the same bit for bit, however many others are drawn and for any number of threads.
 Convolutions round differently if the number of images or of threads changes. So every observation is encoded by itself,
-and samples are drawn in blocks of a fixed size, each in one thread; blocks run in parallel.
+and samples are drawn in blocks of a fixed size, each block in one thread. Blocks run in parallel.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from condvae.sampling.plain import PixelChoice, draw
 from condvae.vdvae.encoder import Posterior
 
 _PIXELS_AT_ONCE = 2**17
-"""On devices other than CPUs: most pixels in a block, summed over its images."""
+"""Maximum number of pixels in a block, summed over its images, on devices other than CPUs."""
 _SAMPLES_IN_GROUP = 64
-"""Observations are processed in groups that give about this many samples."""
+"""Observations are encoded and completed in groups. A group has about this number of samples."""
 
 
 class Pair(NamedTuple):
-    """Sample k of observation b."""
+    """The indices of a sample: sample k of observation b."""
 
     b: int
     k: int
@@ -37,9 +37,10 @@ class PlainBlocks:
     """Draws a model's completions in plain torch."""
 
     def __init__(self, model: ConditionalVAE, *, dtype: torch.dtype, chunk: int | None = None) -> None:
-        """dtype: float32, or half precision by autocast.
+        """Prepare the model for sampling.
 
-        chunk: number of samples computed at a time; on a CPU, they are computed in blocks of four.
+        dtype: the precision, float32 or a half precision by autocast. chunk: number of samples that are computed at the
+        same time; on a CPU, they are computed in blocks of four.
         """
         self.model, self.dtype = model, dtype
         self.cpu = model.device.type == "cpu"
@@ -50,9 +51,9 @@ class PlainBlocks:
     def __call__(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
     ) -> Tensor:
-        """Return samples [B, n, C, H, W] uint8 for seeds [B, n].
+        """Draw samples [B, n, C, H, W] uint8 for seeds [B, n]; known pixels keep their values.
 
-        All samples of an observation use the first `shared` latent groups of its sample 0.
+        shared: number of coarsest latent groups that all samples of an observation take from its sample 0.
         """
         config = self.model.artifact.config
         shape = (*seeds.shape, config.channels, config.image_size, config.image_size)
@@ -67,7 +68,10 @@ class PlainBlocks:
     def pieces(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
     ) -> Iterator[tuple[list[Pair], Tensor]]:
-        """Yield a few samples [., C, H, W] in [-1, 1] at a time, with their indices; known pixels keep their values."""
+        """Yield a few samples at a time: their indices (b, k), and their images [m, C, H, W] in [-1, 1].
+
+        Known pixels keep their values. The parameters are those of `__call__`.
+        """
         count = 1 if self._all_alike(temperatures, pixels) else seeds.shape[1]
         group = max(1, _SAMPLES_IN_GROUP // count)
         blocks = -(-min(group, len(observation)) * count // self.size)
@@ -94,7 +98,7 @@ class PlainBlocks:
             return self.model.posterior(observation)
 
     def computing(self) -> torch.autocast:
-        """Return a context in which the model computes in this precision."""
+        """Return a context in which the model computes in the precision `dtype`."""
         half = self.dtype != torch.float32
         return torch.autocast(self.model.device.type, self.dtype if half else None, enabled=half)
 
@@ -116,15 +120,18 @@ class _Drawing:
         self.shared: dict[int, list[Tensor]] = {}
 
     def share(self, latents: Sequence[list[Tensor]]) -> None:
-        """From now on, use these latents for all samples of an observation; latents: one list per observation."""
+        """From now on, use the same coarse latents for all samples of an observation.
+
+        latents: for each observation, a list of its first latent groups.
+        """
         self.shared = dict(zip(self.posteriors, latents, strict=True))
 
     def latents(self, pairs: list[Pair]) -> list[Tensor]:
-        """Return z_1, ..., z_L of these samples."""
+        """Draw these samples, and return their latents z_1, ..., z_L."""
         return [z[: len(pairs)] for z in self._draw(pairs)[1]]
 
     def images(self, pairs: list[Pair]) -> Tensor:
-        """Return the images of these samples; known pixels keep their values."""
+        """Draw these samples, and return their images; known pixels keep their values."""
         images = self._draw(pairs)[0][: len(pairs)]
         known, pixels = self.observation.known, self.observation.pixels
         if known is None or pixels is None:
@@ -134,7 +141,7 @@ class _Drawing:
 
     @torch.inference_mode()
     def _draw(self, pairs: list[Pair]) -> tuple[Tensor, list[Tensor]]:
-        """Draw one block; on a CPU, repeat the last sample to fill it."""
+        """Draw one block of samples; on a CPU, repeat the last sample until the block is full."""
         whole = [*pairs, *[pairs[-1]] * (self.blocks.size - len(pairs))] if self.blocks.cpu else pairs
         noise = SeededNoise([int(self.seeds[pair]) % 2**64 for pair in whole])  # int64 bits as unsigned numbers
         source = Posterior.joined([self.posteriors[pair.b] for pair in whole])

@@ -1,8 +1,8 @@
-"""`Sampler`: the entry point that draws completions from a model and observations, with one of two back ends.
+"""`Sampler` draws completions of observations with a model. It has two back ends.
 
-On a GPU, `gpu_graphs` uses fused float16 kernels, and one CUDA graph per chunk. Otherwise `plain_blocks` uses plain
-torch; on a CPU, a sample is the same bit for bit, whatever else is drawn. Images are returned as 8-bit levels, and
-known pixels keep their values.
+On a GPU, `gpu_graphs` uses fused float16 kernels, and CUDA graphs. Otherwise, `plain_blocks` uses plain torch. On a
+CPU, a sample is the same bit for bit, no matter which other samples are drawn. Images are returned as 8-bit grey
+levels, and known pixels keep their values.
 """
 
 import functools
@@ -29,10 +29,11 @@ _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Sampler:
-    """Draws completions from a conditional model with its present weights: make a new one if the weights change.
+    """Draws completions with the present weights of a conditional model. Make a new sampler if the weights change.
 
-    precision: "auto" is float16 if GPU kernels can run and float32 otherwise, so that results on CPUs agree.
-    chunk: number of samples computed together; this bounds the memory.
+    precision: "auto" means float16 if GPU kernels can run. Otherwise it means float32, so that results on CPUs agree.
+    chunk: number of samples that are computed together; this bounds the memory.
+    graphs: whether to use CUDA graphs on a GPU. say: receives a message if that fails.
     """
 
     def __init__(
@@ -75,14 +76,15 @@ class Sampler:
 
         Known pixels keep their values. Completion k of observation b depends on (seed, b, k) alone: bit for bit on a
         CPU, up to rounding on a GPU.
-        share: all completions use the latents of completion 0 at resolutions up to this one.
-        places: values of b, if these observations are part of a larger set; by default 0, 1, ...
+        share: a resolution. All completions of an observation then have the latents of its completion 0 at this and
+        coarser resolutions, and differ only in finer latents.
+        places: the number b of each observation, if they are part of a larger set; by default 0, 1, ...
         """
         check_whole(n, "the number of samples", least=1)
         places = tuple(range(len(observation))) if places is None else tuple(map(int, places))
         if len(places) != len(observation):
             raise ValueError(
-                f"{len(places)} places were given for {len(observation)} observations, expected one per observation"
+                f"the list of places has length {len(places)}, expected {len(observation)}: one number per observation"
             )
         seeds = _seeds(seed, n, places)
         return self.draw(observation, seeds, temperature=temperature, pixels=pixels, share=share)
@@ -97,7 +99,10 @@ class Sampler:
         pixels: PixelChoice = "mean",
         share: int | None = None,
     ) -> Tensor:
-        """Like `__call__`, with one seed per sample: [B, n] int64 on the CPU, whose bits are the seeds."""
+        """Like `__call__`, but with given seeds, one per sample.
+
+        seeds: [B, n] int64 on the CPU, with the bits of the seeds, which are unsigned 64-bit numbers.
+        """
         check_choice(pixels, "pixels", ("sample", "mean"))
         config = self.model.artifact.config
         temperatures = per_group(temperature, config)
@@ -120,7 +125,7 @@ class Sampler:
         temperatures: list[float],
         pixels: PixelChoice,
     ) -> None:
-        """Redraw in float32 the samples that overflowed in half precision."""
+        """Redraw in float32 the samples that overflowed in half precision, where `which`, [B, n] bool, is True."""
         for b, k in which.nonzero().tolist():
             one, noise = observation[b : b + 1], SeededNoise([int(seeds[b, k]) % 2**64])
             made = sample_conditional(self.model, one, noise=noise, temperature=temperatures, pixels=pixels).images
@@ -129,5 +134,5 @@ class Sampler:
 
 @functools.lru_cache(maxsize=16)
 def _seeds(seed: int, n: int, places: tuple[int, ...]) -> Tensor:
-    """Return the seeds of `seeds_from`, as int64 [observations, n]."""
+    """Return the seeds that `seeds_from` makes for n samples per observation, as int64 [B, n] on the CPU."""
     return seeds_from(seed, n, observations=places).on(torch.device("cpu")).view(len(places), n)

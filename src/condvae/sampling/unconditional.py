@@ -1,4 +1,4 @@
-"""Images from a VAE alone: samples of its prior, and images rebuilt from some or all of their latents."""
+"""Draw images from a VAE without observations: samples of its prior, and images rebuilt from their latents."""
 
 from collections.abc import Iterator
 
@@ -39,10 +39,10 @@ def draw_samples(
 
 
 def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, pixels: PixelChoice = "mean") -> Tensor:
-    """Encode and decode images [B, C, H, W] in [-1, 1]; return them as uint8.
+    """Encode and decode images [B, C, H, W] in [-1, 1]; return the decoded images as uint8.
 
-    groups: number of latent groups, from the coarsest on, that are taken from the image; the others are drawn from the
-    prior. By default, all are taken from the image.
+    groups: number of latent groups, from the coarsest on, that are encoded from the image. The finer ones are drawn
+    from the prior. By default, all are encoded from the image.
     """
     vae.check(x)
     every = len(vae.config.group_stages)
@@ -61,7 +61,7 @@ def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, 
 
 
 def groups_down_to(config: VDVAEConfig, resolution: int) -> int:
-    """Return the number of latent groups from the coarsest down to this resolution, inclusive."""
+    """Return the number of latent groups at this resolution and at all coarser ones."""
     resolutions = [stage.resolution for stage in config.group_stages]
     if resolution not in resolutions:
         there = ", ".join(str(r) for r in dict.fromkeys(resolutions))

@@ -7,7 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):
-    """Four convolutions (1x1, 3x3, 3x3, 1x1), with GELU before each. At resolutions 1 and 2, all are 1x1."""
+    """Four convolutions (1x1, 3x3, 3x3, 1x1), each after a GELU. At resolutions 1 and 2, all four are 1x1."""
 
     def __init__(
         self, inputs: int, inner: int, outputs: int, *, resolution: int, adds_input: bool = False, pool: int = 1
@@ -23,10 +23,11 @@ class Block(nn.Module):
         self.c4 = convolution(inner, outputs, 1)
 
     def forward(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
-        """[B, inputs, R, R] -> [B, outputs, R / pool, R / pool]
+        """Apply the block: [B, inputs, R, R] -> [B, outputs, R / pool, R / pool].
 
-        extra_input: the last input channels, to which GELU has already been applied. Its batch may be n times smaller
-        than that of x; each of its images is then used for n consecutive images of x.
+        extra_input: the last input channels, if GELU has already been applied to them; x then has the first ones. The
+        batch of extra_input may be n times smaller than the batch of x. Each of its entries is then used for n
+        consecutive entries of x.
         """
         y = self.outputs(self.hidden(x, extra_input))
         if self.adds_input:
@@ -34,14 +35,14 @@ class Block(nn.Module):
         return y if self.pool == 1 else F.avg_pool2d(y, self.pool)
 
     def hidden(self, x: Tensor, extra_input: Tensor | None = None) -> Tensor:
-        """Return the input of the last convolution, from which `outputs` computes the result."""
+        """Compute all layers before the last convolution; `outputs` applies that convolution to the result."""
         if self.recompute and torch.is_grad_enabled():
             hidden: Tensor = checkpoint(self._hidden, x, extra_input, use_reentrant=False, preserve_rng_state=False)
             return hidden
         return self._hidden(x, extra_input)
 
     def outputs(self, hidden: Tensor, first: int = 0, last: int | None = None) -> Tensor:
-        """Compute the output channels first, ..., last - 1 from the result of `hidden`; by default, all."""
+        """Compute the output channels first, ..., last - 1 from the result of `hidden`; by default, all channels."""
         if first == 0 and last is None:
             whole: Tensor = self.c4(hidden)
             return whole
@@ -74,6 +75,6 @@ def convolution(inputs: int, outputs: int, kernel: int) -> nn.Conv2d:
 
 
 def fit_channels(x: Tensor, width: int) -> Tensor:
-    """Drop surplus channels or append channels of zeros, to pass a state to a resolution of another width."""
+    """Drop the last channels of x or append channels of zeros, so that it has `width` channels."""
     missing = width - x.shape[1]
     return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing > 0 else x[:, :width]

@@ -1,4 +1,4 @@
-"""The architecture of a VD-VAE as data: one `Stage` per resolution, and settings of the whole network."""
+"""The configuration of a VD-VAE: one `Stage` per resolution, and settings of the whole network."""
 
 import dataclasses
 import itertools
@@ -23,11 +23,12 @@ class Stage:
     inner: int
     """Number of channels inside a block, between its two 1x1 convolutions."""
     encoder_blocks: int
-    """Number of encoder blocks. The last one pools to the next, coarser stage. The coarsest stage may have 0."""
+    """Number of encoder blocks. The last one pools to the next coarser stage. The coarsest stage may have 0 blocks."""
     decoder_blocks: int
     """Number of decoder blocks. With 0, the decoder skips this resolution."""
     latent_blocks: int | None = None
-    """Number of decoder blocks with latents, which come before the blocks without latents. None: all have latents."""
+    """Number of decoder blocks with latents, which come before the blocks without latents. None means that all have
+    latents."""
 
     @property
     def groups(self) -> int:
@@ -46,7 +47,7 @@ class Normalisation:
         numbers = isinstance(self.shift, int | float) and isinstance(self.scale, int | float)
         if not numbers or not math.isfinite(self.shift) or not 0 < self.scale < math.inf:
             raise ValueError(
-                f"the normalisation has shift {self.shift} and scale {self.scale}, expected numbers and scale > 0"
+                f"normalisation has shift {self.shift} and scale {self.scale}, expected finite numbers, with scale > 0"
             )
 
 
@@ -54,16 +55,16 @@ class Normalisation:
 class VDVAEConfig:
     """Configuration of a whole network. `presets.preset` returns complete configurations by name.
 
-    The defaults are those of the public architecture, except for the normalisation, which depends on the data.
+    The defaults are those of the public code, except for the normalisation, which depends on the data.
     """
 
     stages: tuple[Stage, ...]
     """The stages, from the resolution of the image to the coarsest."""
     latent_channels: int = 16
     largest_bias: int = 64
-    """Largest resolution at which the decoder has a learnt bias image; at finer resolutions, it starts from zero."""
+    """Largest resolution at which the decoder state starts from a learnt image; at finer ones, it starts from zero."""
     scales: Scales = "log_std"
-    """How standard deviations are computed from network outputs."""
+    """How a network output becomes a standard deviation: by exp ("log_std") or by a softplus ("softplus")."""
     likelihood: Likelihood = field(default_factory=LogisticMixture)
     normalisation: Normalisation = field(default_factory=Normalisation)
 
@@ -92,7 +93,7 @@ class VDVAEConfig:
 
     @property
     def group_stages(self) -> tuple[Stage, ...]:
-        """The stage of every latent group z_1, ..., z_L."""
+        """The stages of the latent groups z_1, ..., z_L: one entry per group, from coarse to fine."""
         return tuple(stage for stage in self.decoder_stages for _ in range(stage.groups))
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,15 +134,17 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         check_whole(stage.groups, f"the number of latent blocks of stage {r}")
         if stage.groups > stage.decoder_blocks:
             decoder_blocks = counted(stage.decoder_blocks, "decoder block")
-            raise ValueError(f"stage {r} has {stage.groups} latent blocks, expected at most its {decoder_blocks}")
+            raise ValueError(
+                f"stage {r} has {decoder_blocks}, but latent_blocks is {stage.groups}: give fewer latent blocks"
+            )
     for finer, coarser in itertools.pairwise(stages):
         if coarser.resolution >= finer.resolution:
             raise ValueError(
-                f"stage {coarser.resolution} follows stage {finer.resolution}, expected a coarser resolution each time"
+                f"stage {coarser.resolution} follows stage {finer.resolution}, expected resolutions in decreasing order"
             )
         if finer.encoder_blocks == 0:
             raise ValueError(
-                f"stage {finer.resolution} has no encoder block to pool to {coarser.resolution}, expected at least one"
+                f"stage {finer.resolution} has no encoder block, but one must pool to stage {coarser.resolution}"
             )
     if stages[0].decoder_blocks == 0:
         raise ValueError(

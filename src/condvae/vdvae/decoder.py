@@ -1,4 +1,4 @@
-"""The decoder: p(z) and p(x | z). A state h goes from coarse to fine and merges one latent group after another."""
+"""The decoder of p(z) and p(x | z). From coarse to fine, its blocks merge the latent groups into a state h."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,7 +14,10 @@ from condvae.vdvae.config import Stage, VDVAEConfig
 
 
 class LatentBlock(nn.Module):
-    """Merge a latent group: h <- h + f(h) + projection(z), h <- residual(h). One network gives p(z | h) and f(h)."""
+    """A decoder block with latents. It merges z into the state: h <- residual(h + f(h) + projection(z)).
+
+    One network computes both the prior p(z | h) and f(h).
+    """
 
     def __init__(self, config: VDVAEConfig, stage: Stage) -> None:
         super().__init__()
@@ -26,31 +29,31 @@ class LatentBlock(nn.Module):
         nn.init.zeros_(self.prior.c4.weight)
 
     def features(self, state: Tensor, *, prior: bool = True) -> "PriorFeatures":
-        """Compute the part of this block that does not need z_l. prior: whether `prior_of` will be called."""
+        """Compute the part of the block that does not need its latents. prior: whether `prior_of` will be called."""
         return PriorFeatures(self.prior.hidden(state))
 
     def prior_of(self, features: "PriorFeatures") -> Gaussian:
-        """Return the prior p(z_l | z_<l)."""
+        """Return the prior p(z_l | z_<l) from the result of `features`."""
         return Gaussian.from_network(self.prior.outputs(features.hidden, 0, self.split[0]), self.scales)
 
     def merge(self, state: Tensor, features: "PriorFeatures", z: Tensor) -> Tensor:
-        """Return the state after z_l is merged: residual(h + f(h) + projection(z))."""
+        """Merge the latents z into the state h, and return the new state, residual(h + f(h) + projection(z))."""
         merged = state + self.prior.outputs(features.hidden, self.split[0]) + self.projection(z)
         after: Tensor = self.residual(merged)
         return after
 
 
 class PriorFeatures(NamedTuple):
-    """The result of `LatentBlock.features`: the part of a latent block that does not need z_l."""
+    """The result of `LatentBlock.features`: the part of a latent block that does not need its latents."""
 
     hidden: Tensor
     """The input of the last convolution of the prior network."""
     half_way: bool = False
-    """True if `hidden` is computed only halfway: kernels may leave its last convolution to `merge`."""
+    """True if `hidden` is only half computed, because GPU kernels leave the second half to `merge`."""
 
 
 def residual_block(stage: Stage) -> Block:
-    """Make a residual block: a decoder block without latents, or the last part of one with latents."""
+    """Make a residual block, which is a decoder block without latents, or the last part of a `LatentBlock`."""
     return Block(stage.width, stage.inner, stage.width, resolution=stage.resolution, adds_input=True)
 
 
@@ -90,7 +93,7 @@ class Decoder(nn.Module):
             yield stage, list(itertools.islice(blocks, stage.decoder_blocks))
 
     def enter(self, stage: Stage, coarser: Tensor | None, batch: int) -> Tensor:
-        """Return the first state at a resolution: its bias image plus the coarser state, upsampled to fit."""
+        """Return the first state of a stage: its learnt start image plus the upsampled state of the coarser stage."""
         start = self.start(stage, batch)
         if coarser is None:
             return start
@@ -98,7 +101,7 @@ class Decoder(nn.Module):
         return start + fit_channels(enlarged, stage.width)
 
     def start(self, stage: Stage, batch: int) -> Tensor:
-        """Return the bias image of a resolution, [B, width, R, R], or zeros if it has none."""
+        """Return the learnt start image of a stage for each image, [B, width, R, R], or zeros if the stage has none."""
         r = stage.resolution
         if str(r) in self.starts:
             start: Tensor = self.starts[str(r)].expand(batch, -1, -1, -1)
@@ -106,7 +109,7 @@ class Decoder(nn.Module):
         return self.gain.new_zeros(1, 1, 1, 1).expand(batch, stage.width, r, r)
 
     def leave(self, state: Tensor) -> Tensor:
-        """Apply the gain and the bias to the finest state, [B, width, H, W]."""
+        """Multiply the finest state, [B, width, H, W], by the decoder's gain and add its bias."""
         return state * self.gain + self.bias
 
     def pixel_parameters(self, state: Tensor) -> Tensor:

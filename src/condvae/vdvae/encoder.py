@@ -1,4 +1,4 @@
-"""The encoder: q(z | x) or, with other inputs, c(z | y): an amortised posterior over all latent groups.
+"""`Encoder`, the network of q(z | x) and of c(z | y), which predicts the distributions of all latent groups.
 
 The encoder and the partial encoder are the same network with different inputs, so both use this class.
 """
@@ -16,9 +16,10 @@ from condvae.vdvae.blocks import Block, convolution, fit_channels
 from condvae.vdvae.config import VDVAEConfig
 
 Prior: TypeAlias = Callable[[], Gaussian]
-"""A function that returns p(z_l | z_<l). It is computed at the first call, because not every source needs it."""
+"""A function that returns p(z_l | z_<l). It computes the prior at the first call, as not every source needs it."""
 Source: TypeAlias = Callable[[int, Tensor, Prior], Gaussian]
-"""(group l, decoder state h, prior p(z_l | z_<l)) -> the distribution of z_l: the prior, q(. | x) or c(. | y)."""
+"""A function that returns the distribution from which z_l is drawn: the prior, q(z_l | z_<l, x) or c(z_l | z_<l, y).
+Its arguments are the index l of the latent group, the decoder state h, and the prior of z_l."""
 
 
 class Pyramid(nn.Module):
@@ -50,7 +51,7 @@ class Pyramid(nn.Module):
             block.c4.weight.data.mul_(len(self.blocks) ** -0.5)  # type: ignore[union-attr, operator]
 
     def forward(self, x: Tensor) -> dict[int, Tensor]:
-        """x: [B, C, H, W] -> {resolution: last activation at it, [B, width, resolution, resolution]}"""
+        """Map inputs [B, C, H, W] to the last activation at each resolution R: {R: [B, width, R, R]}."""
         state: Tensor = self.input(x)
         activations = {state.shape[-1]: state}
         for block, width in zip(self.blocks, self.output_widths, strict=True):
@@ -60,10 +61,11 @@ class Pyramid(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A `Pyramid` and one head per latent group, which computes a Gaussian from (decoder state, activation).
+    """A `Pyramid`, and one head per latent group that computes the Gaussian of this group.
 
-    With `relative`, the heads compute the difference from the prior's mean and log-std. This difference is zero before
-    training, so the posterior starts as the prior.
+    The inputs of a head are the decoder state and the pyramid's activation at the resolution of the group. With
+    relative=True, heads compute the differences from the prior's mean and log-std. These are zero before training, so
+    the posterior starts as the prior.
     """
 
     def __init__(self, config: VDVAEConfig, channels: int, *, relative: bool = False) -> None:
@@ -90,7 +92,7 @@ class Encoder(nn.Module):
         return Posterior(self, activations)
 
     def gaussian(self, group: int, state: Tensor, activation: Tensor, prior: Prior) -> Gaussian:
-        """The distribution of z_l, given the decoder state and an activation of the input (after GELU)."""
+        """Return the distribution of a latent group, given the decoder state and the activation after GELU."""
         raw: Tensor = self.heads[group](state, activation)
         difference_or_own = self.read(raw, "log_std" if self.relative else self.scales)
         return prior().shifted_by(difference_or_own) if self.relative else difference_or_own

@@ -1,4 +1,4 @@
-"""The artifact: a hierarchical VAE, with the pass through its decoder that bounds and samples are computed from."""
+"""`VDVAE`, the artifact: a hierarchical VAE. Samples and bounds are computed by a pass through its decoder."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ class Step(NamedTuple):
 
     group: int
     state: Tensor
-    """The decoder state h, which contains z_<l."""
+    """The decoder state h, which depends on the coarser latent groups z_<l."""
     prior: Prior
-    """A function that returns p(z_l | z_<l)."""
+    """A function that returns the prior p(z_l | z_<l)."""
     drawn_from: Gaussian
     """The distribution that z was drawn from: the prior, q(z_l | z_<l, x) or c(z_l | z_<l, y)."""
     z: Tensor
 
 
 StepScore: TypeAlias = Callable[[Step], Tensor]
-"""A function of a step that returns one number per image, [B], or K numbers, [B, K]."""
+"""A function of a step that returns one number per image, [B], or K numbers per image, [B, K]."""
 
 
 class Descent(NamedTuple):
@@ -45,7 +45,7 @@ class Descent(NamedTuple):
     latents: list[Tensor]
     """The latents z_1, ..., z_L."""
     scores: Tensor
-    """The score of each step: [B, L], or [B, L, K] if a score has K numbers; [B, 0] without a score."""
+    """The scores of each image at the L steps: [B, L], or [B, L, K] if a score is K numbers; [B, 0] without a score."""
 
 
 class VDVAE(nn.Module):
@@ -64,7 +64,7 @@ class VDVAE(nn.Module):
         return self.decoder.gain.device
 
     def check(self, x: Tensor, *, name: str = "x", values: bool = True) -> None:
-        """Raise ValueError unless x is a batch of images of this model's size and dtype."""
+        """Raise ValueError unless x is a batch of images of this model's size and dtype; see `check_images`."""
         check_images(x, channels=self.config.channels, size=self.config.image_size, name=name, values=values)
         if x.dtype != self.decoder.gain.dtype:
             weights = self.decoder.gain.dtype
@@ -76,7 +76,7 @@ class VDVAE(nn.Module):
         return (to_levels(x) + normalisation.shift) * normalisation.scale
 
     def posterior(self, x: Tensor) -> Posterior:
-        """Return q(. | x) for images [B, C, H, W] in [-1, 1]."""
+        """Return q(z | x), the distribution of all latents, for images [B, C, H, W] in [-1, 1]."""
         self.check(x, values=False)
         posterior: Posterior = self.encoder(self.normalise(x))
         return posterior
@@ -93,14 +93,14 @@ class VDVAE(nn.Module):
         first_stream: int = 0,
         asks_prior: bool = True,
     ) -> Descent:
-        """Do one pass: draw z_1, ..., z_L from `source` (None: the prior) and compute the decoder's final state.
+        """Do one pass: draw z_1, ..., z_L from `source` (the prior if None) and compute the decoder's final state.
 
         temperature: factor on the standard deviations, in any form that `per_group` accepts, or a tensor [L], which is
         not checked.
-        given: latents to use instead of drawing them. Groups that are None or beyond its end are drawn.
-        score: computed at every step, e.g. a KL divergence. Steps are not kept, so memory stays bounded.
+        given: latents of the first groups, to use instead of drawing them. An entry that is None is drawn.
+        score: a function that is computed at every step, such as a KL divergence. Only its results are kept.
         asks_prior: if False, source and score must not call the prior. This saves work.
-        first_stream: group l draws from the stream first_stream + l of the noise; other streams have other numbers.
+        first_stream: group l draws from the stream first_stream + l of the noise.
         """
         noise = as_noise(noise)
         temperatures: Sequence[float | Tensor]
@@ -137,18 +137,21 @@ class VDVAE(nn.Module):
         return Descent(state, latents, torch.stack(scores, dim=1) if score else state.new_zeros(batch, 0))
 
     def aside(self, work: Callable[[], T], *, shared: bool = False) -> T:
-        """Do work whose result the pass does not need before its end; `condvae.kernels` runs it in parallel streams.
+        """Return work(), whose result the pass does not need before its end. `condvae.kernels` runs it in parallel.
 
-        shared: whether such work that starts later reads the result.
+        shared: whether work that is given to a later call of this method reads the result.
         """
         return work()
 
     def pixel_log_prob(self, state: Tensor, x: Tensor) -> Tensor:
-        """log p(pixel | z) of each pixel in nats, [B, H, W], for the final state of a pass and images in [-1, 1]."""
+        """Return log p(pixel | z) in nats, [B, H, W], for the final state of a pass and images x in [-1, 1]."""
         return self.likelihood.log_prob(self.decoder.pixel_parameters(state), x)
 
     def pixel_log_probs(self, state: Tensor, x: Tensor) -> Tensor:
-        """`pixel_log_prob`, [1, B, H, W]; for `GaussianPixels` also log-probabilities of grey levels, [2, B, H, W]."""
+        """Return `pixel_log_prob` as [1, B, H, W].
+
+        For `GaussianPixels`, return [2, B, H, W]: `pixel_log_prob`, and the log-probabilities of 8-bit grey levels.
+        """
         if not isinstance(self.likelihood, GaussianPixels):
             return self.pixel_log_prob(state, x)[None]
         parameters = self.decoder.pixel_parameters(state)
@@ -158,4 +161,4 @@ class VDVAE(nn.Module):
 def _check_latents(z: Tensor, drawn_from: Gaussian, group: int) -> None:
     if z.shape != drawn_from.shape:
         expected = tuple(drawn_from.shape)
-        raise ValueError(f"the latents given for group {group} have shape {tuple(z.shape)}, expected {expected}")
+        raise ValueError(f"the latents given for latent group {group} have shape {tuple(z.shape)}, expected {expected}")

@@ -1,4 +1,4 @@
-"""The names of the networks in `vdvae/presets.py`, without torch, so that `--help` is quick."""
+"""The names of the networks in `vdvae/presets.py`. This file does not import torch, so that `--help` is quick."""
 
 PUBLIC_NETWORKS = ("cifar10", "ffhq1024", "ffhq256", "imagenet32", "imagenet64", "xray256")
 """The networks of the public checkpoints and of the paper."""

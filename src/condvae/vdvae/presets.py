@@ -1,4 +1,4 @@
-"""Network configurations by name: those of the public checkpoints, and small ones that train in minutes."""
+"""Presets: named configurations of the public checkpoints' networks, and of small networks that train in minutes."""
 
 import dataclasses
 from typing import Any
@@ -142,7 +142,7 @@ _OURS: dict[str, Any] = {"scales": "softplus", "likelihood": LogisticMixture(com
 # A minute of training is too short to learn details: use latents only for structure, and a high noise floor.
 _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     "demo32": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1), "latent_channels": 8},
-    # A quarter of an hour is too short to learn the grain of photos, and bits for it would be missing for faces.
+    # A quarter of an hour is too short to learn the grain of photos, and bits spent on it would be missing for faces.
     "faces64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1)},
     "cifar10-small": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.07)},
     # Ribs and vessels are faint, and downsized scans have little grain, so the noise floor is lower.
@@ -154,9 +154,9 @@ PUBLIC_PRESETS = tuple(sorted(_PUBLIC))
 
 
 def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAEConfig:
-    """Return a preset configuration. `changes` replace its fields, and `channels` the number of image channels.
+    """Return the configuration of a preset. changes: new values of its fields. channels: new number of image channels.
 
-    Public networks have three channels, also for x-rays (grey, repeated three times); `channels=1` is for grey images.
+    Public networks have three channels, even for x-rays, where the three are equal. channels=1 is for grey images.
     """
     if name not in _TABLES:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(PRESETS)}")

@@ -1,4 +1,4 @@
-"""Temperatures as users give them: one number, one per latent group, or one per resolution."""
+"""Conversion of the temperatures that users give: one number, one per latent group, or one per resolution."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,8 @@ TemperatureLike: TypeAlias = float | Sequence[float] | Mapping[int, float] | str
 def per_group(temperature: TemperatureLike, config: VDVAEConfig) -> list[float]:
     """Convert a temperature to one factor on the standard deviation for each latent group z_1, ..., z_L.
 
-    A mapping, or text such as "8:0.9,16:0.7", sets it by the resolution of the latents; other resolutions have 1.
+    A mapping, or text such as "8:0.9,16:0.7", gives temperatures by the resolution of the latents. Resolutions that are
+    not listed get the temperature 1.
     """
     if isinstance(temperature, str):
         return parse(temperature, config)
@@ -40,7 +41,7 @@ def per_group(temperature: TemperatureLike, config: VDVAEConfig) -> list[float]:
 
 
 def parse(text: str, config: VDVAEConfig) -> list[float]:
-    """Like `per_group`, for text: "0.8", "1,1,0.9" with a number per latent group, or "8:0.9,16:0.7" by resolution."""
+    """Like `per_group`, for text: "0.8" for all, "1,1,0.9" by latent group, or "8:0.9,16:0.7" by resolution."""
     parts = [part.strip() for part in text.split(",")]
     if not any(":" in part for part in parts):
         values = [_number(part, text, config) for part in parts]

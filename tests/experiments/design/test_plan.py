@@ -37,7 +37,7 @@ def test_invalid_settings_are_refused() -> None:
         DesignSettings(points=2)
     with pytest.raises(ValueError, match=r"side of a window is 1.5, expected a fraction"):
         DesignSettings(side=1.5)
-    with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
+    with pytest.raises(ValueError, match=r"1,000,000 bootstrap resamples are too many .*: give at most 100,000"):
         DesignSettings(resamples=10**6)
     with pytest.raises(ValueError, match="no policies were given"):
         DesignSettings(policies=())

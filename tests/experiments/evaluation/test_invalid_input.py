@@ -37,8 +37,8 @@ def test_invalid_input_is_rejected_before_anything_is_measured(tmp_path: Path, d
     (tmp_path / "results" / "results.json").write_text("{}")
     (tmp_path / "file").write_text("")
     for methods, out, given, message in (
-        (simple, "other", networks, "thesis.tex, which is not from an evaluation"),
-        (simple, "results", networks, "results.json is not from an evaluation"),
+        (simple, "other", networks, "thesis.tex, which was not written by an evaluation"),
+        (simple, "results", networks, "results.json was not written by an evaluation"),
         (simple, "file", networks, "is a file"),
         (simple, "new", FeatureNetworks(lpips=networks.lpips), "condvae fetch metrics"),
         (simple, "new", FeatureNetworks(inception=networks.inception), "condvae fetch metrics"),

@@ -34,7 +34,7 @@ def test_refusals() -> None:
         OODSettings(fit_images=0)
     with pytest.raises(ValueError, match="the seed is -1"):
         OODSettings(seed=-1)
-    with pytest.raises(ValueError, match=r"1,000,000 resamples are too many .*: give at most 100,000"):
+    with pytest.raises(ValueError, match=r"1,000,000 bootstrap resamples are too many .*: give at most 100,000"):
         OODSettings(resamples=10**6)
     with pytest.raises(ValueError, match="no scores were given: expected some of gradient"):
         OODSettings(scores=(), baselines=())
