@@ -85,9 +85,10 @@ def docstrings() -> Iterator[Text]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 for line in node.body:
-                    if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant):
+                    found = line.value if isinstance(line, ast.Expr) else None
+                    if isinstance(found, ast.Constant) and isinstance(found.value, str):
                         name = getattr(node, "name", "the module")
-                        yield Text("docstring", f"{path}:{line.lineno} ({name})", str(line.value.value).strip())
+                        yield Text("docstring", f"{path}:{line.lineno} ({name})", found.value.strip())
 
 
 def paragraphs() -> Iterator[Text]:
