@@ -1,4 +1,4 @@
-"""condvae pretrain."""
+"""The verb `condvae pretrain`."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,21 @@ from condvae.cli import shared
 from condvae.cli.help_text import explained
 from condvae.training.options import PretrainOptions
 from condvae.training.presets import PRETRAIN_PRESETS
+from condvae.vdvae.network_names import PUBLIC_NETWORKS
 
 
 @explained(
-    data=f"Training images, one or several data sets, which are joined: {shared.LAYOUTS_HELP}.",
+    data=f"Training images: one data set, or several, which are joined. A data set can be {shared.LAYOUTS_HELP}.",
     preset=shared.preset_help(PRETRAIN_PRESETS),
     network=shared.NETWORK_HELP,
-    init=f"{shared.INIT_HELP} The model's network and normalisation are used.",
+    normalise="Which shift and scale normalise the network's inputs: those measured on the training images (data), or "
+    "those in the configuration of the network (network). auto: network for the networks of the public code "
+    f"({', '.join(PUBLIC_NETWORKS)}), data for all others.",
+    init=f"{shared.INIT_HELP} The network and the normalisation of that model are used.",
 )
 @dataclass(frozen=True, kw_only=True)
 class Pretrain(PretrainOptions):
-    """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
+    """Train an unconditional VAE on images, which `condvae train` can then use as its artifact."""
 
     out: shared.Out
     device: shared.Device = "auto"
