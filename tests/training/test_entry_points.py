@@ -212,7 +212,7 @@ def test_bad_options_of_pretraining_leave_nothing_behind(tmp_path: Path, changes
         ({"artifact": FACES.parent}, r"is a folder: give a file, such as .*model.safetensors"),
         (
             {"observe": ("label,classes=10000",), "start": "encoder"},
-            r"--start encoder needs observations that begin with an image",
+            r"--start encoder needs observations that contain an image",
         ),
     ],
 )

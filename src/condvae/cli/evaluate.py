@@ -48,9 +48,9 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
     1 is the model as trained. Each is one number, or one number per resolution as in 8:0.9,16:0.7, where resolutions
     that are not listed keep 1."""
     pixels: tuple[Literal["mean", "sample"], ...] = ("mean",)
-    """The value of each pixel: the mean of its distribution (mean), a random draw from its distribution (sample), or
-    both, one after the other. Every temperature is measured with each choice. For models with a noise floor, mean makes
-    single pixels look overconfident in the coverage metrics."""
+    """The value of each pixel: the mean of its distribution (mean), or a random draw from its distribution (sample).
+    Give both to measure every temperature with both. For models with a noise floor, mean makes single pixels look
+    overconfident in the coverage metrics."""
     baselines: tuple[BaselineName, ...] = BASELINES
     completions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDER")] = ()
     """Folders of completions that other programs have made, each with a name for the report. --inputs-to writes the

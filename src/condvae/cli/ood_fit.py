@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from condvae.vdvae import VDVAE
 
 _FEWEST_HELD_OUT = 99
-"""The strangest 1 % cannot be determined reliably from fewer held-out observations, or from fewer images."""
+"""With fewer held-out observations than this, or fewer images, the strangest 1 % cannot be determined reliably."""
 
 
 @explained(
@@ -31,9 +31,9 @@ class OODFit:
     """Prepare a model for `condvae ood score`: learn from its training images what is ordinary.
 
     The result, called a fit, is a small file next to the model, NAME.ood.safetensors. It contains the density of a
-    score on training images, and the scores of held-out images. For a conditional model it has both for partly hidden
-    images and for whole images. With this file, `condvae complete` also warns of images that are among the strangest 1
-    %.
+    score on training images, and the scores of held-out images; for a conditional model, it contains these for partly
+    hidden images and for whole images. With this file, `condvae complete` warns of images that are among the strangest
+    1 %.
     """
 
     data: shared.Data = None

@@ -17,10 +17,10 @@ from condvae.weights.model_names import DEFAULT_MODEL
 class OODScore(HoleOptions):
     """Print how strange each image is to a model.
 
-    The result is a percentile: the percentage of held-out images that are at least as strange. These images were not
-    used for training, and have about the same known share. An image at 1 or less is called strange; this also happens
-    to about one in a hundred ordinary images. Say which pixels are hidden with one of --known, --hole, --box, --half
-    and --random, or make them transparent in the image. If no pixels are hidden, the whole image is scored.
+    The result is a percentile: the percentage of held-out images that are at least as strange. These were not used for
+    training, and have about the same known share as the image. An image at 1 or less is called strange; this also
+    happens to about one in a hundred ordinary images. Say which pixels are hidden with one of --known, --hole, --box,
+    --half and --random, or make them transparent in the image. If no pixels are hidden, the whole image is scored.
     """
 
     images: shared.Images = ()

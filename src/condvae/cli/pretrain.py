@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from condvae.cli import shared
-from condvae.cli.help_text import explained
+from condvae.cli.help_text import explained, listed
 from condvae.training.options import PretrainOptions
 from condvae.training.presets import PRETRAIN_PRESETS
 from condvae.vdvae.network_names import PUBLIC_NETWORKS
@@ -14,13 +14,13 @@ from condvae.vdvae.network_names import PUBLIC_NETWORKS
     preset=shared.preset_help(PRETRAIN_PRESETS),
     network=shared.NETWORK_HELP,
     normalise="Which shift and scale normalise the network's inputs: those measured on the training images (data), or "
-    "those in the configuration of the network (network). auto: network for the networks of the public code "
-    f"({', '.join(PUBLIC_NETWORKS)}), data for all others.",
+    "those in the configuration of the network (network). auto means network for "
+    f"{listed(PUBLIC_NETWORKS)}, which come from the public code, and data for all other networks.",
     init=f"{shared.INIT_HELP} The network and the normalisation of that model are used.",
 )
 @dataclass(frozen=True, kw_only=True)
 class Pretrain(PretrainOptions):
-    """Train an unconditional VAE on images, which `condvae train` can then use as its artifact."""
+    """Train an unconditional VAE on images; `condvae train` can then use it as its artifact."""
 
     out: shared.Out
     device: shared.Device = "auto"

@@ -12,8 +12,7 @@ _POSITIONALS: dict[tuple[str, ...], tuple[int, str]] = {
     ("import",): (1, "--out"),
     ("export",): (1, "--out"),
 }
-"""For each verb, how many values it takes without an option name, and the option name that a further value now
-needs."""
+"""For each verb, how many values without an option name it takes, and the option name that a further value needs."""
 
 
 def check_spelling(arguments: list[str]) -> None:

@@ -1,5 +1,4 @@
-"""Checkpoints of a run. They contain everything that the next step depends on, and are written completely or not at
-all.
+"""Checkpoints of a run, with everything that the next step depends on. A file is written completely or not at all.
 
 A checkpoint stores no generator state, because every random number and the order of the data are functions of the seed
 and the step (`runtime/seeds.py`).

@@ -140,7 +140,7 @@ class RunLog:
         self._track(lambda tracker: tracker.picture(step, name, image))
 
     def _track(self, send: Callable[[Tracker], None]) -> None:
-        """Call `send` with every tracker. Drop a tracker that fails, for example offline, with a warning."""
+        """Call `send` with every tracker. Drop a tracker that fails, for example because it is offline; then warn."""
         for tracker in list(self.trackers):
             try:
                 send(tracker)

@@ -333,7 +333,8 @@ class Loop:
     def _stop_if_requested(self, signals: StopSignals) -> None:
         """Save a checkpoint and raise Stopped if a signal to stop has arrived.
 
-        Ranks must stop at the same step: about every five seconds they check whether any of them has received a signal.
+        All ranks must stop at the same step: about every five seconds they check whether one of them has received a
+        signal.
         """
         requested = signals.requested
         if self.world.size > 1:

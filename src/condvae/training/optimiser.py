@@ -60,10 +60,10 @@ class Optimiser:
 
     @torch.no_grad()
     def update(self, lr: Tensor, *, bad_losses: Tensor) -> tuple[Tensor, Tensor]:
-        """Update the weights with `flat.gradients`, or skip the update. Return the gradient norm, and 1 or 0 if
-        skipped.
+        """Update the weights with `flat.gradients`, or skip the update.
 
         bad_losses: the number of losses that were not finite, on all ranks. The update is skipped unless it is 0.
+        Return the gradient norm, and whether the update was made, as 1 or 0.
         """
         rule, values, gradients = self.rule, self.flat.values, self.flat.gradients
         norm = torch.linalg.vector_norm(gradients)

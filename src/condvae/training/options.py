@@ -60,12 +60,12 @@ class TrainingOptions:
     or both; training stops at whichever comes first."""
 
     lr: float = 2e-4
-    """The learning rate."""
+    """The learning rate after the warm-up. --schedule can lower it later."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
     """How the learning rate changes after the warm-up. constant: not at all. cosine, linear: it falls along half a
     cosine or a straight line until --steps or --minutes are used up."""
     warm_up: int = 100
-    """How many steps at the start the learning rate takes to rise from zero."""
+    """The number of steps, at the start of training, over which the learning rate rises from zero."""
     final_lr: float = 0.0
     """The learning rate at the end of a cosine or linear schedule, as a fraction of --lr."""
     optimiser: Literal["adamw", "adamax"] = "adamw"
@@ -117,8 +117,8 @@ class TrainingOptions:
     keep: int = 3
     """How many of the newest checkpoints to keep. The best checkpoint is always kept too."""
     sheet_every: int = 5000
-    """How many steps lie between two contact sheets. A sheet is also drawn before the first step and at the end; 0:
-    only these two."""
+    """How many steps lie between two contact sheets. A sheet is also drawn before the first step and at the end; with
+    0, only these two are drawn."""
     tensorboard: bool = False
     """Write TensorBoard event files into the run folder."""
     wandb: str | None = None
@@ -225,12 +225,12 @@ class PretrainOptions(TrainingOptions):
     network: str = "small32"
     """The network: a name from `condvae.vdvae.PRESETS`, or a JSON file with its configuration."""
     bits: Literal[5, 8] | None = None
-    """How many bits per colour channel the likelihood models: 8, or 5, for which images are rounded down to 32 grey
+    """Bit depth of the likelihood: 8 bits per colour channel, or 5, for which images are rounded down to 32 grey
     levels. If not given, as in the configuration of the network."""
     normalise: Literal["auto", "data", "network"] = "auto"
     """Which shift and scale normalise the network's inputs: those measured on the training images (data), or those in
-    the configuration of the network (network). auto: network for the networks of the public code
-    (`condvae.vdvae.PUBLIC_PRESETS`), data for all others."""
+    the configuration of the network (network). auto means network for `condvae.vdvae.PUBLIC_PRESETS`, which come from
+    the public code, and data for all other networks."""
     init: Path | None = None
     """Start from the weights of this model instead of random weights: a model file, a run folder, or a name. The
     network and the normalisation of that model are used."""
@@ -253,7 +253,7 @@ class TrainOptions(TrainingOptions):
     form (direct or relative) are used, and also its observation process, unless `observe` is given."""
     observe: tuple[str, ...] = ()
     """The observation process: names from `condvae.observe.PROCESSES`, with parameters as in freeform,low=0.2,high=0.8.
-    Several processes are mixed, as in freeform,weight=2 boxes halves. Empty: freeform."""
+    Several processes are mixed, as in freeform,weight=2 boxes halves. If none is given, freeform is used."""
     objective: Literal["forward", "reverse"] = "forward"
     """The training objective. forward: the forward KL (IPA), with which the partial encoder covers every plausible
     completion. reverse: the reverse KL (IPA-R), with which it may miss some."""

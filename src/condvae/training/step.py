@@ -1,5 +1,5 @@
-"""One training step: compute the gradients of micro-batches, update the weights or skip the update, and sum values to
-log.
+"""One training step: compute the gradients of micro-batches, update the weights or skip the update, and sum logged
+values.
 
 Nothing in a step waits for the device, so that `Capture` can record it as one CUDA graph.
 """

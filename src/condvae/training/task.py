@@ -17,8 +17,7 @@ from condvae.vdvae import VDVAE
 
 Objective: TypeAlias = Literal["forward", "reverse"]
 ScoredPixels: TypeAlias = Literal["known", "hidden", "whole"]
-"""The pixels whose log-probability a bound is about: the known pixels, the hidden pixels given y, or the whole
-image."""
+"""Which pixels a bound is about: the known pixels, log p(y); the hidden pixels given y; or the whole image."""
 
 
 class TrainingTask(ABC):

@@ -67,7 +67,7 @@ class ClassifierOptions:
     """The highest learning rate. The learning rate rises to it over --warm-up steps, and then falls along a cosine to a
     fiftieth of it."""
     warm_up: int = 100
-    """How many steps at the start the learning rate takes to rise from zero."""
+    """The number of steps, at the start of training, over which the learning rate rises from zero."""
     weight_decay: float = 0.05
     """Decoupled weight decay of convolutions and linear layers: each update shrinks their weights by this factor times
     the learning rate."""
