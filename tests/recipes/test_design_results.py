@@ -103,7 +103,7 @@ def test_one_row_of_the_matrix_has_its_best_on_the_diagonal(raw: dict[str, Any])
     for which in ("last", "mean"):
         best = [max(range(6), key=lambda j, line=line: line[j]["mean"]) for line in found[which]]  # type: ignore[misc]
         assert sum(i == j for i, j in enumerate(best)) == 1
-    assert "Here this is true for one row of six, both after five scans and in the mean over scans" in TEXT
+    assert "Here this is true for one row of six, both after five scans and averaged over scans" in TEXT
 
 
 def test_sizes_minutes_and_counts_are_those_of_the_package(raw: dict[str, Any]) -> None:

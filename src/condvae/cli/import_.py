@@ -36,8 +36,8 @@ class Import:
     """For a network that condvae does not recognise: the layers of its decoder, written as in the public VD-VAE code,
     such as 1x1,4m1,4x1,8m4."""
     bits: Literal[5, 8] | None = None
-    """For a network that condvae does not recognise: the bit depth of its likelihood, 8 or 5 bits per colour
-    channel."""
+    """Bit depth of the likelihood: 8 bits per colour channel, or 5, for which images are rounded down to 32 grey
+    levels. If not given, as in the configuration of the network."""
     shift: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
     """For a network that condvae does not recognise: the shift in its normalisation of the input, which is (grey level
     + shift) * scale."""
