@@ -187,7 +187,7 @@ def test_options_of_a_preset_can_be_changed() -> None:
         ({"keep": 0}, r"--keep is 0"),
         ({"workers": 0}, r"--workers is 0"),
         ({"seed": 2**64}, r"--seed is \d+, expected a whole number from 0 to 2\*\*64 - 1"),
-        ({"size": 16}, r"--size is 16, but the network takes images of 8 pixels"),
+        ({"size": 16}, r"--size is 16, but the network takes images of 8 x 8 pixels"),
         ({"device": "meta"}, r"device 'meta' cannot be used"),
     ],
 )
