@@ -40,7 +40,8 @@ NAMESPACES = (
 )
 """Modules outside condvae whose names docstrings may use."""
 INTERNAL = ("cli", "kernels")
-"""Rooms that are no Python API: `condvae --help` documents the first, and the second works behind the others."""
+"""Packages that are not part of the Python API: `condvae --help` documents cli, and kernels is used only by other
+packages."""
 FILE_NAME = re.compile(r".*\.(py|json|jsonl|txt|npy|npz|mat|zip|png|safetensors)")
 
 
@@ -54,7 +55,7 @@ class Options:
 
 def main(options: Options) -> None:
     if options.out.exists() and not (options.out / "condvae.html").exists() and any(options.out.iterdir()):
-        raise ValueError(f"{options.out} holds other files: choose another --out folder")
+        raise ValueError(f"{options.out} contains files that are not an API reference: choose another --out folder")
     modules = list(public_modules())
     broken = [problem for module in modules for problem in unresolved_names(module)]
     if broken:
@@ -71,7 +72,7 @@ def main(options: Options) -> None:
 
 
 def public_modules() -> Iterator[ModuleType]:
-    """Every module of the package except private and internal ones, with its lazy names resolved."""
+    """Yield every module of the package except private and internal ones, with its lazily imported names resolved."""
     names = (found.name for found in pkgutil.walk_packages(condvae.__path__, "condvae."))
     for name in ("condvae", *names):
         if any(part.startswith("_") or part in INTERNAL for part in name.split(".")):
@@ -105,9 +106,9 @@ def without_private_bases(text: str) -> str:
 
 
 def unresolved_names(module: ModuleType) -> Iterator[str]:
-    """The names in backticks, in a module's docstrings, that stand for nothing.
+    """Yield the names in backticks, in a module's docstrings, that do not exist.
 
-    Only dotted names and names in CamelCase count: a lowercase word may be a parameter or plain code.
+    Only dotted names and names in CamelCase are checked: a lowercase word may be a parameter or plain code.
     """
     tree = ast.parse(Path(str(module.__file__)).read_text())
     for node, owners in documented(tree):
@@ -120,7 +121,7 @@ def unresolved_names(module: ModuleType) -> Iterator[str]:
 
 
 def documented(node: ast.AST, owners: tuple[str, ...] = ()) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Every node that can have a docstring, with the names of the classes and functions around it."""
+    """Yield every node that can have a docstring, with the names of the classes and functions that contain it."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield node, owners
     for child in ast.iter_child_nodes(node):
@@ -129,7 +130,7 @@ def documented(node: ast.AST, owners: tuple[str, ...] = ()) -> Iterator[tuple[An
 
 
 def docstrings(node: Any) -> list[str]:
-    """A node's docstring and those of its attributes: the bare strings in its body."""
+    """Return a node's docstring and those of its attributes, which are the bare strings in its body."""
     return [
         line.value.value
         for line in node.body
@@ -138,7 +139,7 @@ def docstrings(node: Any) -> list[str]:
 
 
 def resolves(name: str, module: ModuleType, owners: tuple[str, ...]) -> bool:
-    """Whether a name exists, seen from inside a docstring: a parameter's attribute, a member, a global or a module."""
+    """Return whether a name in a docstring exists: as a parameter's attribute, a member, a global name or a module."""
     first, *rest = name.split(".")
     scopes: list[Mapping[str, Any]] = [vars(module)]
     current: Any = module
@@ -162,7 +163,7 @@ def resolves(name: str, module: ModuleType, owners: tuple[str, ...]) -> bool:
 
 
 def fields_of(kind: type) -> list[str]:
-    """Names that a class and its bases annotate, such as the fields of a dataclass."""
+    """Return the names that a class and its bases annotate, such as the fields of a dataclass."""
     return [name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})]
 
 
@@ -181,7 +182,7 @@ def reachable(start: Any, path: list[str]) -> bool:
 
 
 def dead_links(folder: Path) -> list[str]:
-    """Links between pages whose file or anchor does not exist."""
+    """Return the links between pages whose target file or anchor does not exist."""
     script = re.compile(r"<script.*?</script>", re.DOTALL)
     pages = {path.resolve(): script.sub("", path.read_text()) for path in folder.rglob("*.html")}
     anchors = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}

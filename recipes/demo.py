@@ -35,13 +35,13 @@ class Options:
     """Options of the demo."""
 
     faces: Path = Path(__file__).parents[1] / "tests" / "fixtures" / "faces64"
-    """Folder of photos. The middle square of each is used."""
+    """Folder of photos. The middle square of each photo is used."""
     model: str = DEFAULT_MODEL
     """A conditional model that completes images: a name or a file."""
     out: Path = Path("out/demo")
     """Folder to write completions.png into."""
     n: int = 8
-    """Completions per photo."""
+    """How many completions to draw of each photo."""
     seed: int = 0
 
 

@@ -34,9 +34,9 @@ from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
 _TOGETHER = 16
-"""Number of pictures scanned together."""
+"""How many pictures are scanned together."""
 _RANDOM_DRAWS = 20
-"""Number of random sequences of scans per picture."""
+"""How many random sequences of scans are drawn for each picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,21 +52,21 @@ class Options:
     out: Path = Path("out/design_cifar10")
     """Folder for classifier.safetensors, panel.png and panel.gif."""
     steps: int = 2000
-    """Training updates of the classifier."""
+    """How many updates to train the classifier for."""
     batch: int = 128
-    """Pictures per update."""
+    """How many pictures each update uses."""
     images: int = 256
-    """Number of test pictures to scan."""
+    """How many test pictures to scan."""
     scans: int = 5
-    """Scans per picture."""
+    """How many scans to make of each picture."""
     n: int = 10
-    """Completions used to choose each scan."""
+    """How many completions to draw in order to choose each scan."""
     points: int = 9
-    """Locations along each side of the grid."""
+    """How many locations there are along each side of the picture."""
     first_n: int = 200
-    """Training pictures used to choose the first scan, which is the same for all pictures."""
+    """How many training pictures to use in order to choose the first scan, which is the same for all pictures."""
     drawn: int = 0
-    """Number of the test picture to draw, from 0."""
+    """Which test picture to draw, counted from 0."""
     seed: int = 0
 
 
@@ -133,7 +133,7 @@ def draw(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candid
 
 
 def compare(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candidates, policy: Greedy) -> None:
-    """Print accuracy and log-probability of the true class after 0, 1, ... scans and for whole pictures."""
+    """Print accuracy and log-probability of the true class, after each number of scans and for whole pictures."""
     count = min(options.images, len(data.test))
     levels = data.test.take(np.arange(count))
     images, labels = levels.images, labels_of(levels.labels)
@@ -163,12 +163,18 @@ def compare(options: Options, data: Dataset, classifier: AVPCNN, candidates: Can
 
 
 def accuracy(log_p: Tensor, labels: Tensor) -> Tensor:
-    """Accuracy in per cent: in how many of R tries the most likely class is the true one. [R, B, T, K] -> [B, T]."""
+    """Return the accuracy in per cent: how often, among R sequences of scans, the most likely class is the true one.
+
+    log_p: log-probabilities [R, B, T, K] of K classes after T numbers of scans. The result is [B, T].
+    """
     return 100 * (log_p.argmax(dim=-1) == labels[:, None]).double().mean(dim=0)
 
 
 def log_score(log_p: Tensor, labels: Tensor) -> Tensor:
-    """Log-probability of the true class, averaged over R tries. [R, B, T, K] -> [B, T]."""
+    """Return the log-probability of the true class, averaged over R sequences of scans.
+
+    log_p: log-probabilities [R, B, T, K] of K classes after T numbers of scans. The result is [B, T].
+    """
     truth = labels[:, None, None].expand(*log_p.shape[:-1], 1)
     return log_p.gather(-1, truth)[..., 0].double().mean(dim=0)
 

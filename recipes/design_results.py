@@ -32,14 +32,14 @@ from recipes.pages import Page, draw, markdown, read, rounded, short
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "design.md"
 PAPER_SET = "the paper's tasks"
 DIGITS = 6
-"""Significant digits kept of an experiment's numbers."""
+"""How many significant digits of an experiment's numbers are kept."""
 VARIABLES = {"no finding": "any finding"}
-"""The classifier's variable for a task, if names differ. A task and its negation have the same AUROC."""
+"""The classifier's variable for each task that has another name. A task and its negation have the same AUROC."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Read new numbers, if given, and fill the tables."""
+    """Store new numbers, if some are given, and fill the tables of the page."""
 
     xray: Path | None = None
     """results.json of `condvae design experiment`, with all tasks and policies."""
@@ -74,7 +74,7 @@ def page_at(path: Path = PAGE) -> Page:
 
 
 def without_folders(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the folders from the names of model and classifier, which belong to the measuring machine."""
+    """Shorten the paths of model and classifier to their last part, without the folders of the measuring machine."""
     return {**found, **{key: Path(found[key]).name for key in ("model", "classifier") if key in found}}
 
 
@@ -109,13 +109,13 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def without_first(result: Mapping[str, Any], cells: Sequence[Any]) -> Sequence[Any]:
-    """Drop the column of 0 scans, where all policies are equal."""
+    """Remove the column of 0 scans, in which all policies are equal."""
     assert result["columns"][0] == "0"
     return cells[1:]
 
 
 def by_policy(result: Mapping[str, Any], metric: str, write: Callable[[Mapping[str, float]], str]) -> str:
-    """Table of one metric by policy and number of scans, averaged over the paper's tasks."""
+    """Return a table of one metric by policy and number of scans, averaged over the paper's tasks."""
     rows = [
         [policy, *map(write, without_first(result, found[metric][PAPER_SET]))]
         for policy, found in result["policies"].items()
@@ -124,7 +124,7 @@ def by_policy(result: Mapping[str, Any], metric: str, write: Callable[[Mapping[s
 
 
 def of_differences(result: Mapping[str, Any], metric: str) -> str:
-    """Table of eig-ipa minus each other policy, averaged over the paper's tasks."""
+    """Return a table of eig-ipa minus every other policy, averaged over the paper's tasks."""
     rows = [
         [policy, *(difference(cell) for cell in without_first(result, found[metric][PAPER_SET]))]
         for policy, found in result["differences"].items()
@@ -133,7 +133,7 @@ def of_differences(result: Mapping[str, Any], metric: str) -> str:
 
 
 def by_task(result: Mapping[str, Any], of: str, write: Callable[[Mapping[str, float]], str]) -> str:
-    """Table of the AUROC, or of its differences, by task, averaged over 2 to 5 scans."""
+    """Return a table of the AUROC, or of its differences, by task, averaged over 2 to 5 scans."""
     rows = [
         [policy, *(write(found["auroc"][task][-1]) for task in result["tasks"])] for policy, found in result[of].items()
     ]
@@ -142,7 +142,7 @@ def by_task(result: Mapping[str, Any], of: str, write: Callable[[Mapping[str, fl
 
 
 def of_numbers(few: Mapping[str, Any], many: Mapping[str, Any]) -> str:
-    """Table of the AUROC with few and with many imagined images; policies that use none have one row."""
+    """Return a table of the AUROC with few and with many completions; policies that use none have one row."""
     rows = []
     for policy in many["policies"]:
         alike = policy in (FULL, "random")
@@ -154,7 +154,9 @@ def of_numbers(few: Mapping[str, Any], many: Mapping[str, Any]) -> str:
 
 
 def of_cross_tasks(result: Mapping[str, Any]) -> str:
-    """Cross-task table of the AUROC after all scans, with the best of each row in bold."""
+    """Return a table of the AUROC after all scans, by task and by the task that scans were chosen for; row maxima are
+    bold.
+    """
     found = result["cross_tasks"][OURS]
     rows = []
     for task, line in zip(found["tasks"], found["last"], strict=True):
@@ -165,7 +167,7 @@ def of_cross_tasks(result: Mapping[str, Any]) -> str:
 
 
 def of_calibration(result: Mapping[str, Any]) -> str:
-    """Table of the calibration error after each scan, averaged over all tasks."""
+    """Return a table of the calibration error after each scan, averaged over all tasks."""
     rows = []
     for policy, found in result["policies"].items():
         means = [sum(errors) / len(errors) for errors in zip(*found["ece"].values(), strict=True)]
@@ -175,7 +177,7 @@ def of_calibration(result: Mapping[str, Any]) -> str:
 
 
 def of_classifier(record: Mapping[str, Any]) -> str:
-    """Table of the classifier's quality with patches at random locations."""
+    """Return a table of the classifier's quality when patches at random locations are known."""
     four = [VARIABLES.get(task, task) for task in PAPER_TASKS]
 
     def of_four(view: Mapping[str, Any], metric: str) -> float:
@@ -200,7 +202,7 @@ def of_classifier(record: Mapping[str, Any]) -> str:
 
 
 def of_speed(measured: Sequence[Mapping[str, Any]]) -> str:
-    """Table of the time for one step, with one column per machine."""
+    """Return a table of the time for one step, with one column for each machine."""
 
     def by_block(found: Mapping[str, Any]) -> str:
         return f"{time(found['block']['step_ms'])} for {found['block']['images']}" if "block" in found else ""
@@ -228,7 +230,7 @@ def of_speed(measured: Sequence[Mapping[str, Any]]) -> str:
 
 
 def of_classifier_speed(found: Mapping[str, Any]) -> str:
-    """Table of the classifier's speed and rounding error by implementation."""
+    """Return a table of the classifier's speed and rounding error, by implementation."""
     implementations = {
         "plain_exact": "plain torch, float32",
         "plain_half": "plain torch, float16",
@@ -258,19 +260,19 @@ def of_classifier_speed(found: Mapping[str, Any]) -> str:
 
 
 def between(cell: Mapping[str, float]) -> str:
-    """Format an estimate with its interval."""
+    """Format an estimate with its confidence interval."""
     return f"{short(cell['mean'], 3)} [{short(cell['low'], 3)}, {short(cell['high'], 3)}]"
 
 
 def difference(cell: Mapping[str, float]) -> str:
-    """Format a difference with its sign and interval, in bold if the interval excludes 0."""
+    """Format a difference with its sign and confidence interval, in bold if the interval excludes 0."""
     mean, low, high = (short(cell[key], 3, "+") for key in ("mean", "low", "high"))
     text = f"{mean} [{low}, {high}]"
     return f"**{text}**" if decided(cell) else text
 
 
 def decided(cell: Mapping[str, float]) -> bool:
-    """Whether the interval of a difference excludes 0."""
+    """Return whether the confidence interval of a difference excludes 0."""
     return cell["low"] > 0 or cell["high"] < 0
 
 

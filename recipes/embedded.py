@@ -7,7 +7,7 @@ The models in the package were made by these commands on one H200, with kernels 
     python recipes/embedded.py cifar10 --data cifar10 --out cifar10        (after `condvae fetch cifar10`)
     python recipes/embedded.py xray --data nih128.zip --out xray
 
-Each of the two trainings ends after its minutes. If the command is interrupted, repeat it to resume.
+Each of the two trainings ends when its minutes are used up. If the command is interrupted, repeat it to resume.
 """
 
 import sys
@@ -23,19 +23,19 @@ from condvae.training import PretrainOptions, TrainOptions, options_for, pretrai
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Settings of one embedded model in addition to its presets."""
+    """The settings of one embedded model that its presets do not contain."""
 
     preset: str
     vae_minutes: float
     partial_minutes: float
     held_out: int
-    """Number of held-out images for evaluations."""
+    """How many images are held out for evaluations."""
     every: int
-    """Steps between evaluations, and between checkpoints."""
+    """How many steps lie between two evaluations, and between two checkpoints."""
     largest: int
     """Maximum size of the model file, in bytes."""
     size: int | None = None
-    """Size to which images are resized, in pixels; by default they are not resized."""
+    """Images are resized to this side, in pixels. None: they are not resized."""
 
 
 MODELS = {
@@ -53,7 +53,7 @@ MODELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options for training an embedded model."""
+    """Train an embedded model."""
 
     name: Annotated[Literal["faces64", "cifar10", "xray"], tyro.conf.Positional]
     data: Path
@@ -61,16 +61,17 @@ class Options:
     out: Path
     """Folder for the two run folders, vae/ and partial/, and for the model file NAME.safetensors."""
     vae_minutes: float | None = None
-    """Minutes for the VAE, including evaluations and files. Default: as for the model in the package."""
+    """Minutes for training the VAE, including evaluations and writing files. By default, as for the model in the
+    package."""
     partial_minutes: float | None = None
-    """Minutes for the partial encoder. Default: as for the model in the package."""
+    """Minutes for training the partial encoder. By default, as for the model in the package."""
     seed: int = 0
     steps: int | None = None
     """Maximum number of steps in each training, for a quick trial."""
     batch: int = 128
-    """Images per update."""
+    """How many images each update uses."""
     held_out: int | None = None
-    """Number of held-out images for evaluations. Default: as for the model in the package."""
+    """How many images to hold out for evaluations. By default, as many as for the model in the package."""
     snapshots: int | None = None
     """Keep a checkpoint of the partial encoder every N steps, for `recipes/training_curve.py`."""
 

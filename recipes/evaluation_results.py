@@ -21,7 +21,7 @@ To measure only the bounds again, on the same images and holes, and keep all oth
     python recipes/evaluation_results.py --cifar10 out/cifar10-bounds/results.json \
         --faces64 out/faces64-bounds/results.json
 
-Without options the tables are filled from the existing JSON files.
+Without options, the tables are filled from the JSON files that are already in the folder.
 """
 
 import sys
@@ -43,7 +43,7 @@ MIXTURE = "mixture"
 
 
 class Published(NamedTuple):
-    """A CIFAR-10 row of the paper's table tab:results-completion, with its GPU-hours from tab:exp-details."""
+    """A CIFAR-10 row of the paper's table tab:results-completion, with its GPU-hours from the table tab:exp-details."""
 
     method: str
     fid: float
@@ -68,7 +68,7 @@ PAPER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Store new numbers, and fill the tables of the page."""
+    """Store new numbers, if some are given, and fill the tables of the page."""
 
     cifar10: Path | None = None
     """results.json of `condvae evaluate` for the model cifar10."""
@@ -103,15 +103,17 @@ def page_at(path: Path = PAGE) -> Page:
 
 
 def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the bounds in the published numbers by new ones; raise a ValueError if models or images differ."""
+    """Replace the bounds in the published numbers by new ones. Raise a ValueError if models or images differ."""
     for key in ("images", "deep_images", "bits_images", "seed"):
         if (found := new["settings"][key]) != (expected := published["settings"][key]):
             raise ValueError(
-                f"the bounds were measured with {key} {found}, not {expected} as published: use the same value"
+                f"the new bounds were measured with {key} {found}, the published ones with {expected}: use {expected}"
             )
     for name, model in published["models"].items():
         if new["models"].get(name, {}).get("record") != model["record"]:
-            raise ValueError(f"the bounds are not of the published {name}: measure that model, or all metrics")
+            raise ValueError(
+                f"the new bounds are not of the published model {name}: measure that model, or all metrics"
+            )
     models = {
         name: {
             **model,
@@ -138,7 +140,7 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def compared_with_paper(result: Mapping[str, Any]) -> str:
-    """Tabulate our numbers in the mixture of bins, and those of the paper."""
+    """Return a table of our numbers, in the mixture of bins, and of the paper's."""
     rows = []
     minutes = sum(next(iter(result["models"].values()))["training_minutes"].values())
     for name, found in result["methods"].items():
@@ -152,7 +154,7 @@ def compared_with_paper(result: Mapping[str, Any]) -> str:
 
 
 def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -> str:
-    """Tabulate one metric by bin; a unique best value of a column is bold, except for diversity, which has no best."""
+    """Return a table of one metric by bin. A unique best value of a column is bold, but diversity has no best value."""
     columns = (*BINS, MIXTURE)
     scale = 100 if metric == "p_ids" else 1
     rows = []
@@ -172,7 +174,7 @@ def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -
 
 
 def of_coverage(methods: Mapping[str, Any]) -> str:
-    """Tabulate calibration errors and leaning with its verdict, in the mixture of bins."""
+    """Return a table of the calibration errors, and of the leaning with its verdict, in the mixture of bins."""
     rows = []
     for name, found in methods.items():
         cells = [name]
@@ -187,7 +189,7 @@ def of_coverage(methods: Mapping[str, Any]) -> str:
 
 
 def of_pixel_choice(methods: Mapping[str, Any]) -> str:
-    """Compare completions that show pixel means with completions that show pixel samples."""
+    """Return a table that compares completions with mean pixels and completions with sampled pixels."""
     rows = []
     for name, found in methods.items():
         metrics = {metric: columns[MIXTURE] for metric, columns in found["metrics"].items()}
@@ -208,7 +210,7 @@ def of_pixel_choice(methods: Mapping[str, Any]) -> str:
 
 
 def of_mixture(methods: Mapping[str, Any]) -> str:
-    """Tabulate the remaining metrics in the mixture of bins."""
+    """Return a table of the remaining metrics, in the mixture of bins."""
     shown = (
         ("KID x 1000", "kid", 1, 1000),
         ("U-IDS, %", "u_ids", 1, 100),

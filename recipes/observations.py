@@ -1,4 +1,4 @@
-"""Draw what each observation process shows of an image.
+"""Draw a contact sheet of what each observation process shows of some images.
 
 The picture in docs/guides/train.md was made by
 
@@ -41,7 +41,7 @@ class Options:
     """Data set whose test images are shown."""
     out: Path = Path("out/observations.png")
     rows: int = 5
-    """Number of images to show, one per row."""
+    """How many images to show, one in each row."""
     seed: int = 2
 
 

@@ -25,7 +25,7 @@ r"""Fill the tables of docs/results/ood.md from the raw numbers in docs/results/
         --speed-h200 out/speed_h200.json --speed-cpu out/speed_cpu.json \
         --speed-cpu-faces64 out/speed_cpu_faces64.json --figures
 
-Without options, fill the page from the numbers that are already in the folder.
+Without options, the tables are filled from the numbers that are already in the folder.
 """
 
 import json
@@ -49,7 +49,7 @@ from recipes.pages import Page, draw, markdown, read, rounded, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "ood.md"
 DIGITS = 7
-"""Significant digits to which an experiment's numbers are rounded."""
+"""How many significant digits of an experiment's numbers are kept."""
 IPA, IPA_R, FACES = "cifar10", "ipa-r", "faces64"
 """Names of the models in the experiments."""
 
@@ -74,9 +74,9 @@ BY_BIN = {
     "bins-likelihood": f"{IPA} likelihood",
     "bins-parts-4": f"{IPA} parts-4",
 }
-"""The method of each table by hidden share."""
+"""The method that each table by hidden share shows."""
 FIGURE = (*list(METHODS)[:5], f"{IPA} parts-4", f"{IPA} channels", f"{IPA} complexity")
-"""The methods in the figure; with more, the lines would hide each other."""
+"""The methods in the figure. With more methods, the lines would hide each other."""
 PAIRS = (
     ("gradient", IPA, "likelihood"),
     ("gradient", IPA, "completed-ipa"),
@@ -87,9 +87,9 @@ PAIRS = (
     ("parts-4", IPA, "gradient-4"),
     ("parts-4", IPA, "complexity"),
 )
-"""Reported differences: a score of IPA, and the model and score that are subtracted from it."""
+"""The differences on the page. Each is a score of IPA, and the model and score that are subtracted from it."""
 SHOWN_BY_SHARE = ("gradient", IPA, "completed-ipa")
-"""The difference that is also shown by hidden share."""
+"""The difference that is shown by hidden share as well."""
 
 _SETS = ("noise", "constant", "flip", "rotate", "crop")
 PAPER_CIFAR10 = {
@@ -105,12 +105,12 @@ PAPER_FFHQ = {
 """Averages over hidden shares in the paper's figure fig:ood-results, for the first of _SETS."""
 COMPLETIONS = {"lpips_gt@1": 4, "lpips_gt": 4, "lpips_diversity": 4, "best_mse": 5, "psnr_of_mean": 2}
 BOUNDS = {"forward_kl_nats_per_dim": 4, "hidden_bits_per_dim": 3}
-"""Shown metrics of completions and of models, with their number of digits."""
+"""The metrics of completions and of models on the page, with their number of digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Store new numbers, if any are given, and fill the tables."""
+    """Store new numbers, if some are given, and fill the tables of the page."""
 
     cifar10: Path | None = None
     """results.json of `condvae ood experiment --model cifar10` with all scores and baselines."""
@@ -156,12 +156,12 @@ def page_at(path: Path = PAGE) -> Page:
 
 
 def check_consistent(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    """Raise ValueError if two experiments used different images, or disagree about a method that both contain."""
+    """Raise ValueError if two experiments used different images, or have different results for a method in both."""
     if one["made_of"] != other["made_of"]:
-        raise ValueError("the experiments with and without ipa-r used different images: give two that used the same")
+        raise ValueError("the experiments with and without ipa-r used different images: give two with the same images")
     shared = one["methods"].keys() & other["methods"].keys()
     if off := sorted(name for name in shared if one["methods"][name] != other["methods"][name]):
-        raise ValueError(f"the experiments with and without ipa-r disagree about {', '.join(off)}: run one again")
+        raise ValueError(f"the experiments with and without ipa-r disagree about {', '.join(off)}: repeat one of them")
 
 
 def keep_ipa(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def keep_ipa(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_ipa_r(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep what the other experiment lacks, for the shown methods only."""
+    """Keep the results of IPA-R, which the other experiment lacks, and only for the methods on the page."""
     kept = keep_model(result, IPA_R, [pair(*names) for names in PAIRS if names[1] == IPA_R])
     return {**kept, "methods": {name: found for name, found in kept["methods"].items() if name in METHODS}}
 
@@ -179,7 +179,7 @@ def keep_faces(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_model(result: Mapping[str, Any], model: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Keep the methods of one model and the shown differences: means over hidden shares, and one by hidden share."""
+    """Keep the methods of one model, and the differences on the page: means over hidden shares, one by hidden share."""
     at = index(result, MEAN)
     differences = {
         name: {
@@ -193,7 +193,7 @@ def keep_model(result: Mapping[str, Any], model: str, pairs: Sequence[str]) -> d
 
 
 def keep_shown_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the shown metrics of an evaluation, and how its models were trained."""
+    """Keep the metrics of an evaluation that the page shows, and how its models were trained."""
 
     def of_model(found: Mapping[str, Any]) -> dict[str, Any]:
         record = {key: found["record"][key] for key in ("steps", "images_seen", "minutes")}
@@ -214,7 +214,7 @@ def keep_shown_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pair(score: str, model: str, other: str) -> str:
-    """Return the name of a difference in the experiment."""
+    """Return the name that a difference has in the results of the experiment."""
     return f"{IPA} {score} - {model} {other}"
 
 
@@ -250,7 +250,7 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def table_by_set(result: Mapping[str, Any], methods: Mapping[str, str], paper: Mapping[str, Sequence[float]]) -> str:
-    """Return a table of means over hidden shares: our rows, then the paper's for the sets that it has."""
+    """Return a table of means over hidden shares: our rows, then the paper's rows for the sets that the paper has."""
     at, names = index(result, MEAN), [*result["sets"], *result["means"]]
     rows = [
         [title, *(short(result["methods"][method]["auroc"][name][at]["mean"], 3) for name in names)]
@@ -263,7 +263,7 @@ def table_by_set(result: Mapping[str, Any], methods: Mapping[str, str], paper: M
 
 
 def table_by_hidden_share(result: Mapping[str, Any], method: str) -> str:
-    """Return a method's table with a row per set and a column per range of the hidden share."""
+    """Return a table of one method, with a row for each set and a column for each range of the hidden share."""
     found = result["methods"][method]["auroc"]
     shares = [one for one in result["columns"] if found[ALL][index(result, one)]["mean"] is not None]
     rows = [
@@ -278,11 +278,11 @@ def index(result: Mapping[str, Any], column: str) -> int:
 
 
 def difference_table(result: Mapping[str, Any]) -> str:
-    """Return the differences of means over hidden shares: a row per set, a column per pair of methods."""
+    """Return a table of differences of means over hidden shares, with a row per set and a column per difference."""
     pairs = [pair(*names) for names in PAIRS]
 
     def cell(name: str, of: str) -> Mapping[str, float]:
-        """Return the mean over hidden shares, which may be the only column that was kept."""
+        """Return the mean over hidden shares. It may be the only column that was kept."""
         cells: list[Mapping[str, float]] = result["differences"][name][of]
         return cells[0 if len(cells) == 1 else index(result, MEAN)]
 
@@ -292,7 +292,7 @@ def difference_table(result: Mapping[str, Any]) -> str:
 
 
 def difference_table_by_share(result: Mapping[str, Any]) -> str:
-    """Return one difference by hidden share, for the means over sets."""
+    """Return a table of one difference by hidden share, for the means over sets."""
     shares = result["columns"][: index(result, MEAN)]
     found = result["differences"][pair(*SHOWN_BY_SHARE)]
     rows = [[of, *(difference(found[of][index(result, share)]) for share in shares)] for of in result["means"]]
@@ -300,7 +300,7 @@ def difference_table_by_share(result: Mapping[str, Any]) -> str:
 
 
 def completion_table(result: Mapping[str, Any]) -> str:
-    """Compare completions of IPA and IPA-R, over all bins of holes, with standard errors over images."""
+    """Return a table that compares completions of IPA and IPA-R over all bins, with standard errors over images."""
     titles = {
         "lpips_gt@1": "LPIPS from one completion to the original",
         "lpips_gt": f"LPIPS-GT, the nearest of {result['settings']['k']} completions",
@@ -323,7 +323,7 @@ def completion_table(result: Mapping[str, Any]) -> str:
 
 
 def speed_table(measured: Sequence[Mapping[str, Any]]) -> str:
-    """Return the speeds, with a column per machine and model."""
+    """Return a table of speeds, with a column for each machine and model."""
 
     def command(found: Mapping[str, Any]) -> str:
         return with_target(f"{found['command']['seconds']:.1f} s", found) if "command" in found else ""

@@ -1,4 +1,4 @@
-"""Results pages: the marked tables of page.md are filled from the raw numbers in page/*.json."""
+"""Fill the marked tables of a results page, page.md, from the raw numbers in page/*.json."""
 
 import json
 import re
@@ -16,11 +16,11 @@ TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page.md with marks `<!-- table NAME -->` ... `<!-- end -->` around each table, and its data in page/*.json."""
+    """A results page with marks `<!-- table NAME -->` and `<!-- end -->` around each table, and data in page/*.json."""
 
     path: Path
     tables: Callable[[Mapping[str, Any]], dict[str, str]]
-    """Maps the raw numbers, by file name, to the Markdown tables, by table name."""
+    """A function from the raw numbers, by file name, to the Markdown tables, by table name."""
 
     @property
     def folder(self) -> Path:
@@ -37,7 +37,7 @@ class Page:
         self.path.write_text(text)
 
     def filled(self, raw: Mapping[str, Any] | None = None) -> str:
-        """Return the text of the page with filled tables; raw defaults to the stored numbers."""
+        """Return the text of the page with all tables filled. raw: numbers to use instead of the stored ones."""
         text, tables = self.path.read_text(), self.tables(self.raw() if raw is None else raw)
         marked = [match[2] for match in TABLE.finditer(text)]
         if unmatched := sorted(set(marked) ^ set(tables)):
@@ -46,12 +46,12 @@ class Page:
 
 
 def read(given: Mapping[str, Path | None]) -> dict[str, Any]:
-    """Read the JSON files that were given, by name; None means not given."""
+    """Read the JSON files that were given, and return their contents by name. A path is None if it was not given."""
     return {name: json.loads(path.read_text()) for name, path in given.items() if path is not None}
 
 
 def compact(value: Any, levels: int = 4, indent: str = "\n") -> str:
-    """Return JSON with one line for each metric of each method, so that diffs are readable, and no other spaces."""
+    """Return JSON text with a line for each metric of each method, so that diffs are readable, and no other spaces."""
     if not levels or not isinstance(value, dict):
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     deeper = indent + " "
@@ -69,7 +69,7 @@ def rounded(value: Any, digits: int) -> Any:
 
 
 def draw(numbers: Path, redraw: Callable[[Path], list[Path]], folder: Path, prefix: str = "") -> None:
-    """Draw the figures of a report as small files: lossless WebP with 64 colours."""
+    """Draw the figures of a report and save them as small files, in lossless WebP with 64 colours."""
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copyfile(numbers, Path(scratch) / "results.json")
         for path in redraw(Path(scratch)):

@@ -33,7 +33,7 @@ EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options for drawing the sheets."""
+    """Draw four contact sheets of a conditional model."""
 
     data: Path
     """Data set with test images, such as lfw64.zip."""
@@ -42,11 +42,11 @@ class Options:
     out: Path = Path("out/sheets")
     """Folder for the four sheets: freeform, boxes, halves and nothing."""
     images: int = 24
-    """Number of test images, each with another label; the labels are spread evenly over all."""
+    """How many test images to use. Each has another label, and the labels are spread evenly over all labels."""
     format: Literal["png", "webp"] = "png"
     """File format of the sheets."""
     n: int = 8
-    """Completions per image."""
+    """How many completions to draw of each image."""
     temperature: str = str(CompletionSettings.temperature)
     """One temperature, or one per resolution of the latents, such as 16:0.8,32:0.7."""
     seed: int = 0
@@ -70,9 +70,11 @@ def main(options: Options) -> None:
 
 
 def regions(n: int, size: int, seed: int) -> dict[str, Tensor]:
-    """Return the known pixels of every sheet by its name: [n, 1, size, size] bool, True where known.
+    """Return the known pixels of the images on each sheet, by the sheet's name: [n, 1, size, size] bool, True where
+    known.
 
-    From image to image a sheet alternates its holes: five sizes of freeform holes, eyes and mouth, four halves.
+    Successive images of a sheet have different holes: freeform holes of five sizes, a box over the eyes or the mouth,
+    or one of four halves.
     """
     freeform = torch.cat([known_in_bin(HOLE_BINS[i % 5], n, size, seed=seed)[i : i + 1] for i in range(n)])
     boxes, halves = torch.ones(2, n, 1, size, size, dtype=torch.bool)

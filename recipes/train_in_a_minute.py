@@ -34,11 +34,11 @@ class Options:
     out: Path = Path("out/train_in_a_minute")
     """Folder for the two run folders, vae/ and partial/, and for completions.png. Existing runs are resumed."""
     vae_steps: int = 450
-    """Training steps of the VAE."""
+    """How many steps to train the VAE."""
     partial_steps: int = 220
-    """Training steps of the partial encoder."""
+    """How many steps to train the partial encoder."""
     batch: int = 16
-    """Images per step."""
+    """How many images each step uses."""
     seed: int = 0
 
 

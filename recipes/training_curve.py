@@ -3,8 +3,8 @@
     python recipes/embedded.py cifar10 --data cifar10 --out cifar10 --snapshots 500
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out curve
 
-Each point uses the averaged weights of a checkpoint. The learning rate had not decayed to its end there, so a run
-that is planned for that many minutes reaches a better value than the curve shows.
+Each point of the curve uses the averaged weights of a checkpoint. At a checkpoint, the learning rate has not yet
+decayed to its final value. So a run whose --minutes end there reaches a better value than the curve shows.
 """
 
 import json
@@ -31,20 +31,20 @@ from condvae.training.checkpoint import Checkpoints
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options for measuring a run at several of its checkpoints."""
+    """Measure LPIPS-GT at several checkpoints of a run."""
 
     run: Path
     """Run folder of `condvae train` with model.safetensors and checkpoints."""
     data: Path
     """The data set of the run."""
     out: Path
-    """Folder for curve.json and for evaluation/, which contains all numbers."""
+    """Folder for curve.json, and for evaluation/ with all numbers of the evaluation."""
     points: int = 7
-    """Checkpoints to measure, spaced evenly in the logarithm of time. The finished model is measured too."""
+    """How many checkpoints to measure, spaced evenly in the logarithm of time. The finished model is measured too."""
     images: int = 200
-    """Number of test images."""
+    """How many test images to use."""
     n: int = 100
-    """Completions per image."""
+    """How many completions to draw of each image."""
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     lpips: Path | None = None
@@ -100,7 +100,7 @@ def at(model: ConditionalVAE, tensors: dict[str, torch.Tensor]) -> ConditionalVA
 
 
 def as_curve(result: dict[str, Any], minutes: dict[str, float]) -> dict[str, Any]:
-    """Return training minutes and LPIPS-GT in the mixture of hole sizes for every point of the curve."""
+    """Return the curve as plain data: the training minutes and the LPIPS-GT, in the mixture of bins, of every point."""
     points = []
     for name, spent in minutes.items():
         found = result["methods"][f"{name}, t 1"]["metrics"]["lpips_gt"][MIXTURE]

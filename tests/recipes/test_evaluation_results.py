@@ -241,7 +241,7 @@ def test_new_bounds_replace_only_the_bounds(tmp_path: Path) -> None:
     ]
     for change in changes:
         file.write_text(json.dumps({**new, **change}))
-        with pytest.raises(ValueError, match="the bounds "):
+        with pytest.raises(ValueError, match="the new bounds "):
             evaluation_results.main(evaluation_results.Options(faces64=file, page=page))
     assert page.read_text() == text
 

@@ -72,5 +72,5 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_model_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"belongs to another model: .*encoder"):
+    with pytest.raises(ValueError, match=r"is a checkpoint of another model, .*encoder"):
         unpack(make_step(channels=1), pack(make_step()), tmp_path / "x")

@@ -187,7 +187,7 @@ def test_options_of_a_preset_can_be_changed() -> None:
         ({"keep": 0}, r"--keep is 0"),
         ({"workers": 0}, r"--workers is 0"),
         ({"seed": 2**64}, r"--seed is \d+, expected a whole number from 0 to 2\*\*64 - 1"),
-        ({"size": 16}, r"--size is 16, but the network takes images of 8 pixels"),
+        ({"size": 16}, r"--size is 16, but the network takes images of 8 x 8 pixels"),
         ({"device": "meta"}, r"device 'meta' cannot be used"),
     ],
 )
@@ -212,7 +212,7 @@ def test_bad_options_of_pretraining_leave_nothing_behind(tmp_path: Path, changes
         ({"artifact": FACES.parent}, r"is a folder: give a file, such as .*model.safetensors"),
         (
             {"observe": ("label,classes=10000",), "start": "encoder"},
-            r"--start encoder needs observations that begin with an image",
+            r"--start encoder needs observations that contain an image",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def test_after_a_truncated_checkpoint_the_previous_one_is_used(tmp_path: Path) -
     newest = checkpoints(folder).path(20)
     newest.write_bytes(newest.read_bytes()[:-100])
     printed = call(*TRAINING, "--steps", "25", "--out", folder, "--resume")
-    assert "trying the checkpoint before it" in printed
+    assert "trying the previous checkpoint" in printed
     assert "resuming from step 15" in printed
     call(*TRAINING, "--steps", "25", "--out", tmp_path / "whole")
     assert_same_model(folder / "model.safetensors", tmp_path / "whole" / "model.safetensors")

@@ -84,4 +84,4 @@ def test_a_run_folder_is_described(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["options"]["network"] == "tiny"
     with pytest.raises(SystemExit):
         main(["info", str(tmp_path)])
-    assert "is not the folder of a condvae run" in capsys.readouterr().err
+    assert "is not a run folder of condvae" in capsys.readouterr().err

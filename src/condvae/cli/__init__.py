@@ -1,4 +1,4 @@
-"""The command line: one file per verb, named after it."""
+"""The command line interface. Each verb has its own file, with the verb's name."""
 # Verbs import torch and other slow packages only when they run, so that --help is quick.
 
 import functools
@@ -56,7 +56,7 @@ _LISTS = (
     "--sets",
     "--tasks",
 )
-"""Options that take several values and may be given only once."""
+"""Options that take several values after one name. They may be given only once."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -105,7 +105,7 @@ def _catch_stop_signals() -> list[int]:
 
 
 def _message_and_code(error: BaseException, arguments: list[str]) -> tuple[str | None, int]:
-    """Return the message for the user and the exit code; no message for an unexpected error, which is a bug."""
+    """Return the error message for the user (None for an unexpected error, which is a bug), and the exit code."""
     if isinstance(error, ValueError | OSError):
         return str(error), 2
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
@@ -122,8 +122,9 @@ def _message_and_code(error: BaseException, arguments: list[str]) -> tuple[str |
 
 
 def _verbs(arguments: list[str]) -> Any:
-    """Return the union of all verbs for tyro. A preset on the command line sets the defaults of its verb, also in
-    `--help`.
+    """Return the union of all verbs, which is the type that tyro parses.
+
+    If --preset is given, its options become the defaults of its verb, also in `--help`.
     """
     name = _preset_in(arguments)
     choices: list[Any] = []

@@ -1,4 +1,4 @@
-"""condvae compare."""
+"""The verb `condvae compare`."""
 
 import json
 import math
@@ -26,7 +26,7 @@ _ROWS = {
     "psnr": ("PSNR, dB", "higher is better; identical images count as 100"),
     "ssim": ("SSIM", "higher is better, at most 1"),
 }
-"""The name of each metric in the printed table, and a remark."""
+"""For each metric, its name in the printed table and a remark on how to read it."""
 
 
 @explained(metrics=f"The metrics to compute: all, or some of {', '.join(METRICS)}. ids stands for P-IDS and U-IDS.")
@@ -34,8 +34,8 @@ _ROWS = {
 class Compare:
     """Compare two folders or zips of images, such as real images and completions.
 
-    Images with the same name are compared with each other, so both must have the same names; --unpaired lifts this.
-    The networks of the metrics are downloaded by `condvae fetch metrics`.
+    Images with the same name are compared with each other, so both folders must contain the same names, unless
+    --unpaired is given. `condvae fetch metrics` downloads the networks that the metrics need.
     """
 
     real: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="REAL")]
@@ -44,11 +44,12 @@ class Compare:
     """A folder or zip of completions or samples."""
     metrics: tuple[Literal["all"] | FolderMetric, ...] = ("all",)
     unpaired: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Compare the two sets as a whole instead of image by image: only FID and KID, and names may differ."""
+    """Compare the two sets of images as a whole instead of image by image. The names may then differ, and only FID and
+    KID are computed."""
     lpips: Trunk = "alex"
-    """The network of LPIPS: AlexNet (alex) or VGG16 (vgg)."""
+    """The network that LPIPS uses: AlexNet (alex) or VGG16 (vgg)."""
     precision: FeaturePrecision = "exact"
-    """Precision of the Inception features on a GPU: single (exact) or half (fast)."""
+    """Precision in which Inception features are computed on a GPU: single (exact) or half (fast)."""
     device: shared.Device = "auto"
     out: shared.OutFile = None
     """Also write the numbers to this .json file."""
@@ -116,7 +117,7 @@ class Compare:
 
 
 def _check_free(out: Path) -> None:
-    """Raise a ValueError unless the report can be written here at the end, and would not replace an image."""
+    """Raise a ValueError if `out` cannot be written, or does not end in .json and so could be an image."""
     if out.suffix.lower() != ".json":
         raise ValueError(f"{out} does not end in .json: give --out a name that does")
     if out.is_dir() or not out.parent.is_dir():

@@ -1,4 +1,4 @@
-"""condvae complete."""
+"""The verb `condvae complete`."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     """How many completions to compute at a time. Smaller values need less memory; the result is the same."""
     device: shared.Device = "auto"
     repeat: Annotated[Path | None, tyro.conf.arg(metavar="RECORD")] = None
-    """Repeat an earlier call with the same files: give its record.json. Only --out and --chunk may be given too."""
+    """Repeat an earlier call, with the same image files: give the record.json that it wrote. No other options except
+    --out and --chunk may be given."""
 
     def run(self) -> None:
         if self.repeat is not None:
@@ -58,10 +59,12 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
         print(f"wrote {sheet}")
 
     def _check_alone(self) -> None:
-        """Raise a ValueError if options were given that --repeat takes from the record."""
+        """Raise a ValueError if options were given that --repeat reads from the record."""
         for field in dataclasses.fields(self):
             if field.name not in ("repeat", "out", "chunk") and getattr(self, field.name) != field.default:
                 if field.name == "images":
-                    raise ValueError("images were given with --repeat, which has them in its record: leave them out")
+                    raise ValueError(
+                        "images were given with --repeat, which reads them from the record: leave them out"
+                    )
                 option = f"--{field.name.replace('_', '-')}"
-                raise ValueError(f"{option} was given with --repeat, which takes it from the record: leave it out")
+                raise ValueError(f"{option} was given with --repeat, which reads it from the record: leave it out")

@@ -1,4 +1,4 @@
-"""condvae design, with one file per sub-verb."""
+"""The verb `condvae design`. Each of its sub-verbs has its own file."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ from condvae.cli.design_train import DesignTrain
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Choose where to scan an image next, to find out most about it (Bayesian experimental design)."""
+    """Choose the most informative location of an image to scan next (Bayesian experimental design)."""
 
     job: Annotated[
         Annotated[DesignScan, tyro.conf.subcommand("scan", prefix_name=False)]

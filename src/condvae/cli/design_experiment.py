@@ -1,4 +1,4 @@
-"""condvae design experiment."""
+"""The sub-verb `condvae design experiment`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,23 +14,23 @@ from condvae.experiments.design.plan import IPA, MANY_IMAGES, POLICY_MEANINGS, D
 @explained(
     model=f"{shared.MODEL_HELP} none: compare only policies that need no model.",
     policies=f"The policies to compare, and how each chooses scans: {described(POLICY_MEANINGS)}.",
-    repeats="How often to repeat policies that depend on a few random draws (random, non-greedy, and uncond with fewer "
-    f"than {MANY_IMAGES} training images). Their AUROCs are averaged.",
+    repeats="How often to repeat policies whose scans depend on a few random draws (random, non-greedy, and uncond "
+    f"with fewer than {MANY_IMAGES} training images). The AUROCs of the repetitions are averaged.",
 )
 @dataclass(frozen=True, kw_only=True)
 class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
-    """Compare policies on test images by how well the classifier predicts findings from their scans.
+    """Compare policies on test images by how well the classifier predicts findings from the scans that they choose.
 
-    The report has AUROC and NLL after each scan with confidence intervals over patients, differences between policies,
-    calibration, and maps of the chosen locations, as JSON, CSV, Markdown and figures. A stopped call continues when it
-    is repeated, and policies and tasks can be added to the folder later. To share the work between processes, use
-    torchrun or --shard.
+    The report has the AUROC and NLL after each scan with confidence intervals over patients, differences between
+    policies, calibration, and maps of the chosen locations, as JSON, CSV, Markdown and figures. A stopped call
+    continues when it is repeated, and later calls can add policies and tasks to the same folder. To share the work
+    between processes, use torchrun or --shard.
     """
 
     model: Annotated[str, tyro.conf.arg(metavar="MODEL")] = "xray"
     classifier: shared.ClassifierName = "xray"
     size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Crop images to a square and resize them to N x N pixels."""
+    """Crop the middle square of each image, and resize it to N x N pixels."""
     tasks: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TASK")] = DesignSettings.tasks
     policies: Annotated[tuple[str, ...], tyro.conf.arg(metavar="POLICY")] = DesignSettings.policies
     out: shared.Out = Path("design-experiment")
@@ -39,7 +39,8 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
     temperature: shared.Temperature = "1"
     pixels: shared.PixelKind = "mean"
     precision: Literal["auto", "exact", "fast"] = "auto"
-    """Precision of the classifier: single (exact), or half on a GPU (fast). auto: fast if there is a GPU."""
+    """Precision in which the classifier computes: single (exact), or half, which needs a GPU (fast). auto: fast if
+    there is a GPU."""
     block: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many images to compute together, as one unit of work. Smaller values need less memory. If not given, a number
     that suits the device."""

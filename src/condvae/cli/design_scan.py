@@ -1,4 +1,4 @@
-"""condvae design scan."""
+"""The sub-verb `condvae design scan`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +16,16 @@ from condvae.design.scan_settings import ScanSettings
 class DesignScan(shared.Parsed, ScanSettings):
     """Simulate a scanner on whole images: choose one small window after the other, and show why each was chosen.
 
-    With --known nothing is simulated: only the white pixels of that picture are used, and the result is where to scan
-    next.
+    With --known nothing is simulated: only the pixels that are white in the given picture are known, and the result is
+    the location to scan next.
     """
 
     images: shared.Images = ()
     model: shared.Model = "xray"
     classifier: shared.ClassifierName = "xray"
     known: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
-    """A picture that shows which pixels are known: white ones (grey level 128 or more). It must have the image's size.
-    For several images, give a folder of pictures with the names of the images."""
+    """A picture of the image's size in which white (grey level 128 or more) marks the known pixels. For several images,
+    give a folder of such pictures, each with the file name of its image; only the extension may differ."""
     n: shared.N = ScanSettings.n
     temperature: shared.Temperature = ScanSettings.temperature
     out: shared.Out = Path("scans")

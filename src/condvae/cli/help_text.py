@@ -1,4 +1,4 @@
-"""Help texts of options: docstrings, texts with lists of registered names, and the words after them."""
+"""Set the help texts of options, from their docstrings or from texts that list registered names."""
 
 import ast
 import dataclasses
@@ -19,11 +19,11 @@ _METAVARS: dict[type, str] = {int: "N", float: "NUMBER", str: "NAME", Path: "PAT
 
 
 def explained(**texts: str) -> Callable[[type[T]], type[T]]:
-    """Decorate the dataclass of a verb: set the help texts of its options.
+    """Return a decorator for the dataclass of a verb, which sets the help texts of its options.
 
-    texts: {field: help}, for texts that list names from a registry. All other options keep their docstrings. The lines
-    of a paragraph are joined, because tyro would show some line breaks of the source. Options whose default is None or
-    empty are called optional, and their type is shown without None.
+    texts: {field: help}, for help texts that list names from a registry. All other options keep their docstrings as
+    help. The lines of a paragraph are joined, because tyro would show some line breaks of the source. An option whose
+    default is None or empty is shown as optional, and its type without None.
     """
 
     def decorate(kind: type[T]) -> type[T]:
@@ -55,18 +55,18 @@ def explained(**texts: str) -> Callable[[type[T]], type[T]]:
 
 
 def listed(names: Iterable[str], *, last: str = "and") -> str:
-    """Join names: "a, b and c"."""
+    """Join names as in "a, b and c"; `last` is the word before the last name."""
     *first, final = names
     return f"{', '.join(first)} {last} {final}" if first else final
 
 
 def described(meanings: Mapping[Any, str]) -> str:
-    """Join names and their meanings: "a (first letter), b (second letter)"."""
+    """Join names and their meanings as in "a (first letter), b (second letter)"."""
     return ", ".join(f"{name} ({meaning})" for name, meaning in meanings.items())
 
 
 def _default_hint(default: str) -> str:
-    """Return the words after the help of an option whose default is None or empty, unless a preset has set it."""
+    """Return the words after a help text: the default that a preset has set, or "(optional)" if there is no default."""
     return "(optional)" if default in ("None", "") else f"(default: {default})"
 
 
@@ -97,5 +97,5 @@ def _metavar(hint: Any) -> str | None:
 
 
 def first_paragraph(kind: type) -> str:
-    """Return the first paragraph of a class's docstring, in one line."""
+    """Return the first paragraph of a class's docstring as one line."""
     return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())

@@ -1,4 +1,4 @@
-"""condvae import."""
+"""The verb `condvae import`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,29 +20,33 @@ from condvae.vdvae.network_names import PUBLIC_NETWORKS
 class Import:
     """Convert a public checkpoint (.th file) of the VD-VAE release or of the paper's release to a model file.
 
-    The network is recognised by the shapes of its weights. If condvae does not know it, describe it with --encoder,
-    --decoder, --bits, --shift and --scale. No code in the checkpoint is run.
+    The network is recognised by the shapes of its weights. If condvae does not recognise it, describe it with
+    --encoder, --decoder, --bits, --shift and --scale. Code inside the checkpoint is never executed.
     """
 
     checkpoint: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
-    """The .th file."""
+    """The checkpoint to convert, a .th file."""
     out: shared.Out
     """The .safetensors file to write."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     encoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
-    """For an unknown network: the layers of its encoder in the notation of the public code, such as
-    8x2,8d2,4x1,4d4,1x1."""
+    """For a network that condvae does not recognise: the layers of its encoder, written as in the public VD-VAE code,
+    such as 8x2,8d2,4x1,4d4,1x1."""
     decoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
-    """For an unknown network: the layers of its decoder in the notation of the public code, such as 1x1,4m1,4x1,8m4."""
+    """For a network that condvae does not recognise: the layers of its decoder, written as in the public VD-VAE code,
+    such as 1x1,4m1,4x1,8m4."""
     bits: Literal[5, 8] | None = None
-    """Bits per colour channel of the images that the likelihood models. If not given, the network's own value."""
+    """Bit depth of the likelihood: 8 bits per colour channel, or 5, for which images are rounded down to 32 grey
+    levels. If not given, as in the configuration of the network."""
     shift: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
-    """For an unknown network: the shift of its input, which is (grey level + shift) * scale."""
+    """For a network that condvae does not recognise: the shift in its normalisation of the input, which is (grey level
+    + shift) * scale."""
     scale: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
-    """For an unknown network: the scale of its input, which is (grey level + shift) * scale."""
+    """For a network that condvae does not recognise: the scale in its normalisation of the input, which is (grey level
+    + shift) * scale."""
     largest_bias: int = 64
-    """For an unknown network: the finest resolution at which its decoder has a learnt bias image (no_bias_above in the
-    public code)."""
+    """For a network that condvae does not recognise: the finest resolution at which its decoder has a learnt bias image
+    (no_bias_above in the public VD-VAE code)."""
     half_precision: shared.HalfPrecision = False
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""condvae info."""
+"""The verb `condvae info`."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ class Info:
 
     model: shared.ModelArgument = DEFAULT_MODEL
     list_models: Annotated[bool, tyro.conf.arg(name="list")] = False
-    """List the embedded models instead."""
+    """List the embedded models instead of describing one model."""
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
     """Print all information as JSON."""
 
@@ -116,7 +116,7 @@ class Info:
 
 
 def _paragraph(label: str, text: str) -> str:
-    """Wrap a text, indented behind its label."""
+    """Wrap a text into lines next to its label, which is in a column of its own on the left."""
     indent = " " * _LABEL_WIDTH
     wrapped = textwrap.fill(
         text,
@@ -130,7 +130,7 @@ def _paragraph(label: str, text: str) -> str:
 
 
 def _as_text(values: dict[str, Any]) -> str:
-    """Write nested values in one line: "steps 7; kl_nats (1 2.8; 4 57.6)". None is left out."""
+    """Format nested values as one line, such as "steps 7; kl_nats (1 2.8; 4 57.6)", without values that are None."""
 
     def word(value: Any) -> str:
         if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Open data for a trained model."""
+"""Open a data set with the image size and the split that a trained model used."""
 
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 def open_as_trained(
     path: str, header: "Header", *, validation: int | None = None, split_seed: int | None = None
 ) -> "Dataset":
-    """Open data at the model's size, with the split of its training unless another one is given.
+    """Open a data set at the model's image size, split as in the model's training.
 
-    The training record in the model file has that split; without it, the defaults of training are used.
+    The split is in the training record of the model file; without a record, the defaults of training are used.
+    validation and split_seed override it, unless they are None.
     """
     from condvae.data import open_data
 

@@ -1,4 +1,4 @@
-"""condvae ood, with one file per sub-verb."""
+"""The verb `condvae ood`. Each of its sub-verbs has its own file."""
 
 from dataclasses import dataclass
 from typing import Annotated

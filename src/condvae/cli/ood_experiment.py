@@ -1,4 +1,4 @@
-"""condvae ood experiment."""
+"""The sub-verb `condvae ood experiment`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     scores=f"The scores to compare: {described(SCORE_MEANINGS)}. {shared.SCORE_NUMBERS_HELP}",
     baselines="Baselines to compare with, which complete each image first and then score the whole image: "
     "completed-ipa uses the model's own completions, and completed-NAME uses a baseline of `condvae evaluate`, where "
-    f"NAME is {listed(BASELINES, last='or')}. completed-ipa-SCORE uses another score than the gradient. Give no value "
-    "to skip all.",
+    f"NAME is {listed(BASELINES, last='or')}. The score is gradient; completed-ipa-SCORE uses another one. Give no "
+    "value to skip all baselines.",
     sets=f"Sets of strange images that are made without other data: {described(SET_MEANINGS)}.",
     regret_images="How many of the test images to use for the score regret, which is slow because it computes a "
-    "gradient at each of its steps.",
+    "gradient at each of its optimisation steps.",
 )
 @dataclass(frozen=True, kw_only=True)
 class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
     """Compare scores by how well they tell strange images from test images.
 
-    The report has the AUROC of every model and score against every set, in bins of the hidden share, with confidence
-    intervals and differences, as JSON, CSV, Markdown and figures. A stopped call continues when it is repeated, and
-    models, scores and sets can be added to the folder later. To share the work between processes, use torchrun or
-    --shard.
+    The report has the AUROC of every model and score against every set of strange images, in bins of the hidden share,
+    with confidence intervals and with differences between methods, as JSON, CSV, Markdown and figures. A stopped call
+    continues when it is repeated, and later calls can add models, scores and sets to the same folder. To share the work
+    between processes, use torchrun or --shard.
     """
 
     model: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL|NAME=MODEL")] = (DEFAULT_MODEL,)
@@ -46,8 +46,8 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
     validation: shared.Validation = None
     split_seed: shared.SplitSeed = None
     against: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=DATA")] = ()
-    """Other data sets to use as sets of strange images, each with a name for the report. Their test images are used
-    first, then the others. They are resized to the models' size."""
+    """Other data sets whose images serve as strange images, each with a name for the report. From each, test images are
+    used first, and its other images if these are too few. All are resized to the image size of the models."""
     out: shared.Out = Path("ood-experiment")
     """The folder for the results."""
     block: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -91,7 +91,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
             )
 
     def _paths(self) -> dict[str, Path]:
-        """Locate the model files; the keys are the models' names in the report."""
+        """Return the path of each model file by the model's name in the report."""
         from condvae import weights
 
         found: dict[str, Path] = {}
@@ -109,7 +109,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
         return found
 
     def _foreign(self, size: int, channels: int) -> "dict[str, Dataset]":
-        """Open the data sets of --against; the keys are their names in the report."""
+        """Open the data sets of --against; return each by its name in the report."""
         from condvae.ood.strange_sets import open_foreign
         from condvae.runtime.folders import check_apart
 

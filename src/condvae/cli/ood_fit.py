@@ -1,4 +1,4 @@
-"""condvae ood fit."""
+"""The sub-verb `condvae ood fit`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from condvae.vdvae import VDVAE
 
 _FEWEST_HELD_OUT = 99
-"""With fewer held-out observations, or fewer different images, the strangest 1 % cannot be determined well."""
+"""With fewer held-out observations than this, or fewer images, the strangest 1 % cannot be determined reliably."""
 
 
 @explained(
@@ -30,25 +30,26 @@ _FEWEST_HELD_OUT = 99
 class OODFit:
     """Prepare a model for `condvae ood score`: learn from its training images what is ordinary.
 
-    The result is a small file next to the model, NAME.ood.safetensors, with the density of a score on training images,
-    and the scores of held-out images. For a conditional model it covers both partly hidden and whole images. With this
-    file, `condvae complete` warns of images in the strangest 1 %.
+    The result, called a fit, is a small file next to the model, NAME.ood.safetensors. It contains the density of a
+    score on training images, and the scores of held-out images; for a conditional model, it contains these for partly
+    hidden images and for whole images. With this file, `condvae complete` warns of images that are among the strangest
+    1 %.
     """
 
     data: shared.Data = None
     model: shared.Model = DEFAULT_MODEL
     score: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_SCORE
     fit_images: int = 5000
-    """How many training images to fit scores to, spread evenly over the training set."""
+    """How many training images to fit the density of a score to. They are spread evenly over the training set."""
     held_out: Annotated[int, tyro.conf.arg(metavar="N")] = 5000
-    """How many observations of held-out images to compare with later. If there are fewer images, each is observed
-    several times, with different holes."""
+    """How many observations of held-out images to store in the fit; `condvae ood score` compares images with them. If
+    there are fewer held-out images, each is observed several times, with different holes."""
     validation: shared.Validation = None
     split_seed: shared.SplitSeed = None
     seed: shared.Seed = 0
     out: shared.OutFile = None
-    """Write the fit to this .safetensors file instead, for `condvae ood score --fit`. This is required for embedded
-    models and models of the hub."""
+    """Write the fit to this .safetensors file instead of the file next to the model, and give it to `condvae ood score
+    --fit` later. This is required for embedded models and for models from the hub."""
     device: shared.Device = "auto"
 
     def run(self) -> None:
@@ -95,7 +96,7 @@ class OODFit:
 
 
 def _check_user_file(model: str, path: Path) -> None:
-    """Raise a ValueError if the model's file is in the installed package or in a cache, where no fit is written."""
+    """Raise a ValueError if the model's file is in the installed package or in a cache, where no fit may be written."""
     from condvae.weights.model_names import MODELS
 
     if path.resolve().parent == MODELS.resolve():
@@ -108,7 +109,7 @@ def _check_user_file(model: str, path: Path) -> None:
 
 
 def _check_free(out: Path) -> None:
-    """Raise a ValueError if the file exists and is not a fit, such as a model, which must not be overwritten."""
+    """Raise a ValueError if `out` is a folder, or a file other than a fit, which must not be overwritten."""
     from condvae.ood.fit_file import KIND
     from condvae.weights import sealed_file
 
@@ -119,25 +120,25 @@ def _check_free(out: Path) -> None:
     try:
         sealed_file.read(out, kind=KIND)
     except ValueError as error:
-        raise ValueError(f"{out} exists and is not a fit of condvae ood fit: choose another --out file") from error
+        raise ValueError(f"{out} exists, but was not written by condvae ood fit: choose another --out file") from error
     say(f"{out} will be replaced")
 
 
 def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[EncoderKind]":
-    """Return the kinds of images that this score can judge with this model: partly hidden, whole, or both."""
+    """Return the kinds of images that this score and model apply to: partly hidden images, whole images, or both."""
     from condvae.conditional import ConditionalVAE
 
     possible: list[EncoderKind] = ["partial", "whole"] if isinstance(model, ConditionalVAE) else ["whole"]
     if not (kinds := [kind for kind in possible if score.kind in (None, kind)]):
         raise ValueError(
-            f"the score {score.name} is only for partly hidden images, which an unconditional VAE cannot judge: "
+            f"the score {score.name} is only for partly hidden images, which an unconditional VAE cannot score: "
             "choose another --score, or a conditional model"
         )
     return kinds
 
 
 def _summary(fit: "Fit") -> str:
-    """Return the line that is printed after a fit: how many images it is based on, and whether they are enough."""
+    """Return the line to print after a fit: how many images the fit is based on, and whether they are enough."""
     record = fit.record
     fitted = f"fitted to {record['images']:,} training images; " if fit.density else ""
     text = f"{fitted}percentiles compare with {record['held_out']:,} held-out observations"

@@ -1,4 +1,4 @@
-"""condvae ood score."""
+"""The sub-verb `condvae ood score`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +17,18 @@ from condvae.weights.model_names import DEFAULT_MODEL
 class OODScore(HoleOptions):
     """Print how strange each image is to a model.
 
-    The result is a percentile: how many of 100 held-out training images, with about as much of them known, are at least
-    as strange. Images at 1 or less are called strange; this also happens to about one in a hundred ordinary images. Say
-    which pixels are hidden with the options of `condvae complete`; without them, and without transparent pixels, the
-    whole image is judged.
+    The result is a percentile: the percentage of held-out images that are at least as strange. These were not used for
+    training, and have about the same known share as the image. An image at 1 or less is called strange; this also
+    happens to about one in a hundred ordinary images. Say which pixels are hidden with one of --known, --hole, --box,
+    --half and --random, or make them transparent in the image. If no pixels are hidden, the whole image is scored.
     """
 
     images: shared.Images = ()
     model: shared.Model = DEFAULT_MODEL
     fit: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """The fit that `condvae ood fit` wrote for this model. If not given, the file next to the model is used."""
+    """The fit that `condvae ood fit` wrote for this model. If not given, the fit next to the model file is used."""
     out: shared.OutFile = None
-    """Also write a report to this .json or .csv file."""
+    """Also write the results to this .json or .csv file."""
     seed: shared.Seed = 0
     device: shared.Device = "auto"
 

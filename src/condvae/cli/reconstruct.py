@@ -1,4 +1,4 @@
-"""condvae reconstruct."""
+"""The verb `condvae reconstruct`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +16,18 @@ from condvae.weights.model_names import DEFAULT_MODEL
 class Reconstruct:
     """Encode images with a model and decode them again.
 
-    With --groups or --down-to, only the coarse latents come from the image, which shows what they contain. If the model
-    is conditional, its artifact is used.
+    With --groups or --down-to, only the coarse latents are inferred from the image, which shows how much of the image
+    they determine. If the model is conditional, its artifact is used.
     """
 
     images: shared.Images = ()
     model: shared.Model = DEFAULT_MODEL
     groups: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Take only the N coarsest latent groups from the image, and draw all others from the prior. If not given, all are
-    taken from the image."""
+    """Infer only the N coarsest latent groups from the image, and draw all others from the prior. If not given, all
+    groups are inferred from the image."""
     down_to: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
-    """Take only the latents up to the resolution R x R from the image, and draw all finer ones from the prior. If not
-    given, all are taken from the image."""
+    """Infer only the latents up to the resolution R x R from the image, and draw all finer latents from the prior. If
+    not given, all are inferred from the image."""
     pixels: shared.PixelKind = "mean"
     seed: shared.Seed = 0
     out: shared.Out = Path("reconstructions")

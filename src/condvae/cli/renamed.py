@@ -1,4 +1,4 @@
-"""Option names of earlier versions, each with its new name."""
+"""Check for option names of earlier versions, and tell the user the new name."""
 
 _OPTIONS: dict[tuple[str, ...], dict[str, str]] = {
     ("evaluate",): {"--k": "-n", "--against": "--baselines"},
@@ -12,11 +12,11 @@ _POSITIONALS: dict[tuple[str, ...], tuple[int, str]] = {
     ("import",): (1, "--out"),
     ("export",): (1, "--out"),
 }
-"""How many values without an option may follow a verb, and the option that the next one now needs."""
+"""For each verb, how many values without an option name it takes, and the option name that a further value needs."""
 
 
 def check_spelling(arguments: list[str]) -> None:
-    """Raise a ValueError that gives the new form, if the arguments use an old one."""
+    """Raise a ValueError with the new spelling if the arguments use a spelling of an earlier version."""
     options = [word.partition("=")[0] for word in arguments]
     for verb, names in _OPTIONS.items():
         for old, new in names.items():

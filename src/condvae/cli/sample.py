@@ -1,4 +1,4 @@
-"""condvae sample."""
+"""The verb `condvae sample`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,9 @@ _IMAGES_PER_ROW = 8
 @explained()
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Draw new images from a model, with nothing known.
+    """Draw new images from a model, without any observation.
 
-    If the model is conditional, its artifact draws them.
+    If the model is conditional, the images are drawn from its artifact.
     """
 
     model: shared.Model = DEFAULT_MODEL

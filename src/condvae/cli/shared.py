@@ -1,4 +1,4 @@
-"""Options that several verbs have, each with one name, one type and one help text."""
+"""Options that several verbs share. Each has the same name, type and help text in all of them."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _arg = tyro.conf.arg
 
 IMAGES_ON_SHEET = 64
-"""The most images that a contact sheet of `sample` or `reconstruct` shows."""
+"""The maximum number of images on a contact sheet of `sample` or `reconstruct`."""
 
 _ANY_MODEL = f"a model file, a run folder, owner/name on the Hugging Face hub, or a name: {', '.join(embedded_names())}"
 MODEL_HELP = f"The model: {_ANY_MODEL}."
@@ -38,7 +38,9 @@ INIT_HELP = f"Start from the weights of this model instead of random weights: {_
 
 _ANY_NETWORK = f"a JSON file with its configuration, or a name: {', '.join((*PUBLIC_NETWORKS, *SMALL_NETWORKS))}"
 NETWORK_HELP = f"The network: {_ANY_NETWORK}."
-SCRATCH_HELP = f"Instead of using an artifact, train everything from random weights in this network: {_ANY_NETWORK}."
+SCRATCH_HELP = (
+    f"Train a whole conditional VAE from random weights, without an artifact, with this network: {_ANY_NETWORK}."
+)
 
 SCORE_NUMBERS_HELP = (
     "A number may follow the name: gradient-4 is a mean over 4 random draws of the latents (the same for parts, "
@@ -52,7 +54,7 @@ LAYOUTS_HELP = (
 
 Model: TypeAlias = Annotated[str, _arg(metavar="MODEL", help=MODEL_HELP)]
 ModelArgument: TypeAlias = Annotated[str, tyro.conf.Positional, _arg(metavar="MODEL", help=MODEL_HELP)]
-"""For verbs that work on a model, as other verbs work on images."""
+"""The model as a positional argument, for verbs whose input is a model."""
 ClassifierName: TypeAlias = Annotated[
     str,
     _arg(
@@ -72,7 +74,11 @@ Images: TypeAlias = Annotated[
 ]
 Data: TypeAlias = Annotated[
     str | None,
-    _arg(metavar="DATA", help=f"Training and test images: {LAYOUTS_HELP}.", help_behavior_hint="(required)"),
+    _arg(
+        metavar="DATA",
+        help=f"The data set with training and test images: {LAYOUTS_HELP}.",
+        help_behavior_hint="(required)",
+    ),
 ]
 Out: TypeAlias = Annotated[Path, _arg(aliases=["-o"])]
 OutFile: TypeAlias = Annotated[Path | None, _arg(aliases=["-o"], metavar="FILE")]
@@ -84,15 +90,15 @@ Validation: TypeAlias = Annotated[
     int | None,
     _arg(
         metavar="N",
-        help="How many training images to hold out. If not given, as many as in the model's training record.",
+        help="How many training images to hold out. If not given, as many as the model's training record states.",
     ),
 ]
 SplitSeed: TypeAlias = Annotated[
     int | None,
     _arg(
         metavar="N",
-        help="The seed that decides which training images are held out. If not given, the one in the model's training "
-        f"record, or {TrainingOptions.split_seed} if it has none.",
+        help="The seed that decides which training images are held out. If not given, the seed in the model's "
+        f"training record, or {TrainingOptions.split_seed} if the record has none.",
     ),
 ]
 Seed: TypeAlias = Annotated[
@@ -103,69 +109,72 @@ Temperature: TypeAlias = Annotated[
     str,
     _arg(
         metavar="T",
-        help="Factor on the standard deviation of the latents: 1 is the model as trained, images vary less below 1, "
-        "and at 0 with --pixels mean they do not vary. Give one number, one number per latent group as in 1,1,0.9, or "
-        "numbers by resolution as in 8:0.9,16:0.7, where all other resolutions stay at 1.",
+        help="Factor on the standard deviation of the latents. 1 is the model as trained; below 1, images vary less; "
+        "at 0 they do not vary at all, unless pixels are drawn at random (--pixels sample). Give one number, one "
+        "number per latent group as in 1,1,0.9, or one number per resolution as in 8:0.9,16:0.7, where resolutions "
+        "that are not listed keep 1.",
     ),
 ]
 PixelKind: TypeAlias = Annotated[
     Literal["mean", "sample"],
     _arg(
-        help="How to set pixels: to the mean of their distribution (mean), which looks best, or to a random draw from "
-        "it (sample)."
+        help="The value of each pixel: the mean of its distribution (mean), which looks best, or a random draw from "
+        "its distribution (sample)."
     ),
 ]
 Device: TypeAlias = Annotated[
     str,
     _arg(
         metavar="auto|cpu|cuda|cuda:N",
-        help="Where to compute: auto takes a GPU if there is one. On a CPU the same call gives the same result bit for "
-        "bit.",
+        help="Where to compute. auto uses a GPU if there is one. On a CPU, repeating a call gives the same result bit "
+        "for bit.",
     ),
 ]
 
 
 def preset_help(presets: "Iterable[str]") -> str:
-    """Return the help of --preset with the names of the presets."""
+    """Return the help text of --preset, which lists the names of the presets."""
     return f"Use the default options of this preset; options that you give override them. One of {', '.join(presets)}."
 
 
 def observe_help(first: str, processes: "Mapping[str, str]") -> str:
-    """Return the help of --observe: a first sentence, the processes with their meanings, and how to write them."""
+    """Return the help text of --observe: the sentence `first`, each process with its meaning, and the notation."""
     return (
-        f"{first} The processes, and what is known of an image under each: {described(processes)}. Parameters follow "
-        "the name, as in freeform,low=0.2,high=0.8, where the hidden share is between 0.2 and 0.8. "
+        f"{first} These are the processes, each with what is known of an image: {described(processes)}. Parameters "
+        "follow the name, as in freeform,low=0.2,high=0.8, where the hidden share is between 0.2 and 0.8. "
         f"{listed(PIXEL_PROCESS_MEANINGS)} can be mixed, as in freeform,weight=2 boxes halves, where freeform is used "
-        "twice as often as each of the others."
+        "for twice as many images as boxes, and as halves."
     )
 
 
 class Parsed:
-    """Base of verbs that inherit from a settings class: it skips the checks of `__post_init__` while tyro parses.
+    """Base class of verbs that inherit their options from a settings class.
 
-    `settings_of` makes the checks later, so that a bad value becomes a one-line error.
+    It skips the checks that the settings class makes in `__post_init__` while tyro parses the options. `settings_of`
+    makes these checks later, so that a bad value becomes a one-line error.
     """
 
-    def __post_init__(self) -> None: ...
+    def __post_init__(self) -> None:
+        """Do nothing; this replaces the checks of the settings class."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoleOptions:
-    """Options that say which pixels of an image are hidden; one of them may be given."""
+    """Options that say which pixels of an image are hidden. At most one of them may be given."""
 
     known: Annotated[Path | None, _arg(metavar="PICTURE")] = None
-    """A picture that shows which pixels are known: white ones (grey level 128 or more). It must have the image's size.
-    For several images, give a folder of pictures with the names of the images."""
+    """A picture of the image's size in which white (grey level 128 or more) marks the known pixels. For several images,
+    give a folder of such pictures, each with the file name of its image; only the extension may differ."""
     hole: Annotated[Path | None, _arg(metavar="PICTURE")] = None
-    """A picture that shows which pixels are hidden: white ones (grey level 128 or more). It must have the image's size.
-    For several images, give a folder of pictures with the names of the images."""
+    """A picture of the image's size in which white (grey level 128 or more) marks the hidden pixels. For several
+    images, give a folder of such pictures, each with the file name of its image; only the extension may differ."""
     box: Annotated[str | None, _arg(metavar="X,Y,W,H")] = None
-    """Hide a rectangle: the x and y of its upper left corner, its width and its height, in pixels of the upright
-    image."""
+    """Hide a rectangle. Give the x and y of its upper left corner, its width and its height, in pixels. They refer to
+    the image as viewers show it, turned upright by its EXIF data."""
     half: Literal["left", "right", "top", "bottom"] | None = None
-    """Hide this half of the image's middle square."""
+    """Hide this half of the middle square of the image."""
     random: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Hide pixels at random, as in the model's training; --seed decides which."""
+    """Hide random pixels, drawn as in the model's training. --seed decides which."""
 
     def as_hole(self) -> "Hole":
         """Return the hole that these options describe."""
@@ -185,17 +194,17 @@ class ExperimentOptions:
     """Compute only part I of N, such as 2/8, so that the jobs of a job array share the work. When all parts are done,
     run the same command without --shard to write the report."""
     redraw: Annotated[Path | None, _arg(metavar="FOLDER")] = None
-    """Draw the figures in the --out folder of an earlier call again, from its results.json, and stop."""
+    """Redraw the figures of an earlier call from its results.json, and stop. Give the --out folder of that call."""
 
 
 def settings_of(kind: type[T], options: T) -> T:
-    """Return the settings that a verb's options contain; raise a ValueError if one of them is invalid."""
+    """Return a verb's options as settings of this class, which checks them; raise a ValueError if one is invalid."""
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return kind(**values)
 
 
 def load_vae(name: str) -> "VDVAE":
-    """Load a VAE by name or path; of a conditional model, its artifact."""
+    """Load a model by name or path, and return its VAE. For a conditional model this is the artifact."""
     from condvae import weights
     from condvae.conditional import ConditionalVAE
 
@@ -204,7 +213,7 @@ def load_vae(name: str) -> "VDVAE":
 
 
 def images_written(n: int, out: Path) -> str:
-    """Return the summary line after n images and their contact sheet were written to a folder."""
+    """Return the line to print after n images and their contact sheet were written to the folder `out`."""
     of_first = f" of the first {IMAGES_ON_SHEET}" if n > IMAGES_ON_SHEET else ""
     return f"wrote {'1 image' if n == 1 else f'{n:,} images'} and {out / 'sheet.png'}{of_first}"
 
@@ -215,12 +224,12 @@ def say(line: str) -> None:
 
 
 def figures_written(files: "Iterable[Any]") -> str:
-    """Return the summary line after the figures of a report were drawn again."""
+    """Return the line to print after the figures of a report were redrawn."""
     return f"wrote {listed(map(str, files))}"
 
 
 def _box(text: str) -> tuple[int, int, int, int]:
-    """Parse x,y,width,height."""
+    """Parse the value of --box, which is x,y,width,height."""
     try:
         x, y, width, height = (int(number) for number in text.split(","))
     except ValueError:

@@ -1,4 +1,4 @@
-"""condvae train."""
+"""The verb `condvae train`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,14 +13,14 @@ from condvae.training.presets import TRAIN_PRESETS
 
 
 @explained(
-    data=f"Training images, one or several data sets, which are joined: {shared.LAYOUTS_HELP}.",
+    data=f"Training images: one data set, or several, which are joined. A data set can be {shared.LAYOUTS_HELP}.",
     preset=shared.preset_help(TRAIN_PRESETS),
     artifact=shared.ARTIFACT_HELP,
     scratch=shared.SCRATCH_HELP,
-    init=f"{shared.INIT_HELP} It must be conditional. Its artifact and form are used, and its observation process "
-    "unless --observe is given.",
+    init=f"{shared.INIT_HELP} It must be a conditional model. Its artifact and its form (direct or relative) are used, "
+    "and also its observation process, unless --observe is given.",
     observe=shared.observe_help(
-        "The observation process: what is known of each training image. If not given, freeform.", PROCESS_MEANINGS
+        "The observation process: what is known of each training image. freeform if not given.", PROCESS_MEANINGS
     ),
 )
 @dataclass(frozen=True, kw_only=True)

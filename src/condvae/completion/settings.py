@@ -24,11 +24,11 @@ class CompletionSettings:
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
     pixels: Literal["mean", "sample"] = "mean"
-    """How to set pixels: to the mean of their distribution (mean), which looks best, or to a random draw from it
-    (sample)."""
+    """The value of each pixel: the mean of its distribution (mean), which looks best, or a random draw from its
+    distribution (sample)."""
     share: int | None = None
-    """Vary only the details: all completions of an image use the first completion's latents up to this resolution, and
-    differ only in the finer latents."""
+    """Vary only the details: all completions of an image use the first completion's latents up to the resolution N x N,
+    and differ only in the finer latents."""
     keep_size: bool = False
     """Paste the completed square back into the whole image at its original size. All pixels outside the hole stay
     exactly as they are."""

@@ -12,24 +12,24 @@ class ScanSettings:
     """Which variable the scans should find out, and how each scan is chosen."""
 
     task: str | None = None
-    """The variable to find out, as the classifier calls it, such as effusion; or "no finding". It can be left out if
-    the classifier has only one variable."""
+    """The variable that the scans should find out, by its name in the classifier, such as effusion; or "no finding". It
+    can be left out if the classifier has only one variable."""
     steps: int = 5
     """How many scans to make of each image."""
     n: int = 10
-    """How many completions to draw for each choice of a scan."""
+    """How many completions to draw in order to choose each scan."""
     estimator: Literal["eig", "epe"] = "eig"
     """What the chosen scan maximises: the expected information gain (eig), or minus the expected posterior entropy
     (epe), an older estimate of the same gain."""
     side: float = 0.25
-    """Side of the scan window, as a fraction of the image's side. The classifier should have been trained on such
-    windows."""
+    """Side of the scan window, as a fraction of the image's side. The classifier should have been trained on windows of
+    this size."""
     points: int = 17
-    """How many locations the grid has along each side of the image."""
+    """How many locations there are along each side of the image. The locations form a square grid."""
     temperature: str = "1"
     pixels: Literal["mean", "sample"] = "mean"
-    """How to set pixels: to the mean of their distribution (mean), which looks best, or to a random draw from it
-    (sample)."""
+    """The value of each pixel: the mean of its distribution (mean), which looks best, or a random draw from its
+    distribution (sample)."""
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
 

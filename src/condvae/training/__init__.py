@@ -1,4 +1,4 @@
-"""Training of unconditional VAEs (`pretrain`) and of the partial encoders that condition them (`train`)."""
+"""Training of unconditional VAEs (`pretrain`), and of partial encoders for them or whole conditional VAEs (`train`)."""
 
 from typing import TYPE_CHECKING
 

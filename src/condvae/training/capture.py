@@ -1,4 +1,4 @@
-"""Record a training step as CUDA graphs, so that one call starts it instead of thousands of kernel launches."""
+"""Record a training step as CUDA graphs, so that replaying them replaces thousands of single kernel launches."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,12 +23,12 @@ def why_not_fused(device: torch.device, precision: TrainingPrecision) -> str | N
 
 
 class Capture:
-    """Run a `TrainingStep` with the same results, as recorded CUDA graphs.
+    """Run a `TrainingStep` as recorded CUDA graphs, with the same results as without them.
 
     The first call runs the step directly, the second records it, and from then on the recording is replayed. With one
-    process and one micro-batch, one graph holds the whole step. Otherwise one graph adds the gradients of a micro-batch
-    and another makes the update, and the exchange between ranks happens between the two. If recording fails, all steps
-    run directly, and `say` receives one message with the reason.
+    process and one micro-batch, one graph contains the whole step. Otherwise one graph adds the gradients of a
+    micro-batch to the sum, another one makes the update, and between the two, the gradients are summed over ranks. If
+    recording fails, all steps run directly, and `say` receives one message with the reason.
     """
 
     def __init__(self, step: TrainingStep, say: Callable[[str], None]) -> None:
@@ -39,10 +39,10 @@ class Capture:
         self.warm = self._shape_reported = False
         self.recorded: _Recorded | None = None
         if not self.possible:
-            say(f"steps run without CUDA graphs, which need a CUDA GPU: the device is {self.device.type}")
+            say(f"training steps run without CUDA graphs, which need a CUDA GPU: the device is {self.device.type}")
 
     def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
-        """Take one training step; the arguments are those of `TrainingStep`."""
+        """Take one training step. The arguments are those of `TrainingStep.__call__`."""
         if not self.possible:
             self.step(micro_batches, lr, shards=shards)
         elif not self.warm:
@@ -56,7 +56,7 @@ class Capture:
                 self.step(micro_batches, lr, shards=shards)
             elif not self.recorded.fits(micro_batches, shards):
                 if not self._shape_reported:
-                    self.say("a batch has another shape than the recorded one: its steps run without CUDA graphs")
+                    self.say("a batch has another shape than the recorded one: such batches run without CUDA graphs")
                     self._shape_reported = True
                 self.step(micro_batches, lr, shards=shards)
             else:
@@ -68,7 +68,7 @@ class Capture:
             self.recorded = _Recorded(self.step, self.stream, micro_batches, shards)
         except RuntimeError as error:
             self.possible = False
-            self.say(f"steps run without CUDA graphs, because the step could not be captured: {reason(error)}")
+            self.say(f"training steps run without CUDA graphs, because the step could not be recorded: {reason(error)}")
 
 
 class _Recorded:
@@ -98,7 +98,7 @@ class _Recorded:
         self.graphs = record((whole,) if self.whole else (learn, finish), stream, self.generator)
 
     def fits(self, micro_batches: Sequence[MicroBatch], shards: int) -> bool:
-        """Return whether these micro-batches have the shapes and number that the graphs were recorded for."""
+        """Return whether the micro-batches have the shapes, types and number that the graphs were recorded for."""
         alike = all(_shapes_and_types(batch.levels) == _shapes_and_types(self.levels) for batch in micro_batches)
         return alike and shards == self.shards and (not self.whole or len(micro_batches) == 1)
 

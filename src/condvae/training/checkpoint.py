@@ -1,4 +1,4 @@
-"""Checkpoints of a run: everything that the next step depends on, in files that are written completely or not at all.
+"""Checkpoints of a run, with everything that the next step depends on. A file is written completely or not at all.
 
 A checkpoint stores no generator state, because every random number and the order of the data are functions of the seed
 and the step (`runtime/seeds.py`).
@@ -23,26 +23,26 @@ _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """The progress of a run, apart from its tensors."""
+    """The progress of a run, without the tensors of its training state."""
 
     step: int = 0
     """Number of completed steps, including steps whose update was skipped."""
     rollbacks: int = 0
     lr_scale: float = 1.0
-    """Factor on the learning rate; every roll-back halves it."""
+    """Factor on the learning rate. It starts at 1, and every roll-back halves it."""
     elapsed: float = 0.0
     """Training time so far, in seconds."""
     best_loss: float | None = None
-    """Lowest loss on the held-out images, in nats per dimension."""
+    """Lowest loss on the held-out images so far, in nats per dimension."""
     best_step: int | None = None
     updates_at_rollback: float | None = None
-    """Number of updates in the checkpoint that the last roll-back returned to."""
+    """Number of updates made up to the checkpoint to which the last roll-back returned."""
     closing: float = 0.0
-    """Estimated seconds that the end of the run needs for its evaluations, its contact sheet and its files."""
+    """Estimate of how long the end of the run will take, with its evaluations, contact sheet and files, in seconds."""
 
 
 def pack(step: TrainingStep) -> dict[str, Tensor]:
-    """Return CPU copies of all tensors of the training state, by name."""
+    """Return CPU copies of all tensors of the training state, by name, for a checkpoint."""
     tensors = {"updates": step.optimiser.updates, "tally": step.tally, "streak": step.streak}
     packed = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
     for vector, values in step.optimiser.vectors().items():
@@ -51,12 +51,14 @@ def pack(step: TrainingStep) -> dict[str, Tensor]:
 
 
 def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None:
-    """Load packed tensors into a step. Raise ValueError if a name or shape differs."""
+    """Copy the tensors of a checkpoint into the training state. Raise ValueError if a name or shape differs."""
     wanted = {name: tuple(tensor.shape) for name, tensor in pack(step).items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if wanted != found:
         odd = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-        raise ValueError(f"{origin} belongs to another model: tensors with other names or shapes: {first_few(odd)}")
+        raise ValueError(
+            f"{origin} is a checkpoint of another model, with other names or shapes of tensors: {first_few(odd)}"
+        )
     step.optimiser.updates.copy_(tensors["updates"])
     step.tally.copy_(tensors["tally"])
     step.streak.copy_(tensors["streak"])
@@ -66,7 +68,7 @@ def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None
 
 
 class Checkpoints:
-    """The checkpoints of one run folder: the newest ones and the best one."""
+    """The checkpoints in one run folder: the `keep` newest ones and the best one."""
 
     def __init__(self, folder: Path, *, keep: int = 3, options: Mapping[str, Any] | None = None) -> None:
         self.folder, self.keep, self.options = folder, keep, dict(options or {})
@@ -81,7 +83,7 @@ class Checkpoints:
         return self.folder / f"step-{step:09}.safetensors"
 
     def save(self, position: Position, tensors: dict[str, Tensor]) -> None:
-        """Write a checkpoint, then delete old ones beyond `keep`. If writing fails with an OSError, delete none."""
+        """Write a checkpoint, then delete all except the `keep` newest and the best. If writing fails, delete none."""
         description = {"options": self.options, "position": dataclasses.asdict(position)}
         sealed_file.write(
             self.path(position.step), kind=sealed_file.CHECKPOINT, description=description, tensors=tensors
@@ -106,7 +108,7 @@ class Checkpoints:
             except ValueError as error:
                 # Renamed, so that it neither counts as the newest checkpoint nor as one of the `keep` newest ones.
                 self.path(step).replace(self.path(step).with_suffix(".damaged"))
-                warn(f"{error}; trying the checkpoint before it")
+                warn(f"{error}; trying the previous checkpoint")
         return None
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""`pretrain` and `train`: from options to a finished model. They open the data, build the network and run the loop."""
+"""`pretrain` and `train` make a finished model from options: they open the data, build the network and run the loop."""
 
 import dataclasses
 import json
@@ -41,11 +41,11 @@ from condvae.vdvae.blocks import recompute_activations
 
 M = TypeVar("M", bound=nn.Module)
 
-_SHOWN, _COMPLETIONS = 6, 5  # rows of a contact sheet, and completions in each row
+_SHOWN, _COMPLETIONS = 6, 5  # number of rows on a contact sheet, and of completions in each row
 
 
 def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
-    """Train an unconditional VAE and return the path of the finished model.
+    """Train an unconditional VAE and return the path of the finished model file.
 
     Give the options by name, as in pretrain(data="photos", preset="small64", minutes=60, out="vae"), or as one object.
     """
@@ -54,13 +54,17 @@ def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         if options.init:
             if options.bits is not None:
-                raise ValueError("--bits cannot be combined with --init, whose model fixes the bits: leave out --bits")
+                raise ValueError(
+                    "--bits cannot be given with --init, which keeps the model's likelihood: leave out --bits"
+                )
             vae = _unconditional(folder.init if folder.has_checkpoint else options.init).requires_grad_(True)
             return _open(options, world, vae.config, vae.config.channels), Pretraining(vae.train())
         config = network_config(options.network)
         if options.bits is not None:
             if not isinstance(config.likelihood, LogisticMixture):
-                raise ValueError(f"--bits has no effect on the likelihood of {options.network}: leave out --bits")
+                raise ValueError(
+                    f"--bits does not apply to the likelihood of the network {options.network}: leave out --bits"
+                )
             config = dataclasses.replace(config, likelihood=dataclasses.replace(config.likelihood, bits=options.bits))
         config, dataset = _fit_to_data(config, options, options.network, world, normalise=options.normalise)
         return dataset, Pretraining(_fresh(options.seed, lambda: VDVAE(config)))
@@ -69,7 +73,7 @@ def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
 
 
 def train(options: TrainOptions | None = None, **given: Any) -> Path:
-    """Train a partial encoder, or a conditional VAE from scratch, and return the path of the finished model.
+    """Train a partial encoder, or a conditional VAE from scratch, and return the path of the finished model file.
 
     Give the options by name, as in train(data="photos", artifact="vae", minutes=20, out="ipa"), or as one object.
     """
@@ -89,7 +93,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
         process = weights.describe(folder.init if folder.has_checkpoint else options.init).process or process
     if options.objective == "reverse" and not isinstance(process, KnownPixels):
         raise ValueError(
-            f"--objective reverse needs known pixels, but --observe {process.name} has none: use --objective forward"
+            f"--objective reverse needs known pixels, but --observe {process.name} gives none: use --objective forward"
         )
 
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
@@ -112,7 +116,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
         if expected != model.partial_config.channels:
             raise ValueError(
                 f"{options.init} takes observations of {model.partial_config.channels} channels, but --observe "
-                f"{observe.describe(process)} makes {expected}: leave out --observe to use the model's own"
+                f"{observe.describe(process)} makes {expected} channels: leave out --observe to use the model's process"
             )
         model.process = process
         # From scratch, the target is the whole image (section 4 of the paper). For a partial encoder alone both targets
@@ -127,7 +131,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
 
 
 def network_config(network: str) -> VDVAEConfig:
-    """Return the configuration of a network, given by name or as a JSON file of `VDVAEConfig.to_dict()`."""
+    """Return the configuration of a network, which is given by name or as a JSON file of `VDVAEConfig.to_dict()`."""
     path = Path(network)
     if path.suffix != ".json":
         if network not in PRESETS:
@@ -183,7 +187,7 @@ def _train(
             log.warn(f"skipped {skipped}")
         held_out = dataset.validation
         if not len(held_out):
-            log.warn("no images are held out: evaluations use training images and do not measure new images")
+            log.warn("no images are held out: evaluations use training images, and do not show the loss on new images")
             held_out = dataset.train
         task.model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         micro, _ = options.micro_batches(world.size)
@@ -241,8 +245,8 @@ def _sheet(task: TrainingTask, batch: Batch, seed: int) -> Image.Image:
 def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels: int | None) -> Dataset:
     if options.size not in (None, config.image_size):
         raise ValueError(
-            f"--size is {options.size}, but the network takes images of {config.image_size} pixels: "
-            f"give --size {config.image_size}, or another network"
+            f"--size is {options.size}, but the network takes images of {config.image_size} x {config.image_size} "
+            f"pixels: give --size {config.image_size}, or another network"
         )
 
     def read() -> Dataset:
@@ -259,8 +263,10 @@ def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels:
 def _fit_to_data(
     config: VDVAEConfig, options: TrainingOptions, network: str, world: World, *, normalise: str = "auto"
 ) -> tuple[VDVAEConfig, Dataset]:
-    """Open the data and adapt a network to it: networks of ours take the channels, mean and standard deviation of the
-    training images; public networks stay unchanged. normalise: the option of that name.
+    """Open the data, and adapt the configuration of a network to the training images.
+
+    The networks of the public code keep their number of channels; all others take that of the images. normalise: the
+    option --normalise, which decides whether the mean and standard deviation of the images are used for normalisation.
     """
     public = network in PUBLIC_PRESETS
     dataset = _open(options, world, config, config.channels if public else None)
@@ -281,7 +287,7 @@ def _conditional(artifact: VDVAE, process: Process, options: TrainOptions, *, tr
     alike = isinstance(process, KnownPixels) or process.channels(channels) == channels
     if options.start == "encoder" and not alike:
         raise ValueError(
-            f"--start encoder needs observations that begin with an image; those of --observe {process.name} do not: "
+            f"--start encoder needs observations that contain an image, but those of --observe {process.name} do not: "
             "leave out --start"
         )
     wanted = options.objective == "reverse" or options.form == "relative"
@@ -296,14 +302,14 @@ def _unconditional(path: Path) -> VDVAE:
 
 
 def _fresh(seed: int, make: Callable[[], M]) -> M:
-    """Make a model whose random weights depend only on the seed."""
+    """Call `make` with torch seeded, so that the random weights of the new model depend only on the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Seeds(seed, "weights")(0))
         return make()
 
 
 def _fingerprint(dataset: Dataset) -> str:
-    """Return a text that identifies a data set: its summary and a checksum of up to 64 images of each split."""
+    """Return a text that identifies a data set: its summary, and a checksum of some training and validation images."""
     digest = 0
     for images in (dataset.train, dataset.validation):
         digest = zlib.crc32(images.take(spread(len(images), 64)).images.contiguous().numpy().tobytes(), digest)

@@ -1,6 +1,6 @@
 """Store all trainable weights in one vector and all gradients in another.
 
-Updates, clipping, exchanges between ranks and checkpoints then take a few operations on whole vectors for any network.
+Updates, clipping, sums over ranks and checkpoints then need only a few operations on whole vectors, for any network.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,10 @@ _ALIGNMENT = 32  # in float32 values: aligns every weight to 128 bytes, for conv
 
 
 class FlatParameters:
-    """Move a module's trainable parameters into one vector, `values`; the parameters become views of it.
+    """Move a module's trainable parameters into one vector, `values`; the parameters become views of that vector.
 
-    `exchanged` is the vector that ranks sum: first `gradients`, then `extra` further numbers.
+    `exchanged` is the vector that is summed over ranks. Its first part is `gradients`, its second part `extra`, which
+    has room for other numbers.
     """
 
     def __init__(self, module: nn.Module, *, extra: int = 0) -> None:
@@ -43,7 +44,7 @@ class FlatParameters:
         return sum(parameter.numel() for parameter in self.parameters.values())
 
     def view(self, vector: Tensor, name: str) -> Tensor:
-        """Return the part of a vector that belongs to one parameter, in its shape and memory layout."""
+        """Return the part of a vector that belongs to a parameter, in the parameter's shape and memory layout."""
         parameter = self.parameters[name]
         start = self._offsets[name]
         return vector[start : start + parameter.numel()].as_strided(
@@ -54,18 +55,18 @@ class FlatParameters:
         return torch.zeros_like(self.values)
 
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:
-        """Return contiguous CPU copies of a vector's parts by parameter name, for checkpoints."""
+        """Split a vector into contiguous CPU copies of its parts, by parameter name, for checkpoints."""
         return {name: self.view(vector, name).to("cpu", copy=True).contiguous() for name in self.parameters}
 
     @torch.no_grad()
     def fill(self, vector: Tensor, parts: Mapping[str, Tensor]) -> None:
-        """Copy the parts of all parameters into a vector; `parts` must have an entry for every parameter."""
+        """Fill a vector from its parts by parameter name; `parts` must have an entry for every parameter."""
         for name in self.parameters:
             self.view(vector, name).copy_(parts[name])
 
     @contextmanager
     def replaced_by(self, vector: Tensor) -> Iterator[None]:
-        """Within the context, let the module use these weights; afterwards restore its own ones exactly."""
+        """Context in which the module uses the weights in `vector`; its own weights are restored exactly at the end."""
         own = self.values.clone()
         self.values.copy_(vector)
         try:

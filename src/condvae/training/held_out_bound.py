@@ -1,4 +1,4 @@
-"""Compute bounds on held-out images, with the same images, observations and noise every time, split over the ranks."""
+"""Compute bounds on held-out images: every time on the same images, observations and noise, split over the ranks."""
 
 import math
 from dataclasses import dataclass
@@ -16,28 +16,29 @@ from condvae.vdvae import VDVAEConfig
 
 _PIXELS: tuple[ScoredPixels, ...] = get_args(ScoredPixels)
 CHUNK = 50
-"""Images evaluated together. It is constant because each chunk has its own seed: another size would change results."""
+"""Number of images that are evaluated together. It is fixed: each chunk has its own seed, so another size would change
+results."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Results on held-out images; all are means over images."""
+    """The results of one evaluation on held-out images. Numbers are means over images, unless stated otherwise."""
 
     images: int
     nats_per_dim: float
-    """The loss: minus the bound, divided by all dimensions of an image."""
+    """The loss: minus the bound that training maximises, divided by all dimensions of an image."""
     standard_error: float
     """Standard error of nats_per_dim."""
     log_likelihood_nats: float
     kl_nats: tuple[float, ...]
     """KL of each latent group, from coarse to fine."""
     by_pixels: dict[str, float]
-    """Numbers by which runs with different losses can be compared, each with its ..._standard_error.
+    """Bounds by name, for comparing runs that have different losses. For each NAME there is a NAME_standard_error.
 
     hidden_nats: minus the bound on log p(hidden pixels | y), averaged over images. hidden_bits_per_dim: the sum of
     these nats over all images, divided by the number of hidden dimensions, in bits. whole_nats, whole_bits_per_dim: the
-    same for whole images. Under the reverse objective the names begin with known_, for the bound on log p(y).
-    """
+    same for whole images. The reverse objective has known_nats and known_bits_per_dim instead, for the bound on log
+    p(y)."""
 
     @property
     def bits_per_dim(self) -> float:
@@ -45,7 +46,7 @@ class Evaluation:
 
     @property
     def summary(self) -> str:
-        """One line of text with the numbers of `by_pixels`."""
+        """The bounds in `by_pixels` as one line of text."""
         found = self.by_pixels
         costs = (
             f"{pixels} {found[f'{pixels}_bits_per_dim']:.4f} bits/dim, {found[f'{pixels}_nats']:,.1f} nats"
@@ -57,13 +58,13 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate_held_out(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
-    """Evaluate the task's bounds on these images with the current weights."""
+    """Compute the task's bounds on these images with the current weights."""
     if not len(images):
         raise ValueError("there are no images to evaluate on")
     seeds, world = Seeds(seed, "evaluation"), step.world
     dims = step.task.vae.config.image_dims
-    # Sums over images of: 1, loss, squared loss, log-likelihood, KLs. In float64, where the order of summation hardly
-    # matters.
+    # Sums over images of: 1, loss, squared loss, log-likelihood, KLs. They are in float64, so that the order of
+    # summation hardly matters.
     sums = torch.zeros(4 + step.groups, dtype=torch.float64, device=world.device)
     # [scored pixels, (nats, dimensions), image]
     table = torch.zeros(len(_PIXELS), 2, len(images), dtype=torch.float64, device=world.device)

@@ -15,13 +15,16 @@ from condvae.runtime.atomic import replacing
 
 
 class Tracker(Protocol):
-    """An external experiment tracker that receives numbers and pictures."""
+    """An external experiment tracker, which receives numbers and pictures."""
 
-    def numbers(self, step: int, values: Mapping[str, float]) -> None: ...
+    def numbers(self, step: int, values: Mapping[str, float]) -> None:
+        """Log the numbers of a step, by name."""
 
-    def picture(self, step: int, name: str, image: Image.Image) -> None: ...
+    def picture(self, step: int, name: str, image: Image.Image) -> None:
+        """Log a picture that was drawn at a step."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the log."""
 
 
 class TensorBoard:
@@ -80,7 +83,7 @@ class WeightsAndBiases:
 
 
 class RunLog:
-    """Write to `log.jsonl` in the run folder, to the terminal and to trackers. Only the log of rank 0 is enabled."""
+    """The log of a run: `log.jsonl` in the run folder, the terminal, and trackers. It is only enabled on rank 0."""
 
     def __init__(
         self, folder: Path, *, enabled: bool, trackers: Iterable[Tracker] = (), stream: TextIO | None = None
@@ -93,9 +96,9 @@ class RunLog:
         self._write_failed = False
 
     def keep_until(self, step: int, *, without: tuple[str, ...] = ()) -> None:
-        """Delete log lines of later steps, incomplete lines, and lines of this step whose event is in `without`.
+        """Delete the log lines that a resumed run will write again.
 
-        A resumed run will write these lines again.
+        These are incomplete lines, lines of later steps, and lines of this step whose event is in `without`.
         """
         if not self.enabled or not self.path.exists():
             return
@@ -125,7 +128,9 @@ class RunLog:
                 file.write(line)
         except OSError as error:
             if not self._write_failed:
-                self.warn(f"{self.path} cannot be written ({error.strerror}): training continues, its log has gaps")
+                self.warn(
+                    f"{self.path} cannot be written ({error.strerror}): training continues, but its log will have gaps"
+                )
             self._write_failed = True
         numbers = dict(_numbers(event, values))
         self._track(lambda tracker: tracker.numbers(step, numbers))
@@ -135,7 +140,7 @@ class RunLog:
         self._track(lambda tracker: tracker.picture(step, name, image))
 
     def _track(self, send: Callable[[Tracker], None]) -> None:
-        """Call every tracker. Drop one that fails, for example without a network: training does not depend on it."""
+        """Call `send` with every tracker. Drop a tracker that fails, for example because it is offline; then warn."""
         for tracker in list(self.trackers):
             try:
                 send(tracker)
@@ -144,7 +149,7 @@ class RunLog:
                 self.warn(f"{type(tracker).__name__} has failed ({error}): training continues without it")
 
     def live(self, text: str) -> None:
-        """Print a progress line. On a terminal it replaces the previous one; elsewhere it is a normal line."""
+        """Print a progress line. In a terminal it replaces the last progress line; elsewhere it is an ordinary line."""
         if self.enabled and self.stream.isatty():
             self._print(f"\r\x1b[K{text}")
             self._live = True
@@ -152,7 +157,7 @@ class RunLog:
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Print a line that is not replaced by the next one."""
+        """Print a line that later progress lines do not replace."""
         if self.enabled:
             self._print(("\n" if self._live else "") + text + "\n")
             self._live = False

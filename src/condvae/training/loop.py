@@ -1,4 +1,4 @@
-"""The training loop: feeds data to the steps, reports, evaluates, saves checkpoints, rolls back, and ends on time."""
+"""The training loop. It feeds data to the training steps, logs, evaluates, saves checkpoints and rolls back."""
 
 import itertools
 import math
@@ -26,9 +26,10 @@ from condvae.training.step import MicroBatch, Progress, TrainingStep
 
 
 class TakeStep(Protocol):
-    """A callable that takes one training step: a `TrainingStep`, or a `Capture` of one."""
+    """Takes one training step when it is called: a `TrainingStep`, or a `Capture` of one."""
 
-    def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None: ...
+    def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
+        """Take one step on this rank's micro-batches; see `TrainingStep.__call__`."""
 
 
 class Loop:
@@ -87,7 +88,7 @@ class Loop:
         if resume and recovery.load():
             self.stopwatch.add(self.position.elapsed)
             self._read_clock()
-            over = self.budget.over(self.position.step)  # if so, only the end of the run is repeated
+            over = self.budget.over(self.position.step)  # if True, only the end of the run is repeated
             self.log.keep_until(self.position.step, without=("evaluation", "end") if over else ())
             self.log.say(f"resuming from step {self.position.step:,}")
         else:
@@ -99,7 +100,7 @@ class Loop:
                 evaluate_held_out(
                     self.step, self.held_out.subset(spread(len(self.held_out), CHUNK)), seed=self.options.seed
                 )
-            # Measure how long the end of the run will take: it does each of these again, the evaluation twice.
+            # Measure how long the end of the run will take: it evaluates twice, saves a checkpoint and draws a sheet.
             closing = 2 * self._timed(self._evaluate)
             if self.evaluation and not math.isfinite(self.evaluation.nats_per_dim):
                 raise ValueError("the bound is not finite before training starts: start from another model")
@@ -119,7 +120,7 @@ class Loop:
         self.recovery.move(step=done + 1)
 
     def _after_step(self, signals: StopSignals) -> bool:
-        """Report, evaluate and save whatever is due after this step. Return True if the run has rolled back."""
+        """Log, evaluate and save if this is due after the current step. Return True if the run has rolled back."""
         done, options = self.position.step, self.options
         if done % options.log_every == 0 or self.budget.over(done):
             progress = self.step.report()
@@ -167,7 +168,7 @@ class Loop:
         self.log.say(f"finished after {self.position.step:,} steps in {duration(took)}{memory}: {self.folder.model}")
 
     def _reject_failed_run(self) -> None:
-        """Raise Diverged if the run learnt nothing, so that no model is written; warn if it learnt little."""
+        """Raise Diverged if the run has learnt nothing, so that no model is written; warn if it has learnt little."""
         done, updates = self.position.step, int(self.step.optimiser.updates.item())
         assert self.evaluation is not None
         if not updates or not math.isfinite(self.evaluation.nats_per_dim):
@@ -182,7 +183,7 @@ class Loop:
             self.log.warn(f"the run ended during its warm-up of {self.options.warm_up:,} steps: let it run longer")
 
     def _batches(self) -> Iterator[list[MicroBatch]]:
-        """Yield this rank's micro-batches from the current step on; they depend only on the seed and the step."""
+        """Yield this rank's micro-batches from the current step on. They depend only on the seed and the step."""
         options, first = self.options, self.position.step
         order = Order(len(self.train), options.seed)
         seeds = Seeds(options.seed, f"training, {self.position.rollbacks} roll-backs")
@@ -236,7 +237,7 @@ class Loop:
         self.log.live("  ".join([*parts, f"{duration(left)} left"] if left is not None else parts))
 
     def _evaluate(self, raw: Evaluation | None = None) -> None:
-        """Evaluate the averaged weights and keep the best. raw: the result of the last weights, for comparison."""
+        """Evaluate the averaged weights, and save the best. raw: the evaluation of the last weights, for comparison."""
         done, recovery = self.position.step, self.recovery
         with self.step.flat.replaced_by(self.step.optimiser.average):
             result = self.evaluation = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
@@ -271,8 +272,8 @@ class Loop:
         lag = 0.0 if raw is None else result.nats_per_dim - raw.nats_per_dim
         if raw is not None and lag > max(2 * result.standard_error, 1e-3):
             self.log.warn(
-                f"the averaged weights are worse than the last weights ({raw.bits_per_dim:.4f} bits/dim): "
-                "give a smaller --ema for a run of this length"
+                f"the averaged weights ({result.bits_per_dim:.4f} bits/dim) are worse than the last weights "
+                f"({raw.bits_per_dim:.4f} bits/dim): give a smaller --ema for a run of this length"
             )
         if better and done:
             recovery.save()
@@ -330,9 +331,10 @@ class Loop:
             torch.cuda.synchronize(self.world.device)
 
     def _stop_if_requested(self, signals: StopSignals) -> None:
-        """Save a checkpoint and raise Stopped if a signal has arrived.
+        """Save a checkpoint and raise Stopped if a signal to stop has arrived.
 
-        Several ranks have to stop at the same step, so they exchange this about every five seconds.
+        All ranks must stop at the same step: about every five seconds they check whether one of them has received a
+        signal.
         """
         requested = signals.requested
         if self.world.size > 1:

@@ -1,4 +1,4 @@
-"""Estimate the memory of a training step, and decide whether to recompute activations in the backward pass."""
+"""Estimate the memory that activations take, and decide whether to recompute them in the backward pass."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ from condvae.training.step import TrainingPrecision
 from condvae.training.task import ConditionalTraining, TrainingTask
 
 _LARGE = 256  # on a CPU, activations are recomputed for images of at least this many pixels on a side
-_SHARE = 0.6  # on a GPU, they are recomputed if they would take more than this share of its memory
+_SHARE = 0.6  # on a GPU, activations are recomputed if they would take more than this share of its memory
 
 
 def activation_bytes(task: TrainingTask, images: int, *, precision: TrainingPrecision = "bf16") -> int:
-    """Estimate the activation memory of the backward pass for a number of images, in bytes.
+    """Estimate how many bytes of activations a training step with this many images stores for the backward pass.
 
-    Every trained block keeps the input and the output of GELU before each of its four convolutions.
+    Every trained block stores the input and the output of GELU before each of its four convolutions.
     """
     numbers = 0
     # Training from scratch trains two encoders: the encoder and the partial encoder, each with its heads.
@@ -35,10 +35,10 @@ def recomputes(
     *,
     precision: TrainingPrecision = "bf16",
 ) -> bool:
-    """Return whether blocks keep only their inputs and recompute their activations in the backward pass.
+    """Return whether to recompute activations in the backward pass, so that each block stores only its input.
 
-    With choice "auto", only where the activations would not fit, since recomputing takes a third more time. images: the
-    number of images in one pass through the network.
+    choice: "yes", "no", or "auto", which recomputes only if the activations would need too much memory, since
+    recomputing takes a third more time. images: the number of images that pass through the network at a time.
     """
     if choice != "auto":
         return choice == "yes"

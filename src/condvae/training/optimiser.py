@@ -25,11 +25,11 @@ class Rule:
     eps: float = 1e-8
     weight_decay: float = 0.01
     clip: float = 200.0
-    """Gradients with a larger norm are scaled down to this norm."""
+    """Gradient clipping: a gradient with a norm above this is scaled down to this norm."""
     skip_above: float = 400.0
-    """Updates whose gradient has a larger norm are skipped."""
+    """An update is skipped if the norm of its gradient is above this, or if its loss or its gradient is not finite."""
     ema: float = 0.9999
-    """Decay of the moving average of the weights, per update. After n updates it is at most (1 + n) / (10 + n)."""
+    """Decay of the moving average of the weights, per update. After n updates, it is at most (1 + n) / (10 + n)."""
 
     def __post_init__(self) -> None:
         check_choice(self.kind, "the optimiser", ("adamw", "adamax"))
@@ -55,14 +55,15 @@ class Optimiser:
         self.updates = torch.zeros((), device=flat.values.device)
 
     def vectors(self) -> dict[str, Tensor]:
-        """Return the weights and the state vectors of the same length, by name."""
+        """Return the vectors of the training state by name: weights, both moments of the gradient, averaged weights."""
         return {"weights": self.flat.values, "first": self.first, "second": self.second, "average": self.average}
 
     @torch.no_grad()
     def update(self, lr: Tensor, *, bad_losses: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply `flat.gradients` to the weights, or skip them. Return the gradient norm, and 0 for a skip, else 1.
+        """Update the weights with `flat.gradients`, or skip the update.
 
-        bad_losses: above 0, or NaN, if the loss was not finite on any rank; the update is then skipped.
+        bad_losses: the number of losses that were not finite, on all ranks. The update is skipped unless it is 0.
+        Return the gradient norm, and whether the update was made, as 1 or 0.
         """
         rule, values, gradients = self.rule, self.flat.values, self.flat.gradients
         norm = torch.linalg.vector_norm(gradients)

@@ -1,4 +1,4 @@
-"""The options of training: plain data that is stored in the run folder. Their docstrings are the help of `--help`."""
+"""The training options, which are stored in the run folder. Their docstrings are the texts of `--help`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,37 +20,39 @@ class TrainingOptions:
     verb: ClassVar[str]
 
     data: tuple[Path, ...]
-    """Training images: a path to any layout that `condvae.data.open_data` reads, or cifar10 after `condvae fetch
-    cifar10`. Several data sets are joined."""
+    """Training images: the path of a data set in any layout that `condvae.data.open_data` reads, or cifar10 after
+    `condvae fetch cifar10`. Several data sets are joined."""
     out: Path
     """The run folder, for the log, checkpoints, contact sheets and the finished model.safetensors."""
     preset: str | None = None
-    """Use the default options of this preset, such as the paper's learning rates and batch sizes; options that are
+    """Use the default options of this preset, such as the paper's learning rates and batch sizes. Options that are
     given override them."""
     resume: bool = False
-    """Continue from the last checkpoint in the run folder, or start if it has none. Repeat the other options of the
-    first call."""
+    """Continue from the last checkpoint in the run folder; if there is none, start a new run. Give the same options as
+    in the first call."""
 
     size: int | None = None
-    """Crop images to a square and resize them to N x N pixels."""
+    """Crop the middle square of each image, and resize it to N x N pixels."""
     validation: int | None = None
-    """How many training images to hold out, to choose the best weights. If not given, a tenth, but at most 5,000."""
+    """How many training images to hold out. The best weights are chosen by their loss on these images. If not given, a
+    tenth, but at most 5,000."""
     split_seed: int = 5
     """The seed that decides which images are held out, if the data set has no validation images of its own."""
     flip: Literal["auto", "yes", "no"] = "auto"
     """Mirror half of the training images, chosen at random. auto: yes, except for data such as digits and x-rays."""
     residency: Literal["auto", "device", "stream"] = "auto"
-    """Where images are kept during training: on the device (device), or in memory or on disk, from which they are
-    streamed (stream). auto: on the device if they fit."""
+    """Where the training images are kept: in the memory of the device (device); or in main memory or on disk, from
+    where threads load each batch ahead of time (stream). auto: device if the images take less than a third of the
+    device's free memory, else stream."""
     workers: int = 2
-    """How many threads load images ahead of training when images are streamed."""
+    """How many threads load images ahead of time, if images are not kept in the memory of the device."""
 
     batch: int = 32
-    """How many images each update uses, over all ranks."""
+    """How many images each update uses, all ranks together."""
     micro_batch: int | None = None
-    """How many images one rank passes through the network at a time; the gradients of several such passes are added up.
-    Smaller values need less memory. If not given, batch / ranks. The result does not depend on how many ranks share the
-    micro-batches."""
+    """How many images one rank passes through the network at a time; the gradients of several such micro-batches are
+    added up. Smaller values need less memory. If not given, --batch divided by the number of ranks. The result does not
+    depend on how many ranks share the micro-batches."""
     steps: int | None = None
     """How many updates to make. Give --steps, --minutes or both; training stops at whichever comes first."""
     minutes: float | None = None
@@ -58,12 +60,12 @@ class TrainingOptions:
     or both; training stops at whichever comes first."""
 
     lr: float = 2e-4
-    """The learning rate."""
+    """The learning rate after the warm-up. --schedule can lower it later."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
-    """How the learning rate changes after the warm-up, over the steps or minutes: not at all (constant), or falling as
-    a cosine or a straight line."""
+    """How the learning rate changes after the warm-up. constant: not at all. cosine, linear: it falls along half a
+    cosine or a straight line until --steps or --minutes are used up."""
     warm_up: int = 100
-    """Steps over which the learning rate rises from zero."""
+    """The number of steps, at the start of training, over which the learning rate rises from zero."""
     final_lr: float = 0.0
     """The learning rate at the end of a cosine or linear schedule, as a fraction of --lr."""
     optimiser: Literal["adamw", "adamax"] = "adamw"
@@ -71,13 +73,15 @@ class TrainingOptions:
     beta1: float = 0.9
     """Decay of the optimiser's moving average of gradients."""
     beta2: float = 0.9
-    """Decay of the optimiser's moving average of gradient magnitudes."""
+    """Decay of the optimiser's moving average of squared gradients (adamw), or of its moving maximum of gradient
+    magnitudes (adamax)."""
     weight_decay: float = 0.01
     """Decoupled weight decay: each update shrinks the weights by this factor times the learning rate."""
     clip: float = 200.0
-    """Gradients with a larger norm are scaled down to this norm."""
+    """Gradient clipping: a gradient with a norm above this is scaled down to this norm."""
     skip_above: float = 400.0
-    """Skip an update if its gradient has a larger norm, or is not finite on any rank."""
+    """Skip an update if the norm of its gradient is above this. An update is always skipped if its loss or its gradient
+    is not finite."""
     ema: float = 0.9999
     """Decay of the moving average of the weights, per update. The averaged weights are evaluated and saved. The decay
     is smaller during the first updates."""
@@ -88,29 +92,33 @@ class TrainingOptions:
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
     device: str = "auto"
-    """Where to compute: auto takes a GPU if there is one. On a CPU the same call gives the same result bit for bit."""
+    """Where to compute. auto uses a GPU if there is one. On a CPU, repeating a call gives the same result bit for
+    bit."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of the networks: float32 (fp32), or bfloat16 (bf16) with KLs and likelihoods in float32. auto: bf16 on
-    a GPU, fp32 on a CPU."""
+    """Precision in which the networks compute: float32 (fp32); or bfloat16 (bf16), with KLs and likelihoods in float32.
+    auto: bf16 on a GPU, fp32 on a CPU."""
     recompute: Literal["auto", "yes", "no"] = "auto"
     """Save memory by computing activations a second time in the backward pass instead of storing them, which is slower.
-    auto: yes if they would take more than 60 % of the GPU's memory; on a CPU, for images of 256 pixels or more."""
+    auto: yes if the activations would take more than 60 % of the GPU's memory, or, on a CPU, if images are 256 x 256
+    pixels or larger."""
     engine: Literal["auto", "plain"] = "auto"
-    """Implementation of the training step. auto: fused kernels and CUDA graphs, where the GPU and the precision allow
-    them. plain: standard torch operations, which are slower; the reference implementation."""
+    """Implementation of the training step. auto: fused kernels and CUDA graphs, if the GPU and the precision allow
+    them. plain: standard torch operations, which are slower and serve as the reference implementation."""
 
     log_every: int = 50
-    """Steps between lines of the log. Divergence and the time budget are checked at the same steps."""
+    """How many steps lie between two lines of the log. Divergence and the time limit (--minutes) are checked at the
+    same steps."""
     evaluate_every: int = 1000
-    """Steps between evaluations on held-out images."""
+    """How many steps lie between two evaluations on held-out images."""
     evaluate_on: int = 1000
     """How many of the held-out images each evaluation uses."""
     checkpoint_every: int = 1000
-    """Steps between checkpoints."""
+    """How many steps lie between two checkpoints."""
     keep: int = 3
-    """How many of the latest checkpoints to keep. The best one is always kept."""
+    """How many of the newest checkpoints to keep. The best checkpoint is always kept too."""
     sheet_every: int = 5000
-    """Steps between contact sheets. 0: only one, at the end."""
+    """How many steps lie between two contact sheets. A sheet is also drawn before the first step and at the end; with
+    0, only these two are drawn."""
     tensorboard: bool = False
     """Write TensorBoard event files into the run folder."""
     wandb: str | None = None
@@ -127,7 +135,7 @@ class TrainingOptions:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Convert paths that are given as text, and a single data set or observation process, to the fields' types."""
+        """Convert fields that were given in a simpler type: text to a path, and one data set or process to a tuple."""
         data: Any = self.data
         if isinstance(data, str | Path | Sequence):
             several = [data] if isinstance(data, str | Path) else data
@@ -157,7 +165,7 @@ class TrainingOptions:
     def check(self) -> None:
         """Raise a ValueError if an option has an invalid value. Files are not checked."""
         if not self.data:
-            raise ValueError("no data was given: give --data with a folder, a zip or another set of images")
+            raise ValueError("no data was given: give --data with a folder or zip of images, or another data set")
         counts = (
             "batch",
             "log_every",
@@ -196,13 +204,13 @@ class TrainingOptions:
         return {"verb": self.verb, **{key: _plain(value) for key, value in plain.items()}}
 
     def for_record(self) -> dict[str, Any]:
-        """Return the options for a model's record: those that have a value, with file names but no folders."""
+        """Return the options that are not None, with paths shortened to their last part, for the record of a model."""
         plain = dataclasses.asdict(self)
         kept = {key: value for key, value in plain.items() if value is not None and key not in ("out", "resume")}
         return {key: _plain(_name_only(value)) for key, value in kept.items()}
 
     def differences(self, stored: dict[str, Any]) -> list[str]:
-        """List the differences from a stored run that change training, such as "lr is 0.1, was 0.2"."""
+        """List the options that affect training and differ from those of a stored run, as in "lr is 0.1, was 0.2"."""
         mine = self.to_dict()
         keys = sorted((mine.keys() | stored.keys()) - self.MAY_CHANGE - {"data_summary"})
         return [f"{key} is {mine.get(key)}, was {stored.get(key)}" for key in keys if mine.get(key) != stored.get(key)]
@@ -210,25 +218,27 @@ class TrainingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainOptions(TrainingOptions):
-    """Train an unconditional VAE on images: the artifact that `condvae train` builds on."""
+    """The options of `pretrain`, which trains an unconditional VAE."""
 
     verb: ClassVar[str] = "pretrain"
 
     network: str = "small32"
     """The network: a name from `condvae.vdvae.PRESETS`, or a JSON file with its configuration."""
     bits: Literal[5, 8] | None = None
-    """Bits per colour channel of the images that the likelihood models. If not given, the network's own value."""
+    """Bit depth of the likelihood: 8 bits per colour channel, or 5, for which images are rounded down to 32 grey
+    levels. If not given, as in the configuration of the network."""
     normalise: Literal["auto", "data", "network"] = "auto"
-    """Where the mean and the scale of the network's inputs come from: measured on the training images (data), or the
-    network's own (network). auto: network for the public networks, data for ours."""
+    """Which shift and scale normalise the network's inputs: those measured on the training images (data), or those in
+    the configuration of the network (network). auto means network for `condvae.vdvae.PUBLIC_PRESETS`, which come from
+    the public code, and data for all other networks."""
     init: Path | None = None
     """Start from the weights of this model instead of random weights: a model file, a run folder, or a name. The
-    model's network and normalisation are used."""
+    network and the normalisation of that model are used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(TrainingOptions):
-    """Train a partial encoder for a pretrained artifact (IPA), or a whole conditional VAE from scratch."""
+    """The options of `train`, which trains a partial encoder or, from scratch, a whole conditional VAE."""
 
     verb: ClassVar[str] = "train"
 
@@ -236,26 +246,26 @@ class TrainOptions(TrainingOptions):
     """The pretrained VAE to freeze: a model file, a run folder, or a name. It may have been trained on other images.
     Its normalisation is kept."""
     scratch: str | None = None
-    """Instead of using an artifact, train everything from random weights in this network: a name from
+    """Train a whole conditional VAE from random weights, without an artifact, with this network: a name from
     `condvae.vdvae.PRESETS`, or a JSON file with its configuration."""
     init: Path | None = None
-    """Continue from the weights of this conditional model: a model file, a run folder, or a name. Its artifact and form
-    are used, and its observation process unless --observe is given."""
+    """Continue from the weights of this conditional model: a model file, a run folder, or a name. Its artifact and its
+    form (direct or relative) are used, and also its observation process, unless `observe` is given."""
     observe: tuple[str, ...] = ()
-    """The observation process: names from `condvae.observe.PROCESSES`, with parameters as in freeform,low=0.2,high=0.8;
-    freeform if empty. Several processes are mixed, as in freeform,weight=2 boxes halves."""
+    """The observation process: names from `condvae.observe.PROCESSES`, with parameters as in freeform,low=0.2,high=0.8.
+    Several processes are mixed, as in freeform,weight=2 boxes halves. If none is given, freeform is used."""
     objective: Literal["forward", "reverse"] = "forward"
-    """The training objective. forward: the forward KL (IPA), which covers every plausible completion. reverse: the
-    reverse KL (IPA-R), which may drop some."""
+    """The training objective. forward: the forward KL (IPA), with which the partial encoder covers every plausible
+    completion. reverse: the reverse KL (IPA-R), with which it may miss some."""
     form: Literal["direct", "relative"] = "direct"
     """What the partial encoder predicts. direct: the means and standard deviations of the latents, as in the paper.
-    relative: their differences from those of the prior."""
+    relative: how they differ from the means and standard deviations of the prior."""
     start: Literal["auto", "encoder", "random"] = "auto"
-    """The partial encoder's initial weights: copied from the artifact's encoder, or random. auto: encoder for the
-    reverse objective and the relative form, if there is an artifact and the observation contains an image; else
-    random."""
+    """Initial weights of the partial encoder: copied from the artifact's encoder (encoder), or random (random). auto:
+    encoder if there is an artifact, the observation contains an image, and the objective is reverse or the form
+    relative; otherwise random."""
     anneal: int = 0
-    """Steps over which the weight of the likelihood rises from 0 to 1, for the reverse objective."""
+    """For the reverse objective: over how many steps the weight of the likelihood in the bound rises from 0 to 1."""
 
 
 def _option(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Training presets by name: those of the paper (from its table of experimental details) and ours."""
+"""Named presets of training options: the paper's, from its table of experimental details, and our own."""
 
 from typing import Any, TypeVar
 
@@ -32,10 +32,10 @@ PRETRAIN_PRESETS: dict[str, dict[str, Any]] = {
 }
 
 _PATCHES = ("patches",)
-# Freeform holes of five sizes, equally often. Without these ranges, four of five freeform holes at 64 x 64 would hide
-# more than 80 % of the image.
+# Freeform holes with five ranges of the hidden share, each equally often. Without these ranges, four of five freeform
+# holes at 64 x 64 would hide more than 80 % of the image.
 _FIVE_SIZES = tuple(f"freeform,low={low / 10},high={(low + 2) / 10}" for low in (0, 2, 4, 6, 8))
-# These holes and others that people draw.
+# Freeform holes, and other holes that people draw.
 _ALL_KINDS = (
     *_FIVE_SIZES,
     "boxes,least=0.15,largest=0.75,hidden=0.8,weight=2",
@@ -74,7 +74,7 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
 
 
 def options_for(kind: type[T], name: str | None, **options: Any) -> T:
-    """Return the options of a preset, or the defaults if name is None; `options` override them."""
+    """Return the options of a preset, or the default options if name is None. `options` override both."""
     presets = PRETRAIN_PRESETS if issubclass(kind, PretrainOptions) else TRAIN_PRESETS
     if name is not None and name not in presets:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(presets)}")
@@ -82,9 +82,11 @@ def options_for(kind: type[T], name: str | None, **options: Any) -> T:
 
 
 def options_from(kind: type[T], options: T | None, given: dict[str, Any]) -> T:
-    """Return the options of a call, given either as an object or as keywords, which may name a preset."""
+    """Return the options of a call, which are given either as one object or as keywords. Keywords may name a preset."""
     if options is None:
         return options_for(kind, given.pop("preset", None), **given)
     if given:
-        raise ValueError(f"options were given as an object and as keywords ({', '.join(given)}): give one of the two")
+        raise ValueError(
+            f"options were given both as an object and as keywords ({', '.join(given)}): give only one of the two"
+        )
     return options

@@ -14,11 +14,14 @@ MAX_ROLLBACKS = 3
 
 
 class Diverged(RuntimeError):  # noqa: N818 (a state, named by a participle)
-    """Training diverged and could not be recovered by rolling back, or learnt nothing."""
+    """Raised if training diverges and roll-backs do not help, or if it has learnt nothing."""
 
 
 class Recovery:
-    """The position of a run and the step's tensors, the same on all ranks. Only rank 0 reads and writes files."""
+    """Holds the position of a run, and saves and loads it with the tensors of the training state.
+
+    Both are the same on all ranks. Only rank 0 reads and writes files.
+    """
 
     def __init__(self, step: TrainingStep, checkpoints: Checkpoints, log: RunLog, stopwatch: Stopwatch) -> None:
         self.step, self.checkpoints, self.log, self.stopwatch = step, checkpoints, log, stopwatch
@@ -27,13 +30,13 @@ class Recovery:
         self._saved: Position | None = None
 
     def move(self, **changes: Any) -> None:
-        """Change fields of the position."""
+        """Change some fields of the position."""
         self.position = dataclasses.replace(self.position, **changes)
 
     def save(self, *, required: bool = False) -> None:
-        """Write a checkpoint, unless the last update was skipped: that state may already be broken.
+        """Write a checkpoint, unless the last update was skipped, because then the state may already be broken.
 
-        If writing fails, raise the error if `required`; otherwise warn, and training continues.
+        If writing fails, raise the error if `required`, else only warn.
         """
         if self._saved == self.position or self.step.streak.item():
             return
@@ -52,7 +55,7 @@ class Recovery:
             self.try_write(f"the checkpoint of step {self.position.step:,}", write)
 
     def load(self, *, before: float = math.inf) -> bool:
-        """Load the newest readable checkpoint before step `before` on all ranks; return False if there is none."""
+        """Load the newest readable checkpoint of a step before `before` on all ranks. Return False if there is none."""
         found = False
         if self.world.leads:
             checkpoint = self.checkpoints.latest(self.log.warn, before=before)
@@ -66,7 +69,7 @@ class Recovery:
         return bool(self.world.tell(found))
 
     def share(self) -> None:
-        """Copy tensors and position from rank 0 to all other ranks."""
+        """Copy the training state and the position from rank 0 to all other ranks."""
         step = self.step
         for tensor in (*step.optimiser.vectors().values(), step.optimiser.updates, step.tally, step.streak):
             self.world.from_leader(tensor)
@@ -74,7 +77,7 @@ class Recovery:
         self.position = Position(**plain)
 
     def roll_back(self, progress: Progress, *, skip_above: float) -> None:
-        """Return to the last good checkpoint at half the learning rate. Raise Diverged after three roll-backs."""
+        """Go back to the last good checkpoint and halve the learning rate. Raise Diverged after three roll-backs."""
         before = self.position
         streak = (
             f"{progress.longest_streak} updates in a row were skipped "
@@ -111,9 +114,9 @@ class Recovery:
         )
 
     def try_write(self, what: str, write: Callable[[], None]) -> None:
-        """Write a file, and only warn if that fails: a full disk must not end a long training."""
+        """Call `write`, and only warn if it fails, because a full disk must not end a long training."""
         try:
             write()
         except OSError as error:
-            self.log.warn(f"{what} could not be written ({error}): training continues, older files are unchanged")
+            self.log.warn(f"{what} could not be written ({error}): training continues, and older files are unchanged")
             self.log.record("write failed", self.position.step, what=what)

@@ -41,7 +41,7 @@ class RunFolder:
         return Checkpoints(self.checkpoints).steps() != []
 
     def check_same_run(self, options: TrainingOptions, *, resume: bool) -> None:
-        """Raise ValueError if the folder holds a run that these options may not continue. Write nothing."""
+        """Raise ValueError if the folder contains a run that cannot be continued with these options. Write nothing."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is a file: give a folder as --out")
         if not self.has_checkpoint:
@@ -66,7 +66,7 @@ class RunFolder:
             )
 
     def claim(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
-        """Create or take over the folder, lock it, and write the options. data: a text that identifies the images."""
+        """Create the folder if needed, lock it, and write the options. data: a text that identifies the data set."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._acquire_lock()
@@ -86,7 +86,8 @@ class RunFolder:
             before = self.stored_options().get("data_summary")
             if before != data:
                 raise ValueError(
-                    f"{self.path} contains a run on other data ({before}; now {data}): resume with the same data"
+                    f"{self.path} contains a run on other data (before: {before}; now: {data}): "
+                    "resume with the same data"
                 )
         for unfinished in (*self.path.glob(PARTS), *self.checkpoints.glob(PARTS)):
             unfinished.unlink(missing_ok=True)  # left by a process that was killed while writing
@@ -94,7 +95,7 @@ class RunFolder:
         write_text(self.options, json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
 
     def of_this_job(self) -> bool:
-        """Return whether the same torchrun job that now restarts this process has started the run."""
+        """Return whether the run in this folder belongs to the torchrun job that has started this process."""
         return self.job.is_file() and self.job.read_text() == job_name()
 
     def release(self) -> None:
@@ -125,7 +126,7 @@ class RunFolder:
         return False
 
     def _acquire_lock(self) -> None:
-        """Lock the folder until `release` or the end of the process, so that no other training overwrites its files."""
+        """Lock the folder until `release` or the end of the process, so that no other training writes into it."""
         try:
             import fcntl
         except ImportError:  # not a POSIX system: no lock
@@ -142,10 +143,10 @@ class RunFolder:
 
 
 def describe_run(path: Path) -> dict[str, Any]:
-    """Summarise a run folder: options, progress, last log line of each kind, and the state of every checkpoint."""
+    """Summarise a run folder: options, progress, the last log line of each kind, and which checkpoints are intact."""
     folder = RunFolder(path)
     if not folder.options.is_file():
-        raise ValueError(f"{path} is not the folder of a condvae run: it contains no options.json")
+        raise ValueError(f"{path} is not a run folder of condvae: it contains no options.json")
     checkpoints = Checkpoints(folder.checkpoints)
     found: dict[int, str] = {}
     position: Position | None = None

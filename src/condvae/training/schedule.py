@@ -10,22 +10,23 @@ from condvae.runtime.checks import check_choice
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A factor on the learning rate: a linear warm-up, then constant or a decay over the budget."""
+    """Gives the factor on the learning rate: a linear warm-up from zero, then 1 or a decay over the budget."""
 
     decay: Literal["constant", "cosine", "linear"] = "constant"
     warm_up: int = 100
     final: float = 0.0
-    """The factor at the end of a decay."""
+    """The factor at the end of training, after a cosine or linear decay."""
 
     def __post_init__(self) -> None:
         check_choice(self.decay, "the schedule", ("constant", "cosine", "linear"))
         if self.warm_up < 0 or not 0 <= self.final <= 1:
             raise ValueError(
-                f"warm_up is {self.warm_up} and final is {self.final}, expected 0 or more steps and a factor of 0 to 1"
+                f"warm_up is {self.warm_up} and final is {self.final}, expected a warm_up of 0 or more steps and a "
+                "final factor from 0 to 1"
             )
 
     def factor(self, step: int, progress: float) -> float:
-        """Return the factor for step 0, 1, ... progress: the fraction of the budget that is used up, 0 to 1."""
+        """Return the factor for a step, counted from 0. progress: the fraction of the budget that is used up."""
         warm = min(1.0, (step + 1) / self.warm_up) if self.warm_up else 1.0
         left = 1 - min(max(progress, 0.0), 1.0)
         if self.decay == "constant":
@@ -35,10 +36,10 @@ class Schedule:
 
 
 class Budget:
-    """A limit in steps, in minutes or both: training ends when the first one is used up.
+    """A limit on steps, on minutes, or on both. Training ends when one of them is reached.
 
     The clock is read only now and then (`record_time`); in between, the time is extrapolated from the number of steps.
-    So no step has to wait for the device, and all ranks, which receive the same clock reading, use the same learning
+    So no step has to wait for the device. All ranks receive the same clock readings, so they use the same learning
     rates and end at the same step.
     """
 
@@ -55,12 +56,13 @@ class Budget:
         """Seconds reserved for the last evaluation and for writing the model."""
         self._last_reading = (0, 0.0)  # step, seconds
         self.pace = 0.0
-        """Seconds per step between the last two clock readings."""
+        """Seconds per step, measured between the last two clock readings."""
 
     def record_time(self, step: int, elapsed: float, *, reserve: float | None = None, settling: bool = False) -> None:
-        """Record that `elapsed` seconds have passed after `step` steps, and update the pace.
+        """Record that `elapsed` seconds have passed after `step` steps, and update the estimated time per step.
 
-        settling: keep the old pace, because the last steps were slowed down by compilation.
+        reserve: the new value of `reserve`, unless None. settling: keep the old time per step, because compilation
+        slowed down the last steps.
         """
         before, then = self._last_reading
         if step > before and elapsed > then and not settling:
@@ -75,7 +77,7 @@ class Budget:
         return elapsed + (step - last_step) * self.pace
 
     def progress(self, step: int) -> float:
-        """Return the share of the budget that is used up: 0 at the start, 1 at the end."""
+        """Return the fraction of the budget that is used up: 0 at the start, 1 at the end."""
         shares = []
         if self.steps is not None:
             shares.append(step / self.steps)
@@ -90,7 +92,7 @@ class Budget:
         return self.seconds is not None and step > 0 and self.elapsed(step + 1) > self.seconds - self.reserve
 
     def seconds_left(self, step: int) -> float | None:
-        """Estimate the seconds until the end; None if the pace is not known yet."""
+        """Estimate the seconds until training ends. Return None while the time per step is not known."""
         guesses = []
         if self.steps is not None and self.pace:
             guesses.append((self.steps - step) * self.pace)
@@ -100,7 +102,7 @@ class Budget:
 
 
 class Stopwatch:
-    """Measures the seconds that a run has trained, including the time before it was resumed."""
+    """Measures how many seconds a run has taken, including the time before it was resumed."""
 
     def __init__(self, before: float = 0.0) -> None:
         self._start = time.monotonic() - before

@@ -10,14 +10,14 @@ from typing import Any
 
 
 class Stopped(Exception):  # noqa: N818 (requested by the user, not an error)
-    """The run was stopped by a signal, after writing a checkpoint."""
+    """Raised when a signal has stopped the run, after a checkpoint was written."""
 
 
 _GRACE_SECONDS = 3.0  # a second signal within this time is taken for a repetition of the first
 
 
 class StopSignals:
-    """Context in which the first signal only sets `requested`. A second one, seconds later, acts as usual."""
+    """Context in which the first signal only sets `requested`. A signal some seconds later has its usual effect."""
 
     def __init__(self) -> None:
         self.requested = False

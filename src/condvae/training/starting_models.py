@@ -1,4 +1,4 @@
-"""Copy the models that a run starts from into its folder, so that it can resume without the original files."""
+"""Copy the models that a run starts from into its run folder, so that it can be resumed without the original files."""
 
 import shutil
 from pathlib import Path
@@ -11,11 +11,11 @@ from condvae.training.run_folder import RunFolder
 from condvae.training.task import ConditionalTraining, TrainingTask
 
 _DEPTH = 3
-"""How many records are nested at most, where each model was trained from the one before."""
+"""Maximum depth of nested training records. A record contains those of the models that its training started from."""
 
 
 def copy_starting_models(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> None:
-    """Copy the frozen artifact and the model of --init, with their records, into the run folder."""
+    """Copy the frozen artifact and the model given as --init, with their training records, into the run folder."""
     if _frozen(task):
         source = _path_option(options, "init") or _path_option(options, "artifact")
         weights.save(task.vae, folder.artifact, record=_record_of_vae(source) if source else None)
@@ -26,7 +26,7 @@ def copy_starting_models(options: TrainingOptions, folder: RunFolder, task: Trai
 
 
 def starting_model_records(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> dict[str, Any]:
-    """Return the training records of the frozen artifact and of the model of --init, to store in the new model."""
+    """Return the training records of the frozen artifact and of the model given as --init, for the new model file."""
     found: dict[str, Any] = {}
     if _frozen(task) and folder.artifact.is_file():
         found["artifact"] = _shortened(weights.describe(folder.artifact).record)
@@ -42,7 +42,7 @@ def starting_model_records(options: TrainingOptions, folder: RunFolder, task: Tr
 
 
 def _record_of_vae(name: Path) -> dict[str, Any]:
-    """Return the training record of the VAE in a file. A conditional model stores it under "artifact"."""
+    """Return the training record of the VAE in a file. In a conditional model it is stored under "artifact"."""
     header = weights.describe(name)
     own = header.record.get("artifact") if header.partial else None
     return own if isinstance(own, dict) else header.record

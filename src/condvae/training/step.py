@@ -1,4 +1,5 @@
-"""One training step: compute gradients of micro-batches, update the weights or skip the update, and add up log numbers.
+"""One training step: compute the gradients of micro-batches, update the weights or skip the update, and sum logged
+values.
 
 Nothing in a step waits for the device, so that `Capture` can record it as one CUDA graph.
 """
@@ -26,25 +27,26 @@ TrainingPrecision: TypeAlias = Literal["fp32", "bf16"]
 
 
 class MicroBatch(NamedTuple):
-    """The input of one pass through the network."""
+    """The images that pass through the network together, and the generator for their random numbers."""
 
     levels: LevelBatch
     generator: torch.Generator
-    """Generator for flips, observations and latents, on the device of the images."""
+    """Generator for mirroring, observations and latents, on the device of the images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Counts and means since the last report, copied from the device to the host."""
+    """Counts and means over the steps since the last report, copied from the device to the host."""
 
     steps: int
     skipped: int
     longest_streak: int
-    """Most skipped updates in a row; a streak that began before the last report counts in full."""
+    """The longest sequence of skipped updates; one that began before the last report counts in full."""
     streak: int
-    """Number of skipped updates in a row up to now."""
+    """How many updates in a row have been skipped up to now; 0 if the last update was made."""
     loss: float
-    """Loss in nats per dimension. This and the next numbers are means over accepted updates, or NaN without any."""
+    """Loss in nats per dimension. This and the following values are means over the updates that were not skipped, or
+    NaN if all were skipped."""
     log_likelihood_nats: float
     gradient_norm: float
     kl_nats: tuple[float, ...]
@@ -52,7 +54,7 @@ class Progress:
 
 
 class TrainingStep:
-    """One training step: forward and backward pass, exchange between ranks, clipping, update or skip, and counts."""
+    """Takes a training step: forward and backward passes, sum over ranks, clipping, update or skip, and statistics."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class TrainingStep:
     ) -> None:
         self.task, self.world, self.precision, self.flip = task, world, precision, flip
         self.groups = len(task.vae.config.group_stages)
-        # Exchanged after the gradients: number of losses that are not finite, loss, log-likelihood, KLs.
+        # Summed over ranks after the gradients: number of losses that are not finite, loss, log-likelihood, KLs.
         self.flat = FlatParameters(task.model, extra=3 + self.groups)
         self.optimiser = Optimiser(self.flat, rule)
         # Since the last report: steps, accepted updates, longest streak, and sums of norm, loss, log-likelihood, KLs.
@@ -87,7 +89,7 @@ class TrainingStep:
         return Fused(self.task.model, torch.bfloat16, trained, streams=streams)
 
     def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
-        """Take one step on this rank's micro-batches. shards: the number of micro-batches of all ranks together."""
+        """Take one step on the micro-batches of this rank. shards: how many micro-batches all ranks have together."""
         self.begin()
         for micro_batch in micro_batches:
             self.learn(micro_batch, share=1 / shards)
@@ -95,21 +97,21 @@ class TrainingStep:
         self.finish(lr)
 
     def begin(self) -> None:
-        """Set the gradients and log numbers of the previous step to zero."""
+        """Set the gradients and the logged values of the previous step to zero."""
         self.flat.exchanged.zero_()
 
     def exchange(self) -> None:
-        """Sum the gradients and log numbers over all ranks."""
+        """Sum the gradients and the logged values over all ranks."""
         self.world.sum(self.flat.exchanged)
 
     def finish(self, lr: Tensor) -> None:
-        """Update the weights, or skip the update, and add to the counts."""
+        """Update the weights, or skip the update, and add the logged values to the statistics for the next report."""
         bad_losses, means = self.flat.extra[0], self.flat.extra[1:]
         norm, accepted = self.optimiser.update(lr, bad_losses=bad_losses)
         self._count(norm, accepted, means)
 
     def learn(self, micro_batch: MicroBatch, *, share: float) -> None:
-        """Add the gradients and log numbers of a micro-batch, times `share`, to those that ranks exchange."""
+        """Compute the gradients and logged values of a micro-batch, and add `share` times them to this step's sums."""
         levels, generator = micro_batch
         batch = levels.batch()
         if self.flip:
@@ -126,12 +128,12 @@ class TrainingStep:
             mean_likelihood = loss.new_zeros(()) if log_likelihood is None else log_likelihood.mean()
             bad_loss = (~torch.isfinite(loss)).to(loss.dtype)
             figures = torch.cat((torch.stack((loss, mean_likelihood)), bound.kl_nats.mean(dim=0)))
-            # If the loss is not finite, its numbers are kept out of the log, but every rank learns that it happened.
+            # A loss that is not finite is counted, so that every rank skips the update, but its values are not logged.
             figures = torch.where(torch.isfinite(loss), figures, 0.0)
             self.flat.extra.add_(torch.cat((bad_loss.view(1), share * figures)))
 
     def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
-        """Compute the task's reported bounds with the current weights."""
+        """Compute all bounds of the task on a batch with the current weights, by the pixels that they score."""
         with self.computing():
             bounds = self.task.reports(batch, generator)
         if self.fused:
@@ -158,7 +160,7 @@ class TrainingStep:
         self.tally[3:].add_(torch.where(updated, torch.cat((norm.view(1), means)), 0.0))
 
     def report(self) -> Progress:
-        """Return counts and means since the last report, and reset them. This waits for the device."""
+        """Return the counts and means since the last report, and start new ones. This waits for the device."""
         steps, accepted, longest, *sums = self.tally.tolist()
         self.tally.zero_()
         norm, loss, log_likelihood, *kl = (total / accepted if accepted else float("nan") for total in sums)

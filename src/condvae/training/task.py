@@ -1,4 +1,4 @@
-"""Training tasks: a model together with the bound that its training maximises."""
+"""Training tasks. A task is a model together with the bound that its training maximises."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -17,7 +17,7 @@ from condvae.vdvae import VDVAE
 
 Objective: TypeAlias = Literal["forward", "reverse"]
 ScoredPixels: TypeAlias = Literal["known", "hidden", "whole"]
-"""Pixels whose log-probability a bound bounds: those of y, the hidden pixels given y, or the whole image."""
+"""Which pixels a bound is about: the known pixels, log p(y); the hidden pixels given y; or the whole image."""
 
 
 class TrainingTask(ABC):
@@ -26,24 +26,27 @@ class TrainingTask(ABC):
     model: nn.Module
     vae: VDVAE
     needs_whole_network: bool
-    """Whether gradients also flow through the artifact."""
+    """Whether gradients flow through the whole VAE, not only through the partial encoder."""
     scores: ScoredPixels
-    """The pixels that are scored by the bound that training maximises."""
+    """The pixels whose log-probability is bounded by the training objective."""
 
     @abstractmethod
     def bound(self, batch: Batch, generator: torch.Generator) -> Bound:
-        """Return the bound that training maximises for a batch. Terms without a gradient may be missing."""
+        """Return the bound that training maximises for a batch. Terms that have no gradient may be left out."""
 
     @abstractmethod
     def reports(self, batch: Batch, generator: torch.Generator) -> dict[ScoredPixels, Bound]:
-        """Return complete bounds for logs, computed in one pass: that of training, and others that compare runs."""
+        """Return all bounds to report on a batch, by the pixels that they score, from one pass.
+
+        They include the bound that training maximises, here with all its terms, and bounds for comparing runs.
+        """
 
     def prepare(self, step: int) -> None:  # noqa: B027 (most tasks need no preparation)
-        """Prepare for step 0, 1, ...; called before each step."""
+        """Prepare for a step, counted from 0. This is called before each step."""
 
 
 class Pretraining(TrainingTask):
-    """Train an unconditional VAE by its ELBO (eq:eelbo)."""
+    """Train an unconditional VAE by maximising its ELBO, the paper's equation eq:eelbo."""
 
     needs_whole_network = True
     scores: ScoredPixels = "whole"
@@ -82,7 +85,7 @@ class ConditionalTraining(TrainingTask):
         self.needs_whole_network = self.trains_artifact or objective == "reverse"
 
     def prepare(self, step: int) -> None:
-        """For IPA-R, raise the weight of the likelihood to 1 over the first `anneal` steps."""
+        """For IPA-R, set the weight of the likelihood, which rises to 1 over the first `anneal` steps."""
         if self.anneal:
             # The weight is a tensor that is overwritten, because a captured step reads it at every replay.
             if not isinstance(self.likelihood_weight, Tensor):

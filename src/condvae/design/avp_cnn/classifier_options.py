@@ -19,88 +19,92 @@ class ClassifierOptions:
     """The options of `condvae design train`."""
 
     data: tuple[Path, ...]
-    """Labelled images: Chest X-ray 14, CIFAR-10, a pack whose dataset.json has labels, or another layout with labels
+    """Labelled images: Chest X-ray 14, CIFAR-10, a pack whose dataset.json has labels, or another labelled data set
     that `condvae train` reads. Several data sets are joined."""
     out: Path
     """The .safetensors file to write."""
 
     size: int | None = None
-    """Crop images to a square and resize them to N x N pixels."""
+    """Crop the middle square of each image, and resize it to N x N pixels."""
     validation: int | None = None
-    """How many training images to hold out, to choose the best weights and to calibrate the classifier. Where the data
-    names patients, all images of a patient are held out together. If not given, a tenth, but at most 5,000."""
+    """How many training images to hold out. They are used to choose the best weights and to calibrate the classifier.
+    If the data set names patients, all images of a patient are held out together. If not given, a tenth, but at most
+    5,000."""
     split_seed: int = 5
     """The seed that decides which images are held out, if the data set has no validation images of its own."""
     observe: tuple[str, ...] = ("patches,side=0.25,weight=0.9", f"{WHOLE},weight=0.1")
-    """The observation process that hides pixels during training, as in `condvae train`. By default 0 to 5 patches with
-    a quarter of the image's width are known; in one image of ten, every pixel is."""
+    """The observation process that hides pixels during training, as in `condvae train`. By default, every pixel is
+    known in one image of ten; in the others, 0 to 5 square patches are known, each a quarter as wide as the image."""
 
     trunk: Literal["lite0", "plain"] = "lite0"
     """The convolutional network: EfficientNet-Lite0 (lite0), or a residual network of 3 x 3 convolutions (plain)."""
     stages: int = 5
     """How many of the seven stages of EfficientNet-Lite0 to use (for --trunk lite0)."""
     widths: tuple[int, ...] = (32, 64, 128)
-    """Channels of each stage (for --trunk plain)."""
+    """How many channels each stage has, one number per stage (for --trunk plain)."""
     blocks: int = 2
-    """Residual blocks of each stage (for --trunk plain)."""
+    """How many residual blocks each stage has (for --trunk plain)."""
     stem_stride: Literal[1, 2] = 2
     """Stride of the first convolution. 1 keeps the resolution of small images."""
     enlarge: int = 1
-    """Enlarge images by this factor before the network sees them."""
+    """Enlarge images by this factor before they enter the network."""
     head: int = 256
-    """Channels of a 1 x 1 convolution after the trunk. 0: no such convolution."""
+    """How many channels a 1 x 1 convolution after the trunk has. 0: no such convolution."""
     dropout: float = 0.2
-    """Fraction of the last features that are dropped at random during training."""
+    """Dropout: the fraction of the pooled features that is set to zero at random during training."""
     start: Literal["auto", "imagenet", "random"] = "auto"
-    """Initial weights of the trunk: trained on ImageNet (imagenet) or random. auto: imagenet for --trunk lite0, random
-    for --trunk plain. `condvae fetch efficientnet` downloads the ImageNet weights."""
+    """Initial weights of the convolutional network (--trunk): trained on ImageNet (imagenet), or random. auto: imagenet
+    for --trunk lite0, random for --trunk plain. `condvae fetch efficientnet` downloads the ImageNet weights."""
     weights: Path | None = None
-    """File with the ImageNet weights. If not given, the file that `condvae fetch efficientnet` has put into the cache
-    folder."""
+    """The file with the ImageNet weights. If not given, the file that `condvae fetch efficientnet` has put into the
+    cache folder."""
 
     batch: int = 256
     """How many images each update uses."""
     steps: int = 1200
     """How many updates to make."""
     lr: float = 1e-3
-    """The learning rate. It rises over --warm-up steps and then falls as a cosine to a fiftieth of this value."""
+    """The highest learning rate. The learning rate rises to it over --warm-up steps, and then falls along a cosine to a
+    fiftieth of it."""
     warm_up: int = 100
-    """Steps over which the learning rate rises from zero."""
+    """The number of steps, at the start of training, over which the learning rate rises from zero."""
     weight_decay: float = 0.05
     """Decoupled weight decay of convolutions and linear layers: each update shrinks their weights by this factor times
     the learning rate."""
     clip: float = 1.0
-    """Gradients with a larger norm are scaled down to this norm."""
+    """Gradient clipping: a gradient with a norm above this is scaled down to this norm."""
     ema: float = 0.99
     """Decay of the moving average of the weights, per update. The averaged weights are evaluated and saved. The decay
     is smaller during the first updates."""
 
     shift: float = 0.12
-    """Augmentation: shift images by up to this fraction of half their width, at random."""
+    """Augmentation: shift images by a random distance of up to this fraction of half their width."""
     scale: float = 0.1
-    """Augmentation: enlarge or shrink images by up to this fraction, at random."""
+    """Augmentation: enlarge or shrink images by a random fraction of up to this."""
     rotation: float = 7.0
-    """Augmentation: rotate images by up to this many degrees, at random."""
+    """Augmentation: rotate images by a random angle of up to this many degrees."""
     contrast: float = 0.2
-    """Augmentation: raise or lower the contrast of images by up to this fraction, at random."""
+    """Augmentation: raise or lower the contrast of images by a random fraction of up to this."""
     brightness: float = 0.1
-    """Augmentation: make images lighter or darker by up to this much, at random. Pixels range from -1 to 1."""
+    """Augmentation: add a random number of up to this size to all pixels of an image, or subtract it. Pixels range from
+    -1 to 1."""
     blur: float = 0.5
-    """Augmentation: the fraction of images that are blurred slightly, because completions are smoother than
-    photographs."""
+    """Augmentation: blur this fraction of the images slightly, because completions are smoother than photographs."""
     flip: Literal["auto", "yes", "no"] = "auto"
     """Mirror half of the training images, chosen at random. auto: yes, except for data such as digits and x-rays."""
 
     evaluate_every: int = 200
-    """Steps between evaluations on held-out images. The weights of the best evaluation are kept."""
+    """How many steps lie between two evaluations on held-out images. The weights of the best evaluation are kept."""
     draws: int = 4
-    """How many random observations of every held-out image are used to calibrate and judge the finished classifier."""
+    """How many random observations of every held-out image are used to calibrate and evaluate the finished
+    classifier."""
     log_every: int = 100
-    """Steps between lines of the log."""
+    """How many steps lie between two lines of the log."""
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
     device: str = "auto"
-    """Where to compute: auto takes a GPU if there is one. On a CPU the same call gives the same result bit for bit."""
+    """Where to compute. auto uses a GPU if there is one. On a CPU, repeating a call gives the same result bit for
+    bit."""
 
     def check(self) -> None:
         """Raise a ValueError if an option has an invalid value. Whether files exist is not checked."""

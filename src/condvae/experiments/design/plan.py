@@ -20,14 +20,14 @@ OURS = "eig-ipa"
 FULL = "full"
 """The reference without scans: the classifier sees the whole image."""
 POLICY_MEANINGS = {
-    OURS: "EIG, the expected information gain, with the model's completions",
-    "epe-ipa": "EPE, the expected posterior entropy, with the model's completions",
-    "eig-nearest": "EIG, with the nearest training images as completions",
+    OURS: "the highest expected information gain, EIG, computed with the model's completions",
+    "epe-ipa": "the lowest expected posterior entropy, EPE, computed with the model's completions",
+    "eig-nearest": "the highest EIG, computed with the nearest training images as completions",
     "random": "random locations",
-    "uncond": "EIG, with -n random training images, so the same scans for every image",
-    "uncond-1000": "EIG, with 1,000 random training images; other numbers work too",
-    "non-greedy": "the best of many random sequences of scans, the same for every image",
-    FULL: "no scans, the classifier sees the whole image",
+    "uncond": "the highest EIG, computed with -n random training images, so that all images get the same scans",
+    "uncond-1000": "as uncond, but with 1,000 training images; other numbers work too",
+    "non-greedy": "the best of many random sequences of scans, the same sequence for all images",
+    FULL: "no scans: the classifier is given the whole image",
 }
 """How each policy of the default comparison chooses its scans."""
 POLICIES = tuple(POLICY_MEANINGS)
@@ -62,27 +62,28 @@ class DesignSettings:
     """The settings of a comparison of policies. All policies use the same settings."""
 
     tasks: tuple[str, ...] = TASKS
-    """What to diagnose: findings that the classifier knows, or "no finding". Each task gets its own scans."""
+    """The tasks: findings that the classifier predicts, or "no finding". Scans are chosen separately for each task."""
     policies: tuple[str, ...] = POLICIES
     """The policies to compare; see `POLICY_MEANINGS`. uncond-N uses N training images, and eig-NAME and epe-NAME use
     the completer NAME."""
     steps: int = 5
     """How many scans to make of each image."""
     n: int = 10
-    """How many completions (or training images, for uncond and non-greedy) to use for each choice of a scan."""
+    """How many completions to use in order to choose each scan. The policies uncond and non-greedy use this many
+    training images instead."""
     first_n: int = 1000
-    """How many training images to use for the first scan of policies with completions, because no pixel is known before
-    it. This scan is the same for all images."""
+    """How many training images the policies eig-NAME and epe-NAME use to choose the first scan. They use training
+    images instead of completions there, because no pixel is known yet; so the first scan is the same for all images."""
     points: int = 17
-    """How many locations the grid has along each side of the image."""
+    """How many locations there are along each side of the image. The locations form a square grid."""
     side: float = 0.25
-    """Side of the scan window, as a fraction of the image's side. The classifier should have been trained on such
-    windows."""
+    """Side of the scan window, as a fraction of the image's side. The classifier should have been trained on windows of
+    this size."""
     images: int | None = None
     """How many test images to use, spread evenly over the test set. If not given, all of them."""
     repeats: int = 20
-    """How often to repeat policies that depend on a few random draws (random, non-greedy, and uncond with fewer than
-    `MANY_IMAGES` images). Their AUROCs are averaged."""
+    """How often to repeat policies whose scans depend on a few random draws (random, non-greedy, and uncond with fewer
+    than `MANY_IMAGES` images). The AUROCs of the repetitions are averaged."""
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
     resamples: int = 1000

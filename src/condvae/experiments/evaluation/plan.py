@@ -43,8 +43,7 @@ class EvaluationSettings:
     images: int = 2000
     """How many test images to use, spread evenly over the test set; all of them if there are fewer."""
     deep_images: int | None = None
-    """How many of these test images get n completions each; `DEEP_IMAGES`, or all of them if there are fewer, if not
-    given."""
+    """How many of the test images get n completions each. None: `DEEP_IMAGES`, or `images` if that is smaller."""
     n: int = 100
     """How many completions to draw of each deep image."""
     seed: int = 0

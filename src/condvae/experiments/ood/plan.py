@@ -57,9 +57,9 @@ class OODSettings:
     images: int = 5000
     """How many test images to use, spread evenly over the test set; all of them if there are fewer."""
     fit_images: int = 5000
-    """How many training images to fit scores to, spread evenly over the training set."""
+    """How many training images to fit the density of a score to. They are spread evenly over the training set."""
     regret_images: int = 500
-    """How many of the test images to use for the regret score, which is slow."""
+    """How many of the test images to use for the score regret, which is slow."""
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
     resamples: int = 300
