@@ -1,4 +1,4 @@
-"""The settings of a completion: how many to draw, and how."""
+"""Settings: how many completions to draw of an image, and how to draw them."""
 # This module does not import torch, because the command line inherits these settings and --help must be quick.
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ MOST_COMPLETIONS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionSettings:
-    """How many completions are drawn of an image, and how."""
+    """How many completions are drawn of an image, and how they are drawn."""
 
     n: int = 8
     """How many completions to draw of each image."""
@@ -24,8 +24,8 @@ class CompletionSettings:
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
     pixels: Literal["mean", "sample"] = "mean"
-    """How to set pixels: to the mean of their distribution (mean), which looks best, or to a random draw from it
-    (sample)."""
+    """How the pixels of a completion are set: each to the mean of its distribution (mean), which looks best, or to a
+    random draw from its distribution (sample)."""
     share: int | None = None
     """Vary only the details: all completions of an image use the first completion's latents up to this resolution, and
     differ only in the finer latents."""
@@ -45,9 +45,9 @@ class CompletionSettings:
         check_choice(self.keep_size, "keep_size", (True, False))
 
     def checked(self, config: "VDVAEConfig") -> "CompletionSettings":
-        """Return the settings with the temperature as plain numbers.
+        """Return the settings with the temperature as one number, or as one number per latent group.
 
-        Raise a ValueError if they do not fit the model's latent groups.
+        Raise ValueError if the temperature or `share` does not fit the model's latent groups.
         """
         from condvae.sampling.unconditional import groups_down_to
         from condvae.vdvae.temperature import per_group
