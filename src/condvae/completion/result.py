@@ -32,7 +32,7 @@ class Completion:
     view: ModelView
     provenance: Provenance
     inspector: Callable[[], Inspector | None] = field(default=lambda: None, repr=False)
-    """A function that returns the inspector, which judges how strange the picture is; None for no judgement."""
+    """A function that returns the inspector, which judges how strange the picture is, or None if there is none."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -49,7 +49,7 @@ class Completion:
 
     @property
     def file(self) -> FileId | None:
-        """The file that the picture was read from; None if it was given in memory."""
+        """The file that the picture was read from; None if the picture was given as an object."""
         return self.view.file
 
     @property

@@ -178,7 +178,7 @@ def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
 
 
 def checked_labels(values: NDArray[Any], path: Path) -> Labels:
-    """Return labels as [N] int64 (class numbers) or [N, K] uint8 (zeros and ones); else raise ValueError."""
+    """Return labels as [N] int64 (class numbers) or [N, K] uint8 (zeros and ones); otherwise raise ValueError."""
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 1 and values.dtype.kind in "iu":

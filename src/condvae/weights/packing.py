@@ -65,7 +65,7 @@ def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     counts, low = [math.prod(shape) for shape in shapes.values()], tensors[LOW].numpy()
     if sum(counts) != len(low):
         raise ValueError(
-            f"{LOW} has {len(low):,} bytes, expected one byte for each number in the tensors listed in {INDEX}"
+            f"{LOW} has {len(low):,} bytes, expected one byte per number in the tensors that {INDEX} lists"
         )
     high = _inflated(tensors, HIGH, len(low))
     if len(high) != len(low):

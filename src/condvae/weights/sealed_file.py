@@ -101,7 +101,9 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     try:
         return json.loads(text), tensors
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the description in the metadata of {path} is not valid JSON: {error}") from error
+        raise ValueError(
+            f"{path} does not describe a model or a checkpoint: its metadata is not valid JSON ({error})"
+        ) from error
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
