@@ -158,7 +158,7 @@ def public_config(state: Mapping[str, Tensor], layers: LayerStrings, *, origin: 
 
 
 def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
-    """Return the config of the public preset with weights of these shapes; raise ValueError unless there is just one."""
+    """Return the config of the public preset with weights of these shapes; raise ValueError unless there is one."""
     channels = _shape(state, "encoder.in_conv.weight", origin)[1]
     fitting = []
     for name in PUBLIC_PRESETS:
