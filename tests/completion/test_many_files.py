@@ -117,20 +117,23 @@ def test_a_record_is_not_repeated_with_other_files(
     assert "was made with torch 1.0 (here" in capsys.readouterr().out
     for damage, message in (
         ({"format": "x"}, "not a record of completions"),
-        ({"format_version": 9}, "format version 9, but this condvae reads only 1"),
+        ({"format_version": 9}, "format version 9, but this version of condvae reads only format version 1"),
         ({"n": 0}, "number of completions is 0"),
         ({"temperature": "x"}, "damaged"),
         ({"hidden": 5}, "damaged"),
-        ({"model": None}, "in memory"),
+        ({"model": None}, "as Python objects"),
         ({"images": [{}]}, "damaged"),
         ({"images": []}, "lists no images"),
-        ({"model": {"name": 5, "sha256": ""}}, "damaged (TypeError: found 5, expected text)"),
-        ({"model": {**plain["model"], "sha256": None}}, "None, expected text"),
-        ({"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]}, "None, expected text"),
-        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were given in memory"),
-        ({"hidden": {"way": "half", "half": "left"}}, "disagree on how the hidden pixels"),
+        ({"model": {"name": 5, "sha256": ""}}, "damaged (TypeError: found 5 where text was expected)"),
+        ({"model": {**plain["model"], "sha256": None}}, "None where text was expected"),
+        (
+            {"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]},
+            "None where text was expected",
+        ),
+        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were given as Python objects"),
+        ({"hidden": {"way": "half", "half": "left"}}, "contradict each other about how the hidden pixels"),
         ({"hidden": {"way": "hole", "half": "left"}}, "2 ways, hole and half"),
-        ({"hidden": {"way": "nonsense"}}, "disagree on how the hidden pixels"),
+        ({"hidden": {"way": "nonsense"}}, "contradict each other about how the hidden pixels"),
     ):
         record.write_text(json.dumps({**plain, **damage}))
         assert message in refused(words, tmp_path / "never", capsys)

@@ -86,7 +86,7 @@ def test_own_validation_folder(tmp_path: Path, faces: FaceArray) -> None:
     files |= {f"test/{i}.png": png(faces[i]) for i in range(30, 34)} | {"extra/1.png": png(faces[40])}
     data = open_data(write(tmp_path / "b", files))
     assert sizes(data) == [20, 10, 4] and len(data.skipped) == 1 and str(tmp_path / "b") in data.skipped[0]
-    with pytest.raises(ValueError, match=r"no images left to train on \(0 are for validation and 4 for testing\)"):
+    with pytest.raises(ValueError, match=r"no images left to train on \(0 are used for validation and 4 for testing\)"):
         open_data(write(tmp_path / "c", {f"test/{i}.png": png(faces[i]) for i in range(4)}))
 
 
@@ -195,9 +195,13 @@ def test_unusable_packs_are_rejected(tmp_path: Path, faces: FaceArray) -> None:
     assert opened('{"labels": null}').train.labels is None
     assert opened('{"labels": [["a.png", null]]}').train.labels is None
     for text in ("{", "[1]", '{"labels": [1]}', '{"labels": 3}'):
-        with pytest.raises(ValueError, match=r'dataset.json cannot be read .*: expected {"labels": \[\[name, label\]'):
+        with pytest.raises(
+            ValueError, match=r'dataset.json cannot be read .*: expected JSON such as {"labels": \[\[name'
+        ):
             opened(text)
-    with pytest.raises(ValueError, match=r"none of the images listed in .*dataset.json was found .*first is c\.png"):
+    with pytest.raises(
+        ValueError, match=r"none of the images listed in .*dataset.json was found .*first in the list is c\.png"
+    ):
         opened('{"labels": [["c.png", 1]]}')
     for labels in ('["a.png", 1], ["b.png", null]', '["a.png", [1]], ["b.png", [1, 0]]', '["a.png", [7]]'):
         with pytest.raises(ValueError, match="has labels of different kinds"):
@@ -251,7 +255,7 @@ def test_unusable_chest_xray14_is_rejected(tmp_path: Path, faces: FaceArray) -> 
         ):
             open_data(tmp_path)
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Gout,7\n")
-    with pytest.raises(ValueError, match=r"has unknown findings \(Gout\)"):
+    with pytest.raises(ValueError, match=r"contains unknown findings \(Gout\)"):
         open_data(tmp_path)
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Mass,7\n")
     with pytest.raises(ValueError, match=r"contains none of the images listed in Data_Entry_2017.csv"):

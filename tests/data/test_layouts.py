@@ -31,7 +31,7 @@ def content(images: ImageSet) -> FaceArray:
             b"hello",
             r"notes.txt is not a data set in a supported layout: expected a folder or zip of images, \.npy",
         ),
-        ("cifar-10-python.tar.gz", b"hello", "is a packed archive"),
+        ("cifar-10-python.tar.gz", b"hello", "is an archive that condvae cannot read"),
         ("a.zip", b"PK\x03\x04 and then nothing", "a.zip is not a whole zip file"),
         ("a.npy", b"", "a.npy is empty"),
         ("folder/notes.txt", b"hello", "folder contains no images: expected files of type jpg, jpeg, png"),
@@ -72,7 +72,7 @@ def test_sets_are_joined(tmp_path: Path, faces: FaceArray) -> None:
     np.save(tmp_path / "plain.npy", faces[:20])
     assert open_data([FACES, tmp_path / "plain.npy"]).train.labels is None
     np.save(tmp_path / "small.npy", faces[:20, :16, :16])
-    with pytest.raises(ValueError, match=r"of 32 x 32 x 3 but .*small.npy of 16 x 16 x 3"):
+    with pytest.raises(ValueError, match=r"of 32 x 32 x 3 but .*small.npy has images of 16 x 16 x 3"):
         open_data([FACES, tmp_path / "small.npy"])
 
 
@@ -164,14 +164,14 @@ def _kept(n: int, seed: int) -> NDArray[np.int64]:
 
 def test_an_unwritable_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"needs 0\.0 GiB in the folder .*, which cannot be written .* XDG_CACHE_HOME"):
+    with pytest.raises(ValueError, match=r"needs 0\.0 GiB of disk space in .*, but writing there .* XDG_CACHE_HOME"):
         open_data(FACES, cache=tmp_path / "file" / "cache", memory_limit=0)
 
 
 def test_a_full_disk_is_reported_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("condvae.data.image_cache.shutil.disk_usage", lambda _: usage)
-    with pytest.raises(ValueError, match=r"cannot be written \(only 0.0 GiB are free\)"):
+    with pytest.raises(ValueError, match=r"writing there failed \(only 0.0 GiB of disk space are free\)"):
         open_data(FACES, cache=tmp_path, memory_limit=0)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 

@@ -39,7 +39,7 @@ def test_wrong_arguments_are_rejected() -> None:
     with pytest.raises(ValueError, match="the number of images is 0"):
         Order(0, 1)
     for seed in (-1, 2**64, 1.5, True):
-        with pytest.raises(ValueError, match=r"the seed of the order is"):
+        with pytest.raises(ValueError, match=r"the seed of the image order is"):
             Order(3, seed)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected both to be 0 or more"):
         Order(3, 0)(-1, 2)

@@ -128,7 +128,7 @@ def test_files_with_another_sha256_are_rejected_unread(inception: DownloadedNetw
     source = tmp_path / "inception-2015-12-05.pt"
     for data in (scripted(classifier=True), scripted(classifier=False)[:-100], b"text", b""):
         source.write_bytes(data)
-        with pytest.raises(ValueError, match=r"is not inception-2015-12-05\.pt: its SHA-256 differs; copy it again"):
+        with pytest.raises(ValueError, match=r"is not inception-2015-12-05\.pt \(its SHA-256 differs\): copy it again"):
             fetch(replace(inception, build=build), tmp_path / "none", source=source)
     assert not (tmp_path / "none").exists()
 

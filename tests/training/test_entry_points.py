@@ -209,7 +209,7 @@ def test_bad_options_of_pretraining_leave_nothing_behind(tmp_path: Path, changes
         ({"observe": ("paired",)}, r"pair"),
         ({"anneal": 5}, r"--anneal"),
         ({"anneal": -1, "objective": "reverse"}, r"--anneal"),
-        ({"artifact": FACES.parent}, r"is a folder: give a file, such as .*model.safetensors"),
+        ({"artifact": FACES.parent}, r"is a folder without model.safetensors: give a model file"),
         (
             {"observe": ("label,classes=10000",), "start": "encoder"},
             r"--start encoder needs observations that contain an image",

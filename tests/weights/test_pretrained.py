@@ -80,7 +80,7 @@ def test_nothing_is_written_if_the_model_cannot_be_saved_or_uploaded(tmp_path: P
     with pytest.raises(ValueError, match="too large for half precision"):
         condvae.save_pretrained(vae, tmp_path / "out", half=True)
     for bad in ("faces", "a/b/c", "owner/name@main", "https://hub/x"):
-        with pytest.raises(ValueError, match="expected owner/name"):
+        with pytest.raises(ValueError, match="expected a repository as owner/name"):
             condvae.save_pretrained(small_vae(), tmp_path / "out", push_to=bad)
     assert not (tmp_path / "out").exists()
 

@@ -93,7 +93,7 @@ def test_imported_models_can_be_saved_and_loaded(tmp_path: Path) -> None:
         ({"decoder.bias_xs.2": None}, "network needs: artifact.decoder.starts.8"),
         ({"module.decoder.gain": torch.zeros(1, 16, 1, 1)}, "twice, with and without the prefix"),
         ({"decoder.bias_xs.00": torch.zeros(1, 16, 1, 1)}, "unknown names: decoder.bias_xs.00"),
-        ({"encoder.in_conv.weight": torch.zeros(16)}, "expected the four dimensions"),
+        ({"encoder.in_conv.weight": torch.zeros(16)}, "expected four dimensions"),
         ({"decoder.gain": torch.zeros(1, 16, 1, 1).to_sparse()}, "sparse or have no values: decoder.gain"),
         ({"decoder.gain": torch.zeros(1, 16, 1, 1, dtype=torch.int64)}, "not floating-point numbers"),
         ({"step": 3}, "entries that are not tensors: step"),
@@ -147,7 +147,7 @@ def test_damaged_and_foreign_files_give_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="contains a list"):
         import_public(path, LAYERS)
     torch.save({"a": torch.zeros(1)}, path)
-    with pytest.raises(ValueError, match=r"lacks encoder\.in_conv\.weight"):
+    with pytest.raises(ValueError, match=r"lacks the weights encoder\.in_conv\.weight"):
         import_public(path)
     with pytest.raises(ValueError, match="does not exist"):
         import_public(tmp_path / "none.th")
@@ -194,9 +194,9 @@ def test_a_public_network_is_recognised_by_its_shapes(name: str) -> None:
 
 @pytest.mark.usefixtures("_large_networks_once")
 def test_a_network_that_shapes_do_not_identify_is_an_error() -> None:
-    with pytest.raises(ValueError, match="the presets ffhq256 and xray256 have its shapes"):
+    with pytest.raises(ValueError, match="the presets ffhq256 and xray256 have weights of these shapes"):
         _recognise(public_shapes("ffhq256"), origin="it")
-    with pytest.raises(ValueError, match=r"no preset has its shapes.*name a preset"):
+    with pytest.raises(ValueError, match=r"no preset has weights of these shapes.*name a preset"):
         import_public(TINY / "official_ipa.th")
     with pytest.raises(ValueError, match="unknown preset 'cifar'"):
         import_public(TINY / "official_ipa.th", "cifar")
@@ -235,7 +235,7 @@ def test_layer_strings_are_parsed() -> None:
     [
         (_parse_encoder, "8y2", "'8y2' is not a layer"),
         (_parse_encoder, "", "'' is not a layer"),
-        (_parse_encoder, "8x2,4x1", "has a layer at resolution 4, expected 8"),
+        (_parse_encoder, "8x2,4x1", "has a layer at resolution 4, expected resolution 8"),
         (_parse_encoder, "8d3", "pools resolution 8 by 3"),
         (_parse_decoder, "1x1,4x2", "starts resolution 4 without mixing in 1"),
         (_parse_decoder, "1x1,4m2", "mixes resolution 2 into 4"),

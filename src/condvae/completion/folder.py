@@ -1,4 +1,7 @@
-"""Write completions of any number of pictures to a folder, with contact sheets and a record: all files or none."""
+"""Write completions of any number of pictures to a folder, with contact sheets and a record.
+
+Either all files are written or none.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +20,10 @@ _ROWS = 24
 
 
 class CompletionFolder:
-    """Write completions to a folder: in a `with` block, add the completions of each picture, then finish.
+    """Writes completions to a folder. Use it in a `with` block: call `add` for each picture, then `finish`.
 
-    Files listed in an earlier record in the folder are replaced. Other files stay; if one of them has a name that is
-    needed, ValueError is raised. At most one page of the contact sheet is kept in memory.
+    Files that the record of an earlier call lists are replaced. Other files in the folder are kept; ValueError is
+    raised if one of them has the name of an output file. At most one contact sheet is kept in memory.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -45,7 +48,7 @@ class CompletionFolder:
         self._out.__exit__(kind, error, traceback)
 
     def add(self, completion: Completion) -> Sequence[str]:
-        """Write the completions of one more picture, and return the names of their files."""
+        """Write the completions of one more picture, and return the names of the files written."""
         stem = stem_of(completion.file.path) if completion.file else "image"
         # The number at the start makes every name unique and different from the names of the sheets.
         prefix = f"{len(self._images) + 1:03}-{stem}"

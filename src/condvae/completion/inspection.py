@@ -1,7 +1,7 @@
 """Judge how strange a picture is for the model that completes it.
 
-`condvae.ood` computes this. That package depends on this one, so it is imported by name on first use; completing works
-without it.
+`condvae.ood` computes the judgement. Because `condvae.ood` imports this package, it is imported here by name, on first
+use. Completing works without it.
 """
 
 import importlib
@@ -18,7 +18,7 @@ class Judgement(Protocol):
 
     @property
     def score(self) -> float:
-        """The score of the picture. A higher score means a more ordinary picture."""
+        """The score of the picture. The higher it is, the more ordinary is the picture."""
 
     @property
     def percentile(self) -> float:
@@ -30,32 +30,33 @@ class Judgement(Protocol):
 
 
 class Inspected(NamedTuple):
-    """The result of judging one picture."""
+    """What an inspector found out about one picture."""
 
     strangeness: Judgement | None = None
-    """None if the picture was not judged."""
+    """How strange the picture is for the model; None if the picture was not judged."""
     warning: str | None = None
-    """A warning for the user if the picture is strange, otherwise None."""
+    """A message for the user if the picture is strange, otherwise None."""
     failure: str | None = None
-    """The reason if the picture could not be judged, otherwise None."""
+    """A message for the user with the reason why judging failed; None if it did not fail."""
 
 
 class Inspector(Protocol):
-    """Judges how strange pictures are for one model."""
+    """Judges for one model how strange pictures are."""
 
     @property
     def failure(self) -> str | None:
-        """The reason if no picture can be judged, otherwise None."""
+        """A message for the user with the reason why no picture can be judged; None if pictures can be judged."""
 
-    def __call__(self, view: ModelView) -> Inspected: ...
+    def __call__(self, view: ModelView) -> Inspected:
+        """Judge one picture, from the same observation that it is completed with."""
 
 
 Inspection: TypeAlias = Callable[[ConditionalVAE, ModelId, int], Inspector | None]
-"""A function that makes an inspector for a model and a seed, or returns None if the model has no fit."""
+"""A function of a model, its identity and a seed. It returns an inspector, or None if the model has no fit."""
 
 
 def strangeness_inspector(model: ConditionalVAE, identity: ModelId, seed: int) -> Inspector | None:
-    """Return the inspector of `condvae.ood` for this model, or None if the model has no fit."""
+    """Return the inspector that `condvae.ood` provides for this model, or None if the model has no fit."""
     found: Any = importlib.import_module("condvae.ood.completion_warnings")
     inspector: Inspector | None = found.warnings_of_completions(model, identity, seed)
     return inspector

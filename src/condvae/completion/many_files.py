@@ -27,11 +27,11 @@ def complete_files(
     say: Say = print,
     inspect: Inspection | None = strangeness_inspector,
 ) -> Path:
-    """Complete image files and all images in folders; return the path of the first contact sheet.
+    """Complete image files, and all images in folders; return the path of the first contact sheet.
 
-    out: the folder for the completions, the contact sheets and the record.
-    chunk: the number of completions computed at a time, which limits memory; None for the default.
-    inspect: makes the inspector that warns about strange images; None for no warnings.
+    out: the folder to which the completions, the contact sheets and the record are written.
+    chunk: the number of completions computed at a time, which limits the memory used; None for the default.
+    inspect: a function that returns the inspector, which warns about strange images; None for no warnings.
     """
     selected = select_pictures(paths, hole, say, done="completed", out=out)
     return _complete(selected, hole, out, model, settings, chunk=chunk, device=device, say=say, inspect=inspect)
@@ -47,7 +47,7 @@ def repeat(
 ) -> Path:
     """Repeat a call of `complete_files` from its record.
 
-    The files are the same byte for byte if the versions and the kind of machine are the same.
+    The output files are the same, byte for byte, if the software versions and the kind of machine are the same.
     """
     earlier = read_record(record)
     for note in earlier.notes:

@@ -1,4 +1,4 @@
-"""`complete`: draw completions of one picture."""
+"""The function `complete`, which draws completions of one picture, and the class that does the work."""
 
 import functools
 from collections.abc import Callable
@@ -41,16 +41,16 @@ def complete(
     chunk: int | None = None,
     device: str | None = None,
 ) -> Completion:
-    """Draw n completions of an image, which is a path, a PIL image or an array [H, W, C].
+    """Draw n completions of an image. The image is a path, a PIL image or an array [H, W, C].
 
-    Give at most one of these to define the hidden pixels; without any, the image's transparent pixels are hidden:
-    known: a picture or an array of bool; white or True is known.
-    hole: a picture or an array of bool; white or True is hidden.
-    box: hide (x, y, width, height), in pixels of the image.
-    half: hide this half of the image's middle square.
+    Define the hidden pixels with at most one of these arguments. Without any, transparent pixels are hidden.
+    known: a picture whose white pixels are known, or an array of bool that is True where a pixel is known.
+    hole: a picture whose white pixels are hidden, or an array of bool that is True where a pixel is hidden.
+    box: hide the rectangle (x, y, width, height), in pixels of the image; x, y is its top left corner.
+    half: hide the "left", "right", "top" or "bottom" half of the middle square, the largest centred square.
     random: draw the hidden pixels from the observation process that the model was trained with.
 
-    device: "auto", "cpu", "cuda" or "cuda:N"; None for the CPU, or for the current device of a model in memory.
+    device: "auto", "cpu", "cuda" or "cuda:N". None means the CPU; a model given as an object stays on its device.
     docs/guides/complete.md explains the other arguments.
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
@@ -74,7 +74,10 @@ class PictureCompleter:
         chunk: int | None = None,
         inspect: Inspection | None = strangeness_inspector,
     ) -> None:
-        """Open the model and move it to the device; device=None is the CPU, or leaves a model in memory where it is."""
+        """Open the model and move it to the device.
+
+        device: None means the CPU; a model that is given as an object stays on its device.
+        """
         self.identity: ModelId | None = None
         if isinstance(model, VDVAE):
             raise ValueError(
@@ -85,7 +88,9 @@ class PictureCompleter:
         elif isinstance(model, str | Path):
             self.identity, model = open_conditional(model, device or "cpu")
         else:
-            raise ValueError(f"the model is a {type(model).__name__}, expected a name, a path or a ConditionalVAE")
+            raise ValueError(
+                f"the model is a {type(model).__name__}, expected a model's name, a path or a ConditionalVAE"
+            )
         self.model: ConditionalVAE = model
         self.settings = settings.checked(model.artifact.config)
         self.sampler = Sampler(model, chunk=chunk)
@@ -95,7 +100,7 @@ class PictureCompleter:
             self.inspector = functools.cache(functools.partial(inspect, model, self.identity, settings.seed))
 
     def provenance(self, hole: Hole) -> Provenance:
-        """Return what a record contains about the model and the settings."""
+        """Return the model, settings, device and precision, for the record of the call."""
         return Provenance(
             settings=self.settings,
             hole=hole,
@@ -105,11 +110,11 @@ class PictureCompleter:
         )
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
-        """Prepare a picture for the model; raise ValueError if the hole does not suit the picture or the model."""
+        """Prepare a picture for the model; raise ValueError if the hole does not fit the picture or the model."""
         return make_view(self.model, picture, hole, seed=self.settings.seed, keep_size=self.settings.keep_size)
 
     def __call__(self, view: ModelView) -> Completion:
-        """Complete one picture."""
+        """Draw the completions of one picture."""
         settings = self.settings
         drawn = self.sampler(
             view.observation,

@@ -1,4 +1,7 @@
-"""The record of a call: its settings, files and software versions, so that the call can be repeated."""
+"""The record of a call of `condvae complete`: its settings, files and software versions.
+
+With the record, the call can be repeated.
+"""
 
 import json
 import math
@@ -22,22 +25,22 @@ _FORMAT, _VERSION = "condvae completions", 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Provenance:
-    """How the completions of a call were made; the same for all its images."""
+    """How the completions of a call were made. This is the same for all images of the call."""
 
     settings: CompletionSettings
     hole: Hole
     model: ModelId | None
-    """None for a model that was given in memory."""
+    """The name and file of the model; None if the model was given as an object."""
     device: str
     precision: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedImage:
-    """One image of a call."""
+    """One image of a call: its file, the file that defined its hidden pixels, and its output files."""
 
     file: FileId | None
-    """None for an image that was given in memory."""
+    """The file of the image; None if the image was given as an object."""
     hole_file: FileId | None
     outputs: tuple[str, ...]
 
@@ -48,17 +51,17 @@ class CallRecord:
 
     settings: CompletionSettings
     hole: Hole
-    """How the hidden pixels were defined. Pictures for `known` or `hole` are listed per image, in `images`."""
+    """How the hidden pixels were defined. If pictures defined them, the file for each image is in `images`."""
     model: str | Path
     model_sha256: str
     images: tuple[RecordedImage, ...]
     device: str
     notes: tuple[str, ...]
-    """Messages about software versions that differ from those in the record."""
+    """Messages for the user about software versions that have changed since the record was written."""
 
 
 def to_text(folder: Path, made: Provenance, images: Sequence[RecordedImage], sheets: Sequence[str]) -> str:
-    """Return the record of a call as JSON. Paths are relative to `folder`, where the pictures and the record are."""
+    """Return the record of a call as JSON, with paths relative to `folder`, to which the record is written."""
 
     def named(file: FileId | None) -> dict[str, str] | None:
         return None if file is None else {"path": _relative(file.path, folder), "sha256": file.sha256}
@@ -86,7 +89,7 @@ def to_text(folder: Path, made: Provenance, images: Sequence[RecordedImage], she
 
 
 def outputs_of(path: Path) -> list[str]:
-    """Return the names of the output pictures that a record lists; empty if there is no readable record."""
+    """Return the file names of the output pictures that a record lists; an empty list if no record can be read."""
     if not path.is_file():  # reading a pipe could block for ever
         return []
     try:
@@ -100,23 +103,24 @@ def outputs_of(path: Path) -> list[str]:
 
 
 def read_record(path: Path) -> CallRecord:
-    """Read the record of a call; the images and the model that it names are not read."""
+    """Read the record of a call, but not the images and the model that the record names."""
     if path.is_dir():
         path = path / RECORD
     name = printable(path)
     if path.exists() and not path.is_file():  # reading a pipe or a device could block for ever
-        raise ValueError(f"{name} is not a regular file, expected a {RECORD} from condvae complete")
+        raise ValueError(f"{name} is not a regular file, expected a {RECORD} written by condvae complete")
     try:
         plain = json.loads(path.read_text())
     except OSError as error:
         raise ValueError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is not valid JSON, expected a {RECORD} from condvae complete") from error
+        raise ValueError(f"{name} is not valid JSON, expected a {RECORD} written by condvae complete") from error
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-        raise ValueError(f"{name} is not a record of completions, expected a {RECORD} from condvae complete")
+        raise ValueError(f"{name} is not a record of completions, expected a {RECORD} written by condvae complete")
     if plain.get("format_version") != _VERSION:
         raise ValueError(
-            f"{name} has format version {plain.get('format_version')}, but this condvae reads only {_VERSION}"
+            f"{name} has format version {plain.get('format_version')}, but this version of condvae reads only format "
+            f"version {_VERSION}"
         )
     try:
         return _recorded(plain, path)
@@ -130,7 +134,8 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     needed = ("image", "hidden_by") if by_picture else ("image",)
     if plain["model"] is None or any(image[key] is None for image in plain["images"] for key in needed):
         raise ValueError(
-            f"{name} cannot be repeated, because its model or its pictures were given in memory: repeat it in Python"
+            f"the call of {name} cannot be repeated, because its model or its pictures were given as Python objects, "
+            "not as files: repeat the call in Python"
         )
 
     def found(file: Mapping[str, str] | None) -> FileId | None:
@@ -141,7 +146,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     settings = strict(CompletionSettings, {field: plain[field] for field in fields}, where="record")
     numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-        raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}")
+        raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}, expected finite numbers")
     box = tuple(hidden["box"]) if "box" in hidden else None
     # The real paths are in each image's entry; this placeholder only marks that `known` or `hole` was used.
     pictures = {hidden["way"]: Path()} if by_picture else {}
@@ -153,7 +158,9 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     if not images:
         raise ValueError(f"{name} is damaged: it lists no images")
     if hole.way != hidden["way"] or any((entry.hole_file is None) == by_picture for entry in images):
-        raise ValueError(f"{name} is damaged: its entries disagree on how the hidden pixels were defined")
+        raise ValueError(
+            f"{name} is damaged: its entries contradict each other about how the hidden pixels were defined"
+        )
     was, now = plain["versions"], versions()
     changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
     return CallRecord(
@@ -173,7 +180,7 @@ def _path(folder: Path, relative: object) -> Path:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"found {value!r}, expected text")
+        raise TypeError(f"found {value!r} where text was expected")
     return value
 
 

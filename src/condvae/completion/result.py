@@ -1,4 +1,4 @@
-"""`Completion`: the result of `complete`, with the completions of one picture."""
+"""The class `Completion`, which is the result of `complete` for one picture."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -23,23 +23,23 @@ from condvae.runtime.pixels import PixelArray
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completion:
-    """Completions of one picture."""
+    """The completions of one picture."""
 
     images: PixelArray
-    """[n, H, W, C]: the completions as grey levels, at the model's size; known pixels equal those of `original`."""
+    """[n, H, W, C]: n completions in grey levels, at the model's image size. Known pixels are as in `original`."""
     observed: PixelArray
-    """[H, W, C]: what the model saw. Hidden pixels are grey."""
+    """[H, W, C]: the observation as a picture in grey levels. Hidden pixels are grey."""
     view: ModelView
     provenance: Provenance
     inspector: Callable[[], Inspector | None] = field(default=lambda: None, repr=False)
-    """Returns the inspector that judges how strange the picture is; called on first use of `inspected`."""
+    """A function that returns the inspector, which judges how strange the picture is, or None if there is none."""
 
     def __len__(self) -> int:
         return len(self.images)
 
     @property
     def original(self) -> PixelArray:
-        """[H, W, C]: the picture at the model's size, including its hidden pixels."""
+        """[H, W, C]: the whole picture in grey levels, at the model's image size, with the hidden pixels visible."""
         return self.view.levels
 
     @property
@@ -49,7 +49,7 @@ class Completion:
 
     @property
     def file(self) -> FileId | None:
-        """The file that the picture was read from; None if it was given in memory."""
+        """The file that the picture was read from; None if the picture was given as an object."""
         return self.view.file
 
     @property
@@ -59,7 +59,7 @@ class Completion:
 
     @functools.cached_property
     def inspected(self) -> Inspected:
-        """How strange the picture is for the model; computed on first use, from the same observation."""
+        """What the inspector found out about the picture; computed on first use, from the same observation."""
         inspector = self.inspector()
         return Inspected() if inspector is None else inspector(self.view)
 
@@ -67,38 +67,42 @@ class Completion:
     def strangeness(self) -> Judgement | None:
         """How strange the known part of the picture is for the model.
 
-        None if the model has no fit, or if no pixel is known.
+        None if the model has no fit, if no pixel is known, or if judging failed.
         """
         return self.inspected.strangeness
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A warning if the picture is strange for the model, or the reason if that could not be judged; or empty."""
+        """A warning if the picture is strange for the model, or the reason if judging failed; otherwise empty."""
         return tuple(line for line in (self.inspected.warning, self.inspected.failure) if line is not None)
 
     @property
     def mean(self) -> npt.NDArray[np.float32]:
-        """[H, W, C]: mean of the completions, in grey levels."""
+        """[H, W, C]: the mean of the completions at each pixel, in grey levels."""
         # Integers are added without rounding, so the order does not matter.
         return np.asarray(self.images.sum(axis=0, dtype=np.int64) / len(self), dtype=np.float32)
 
     @property
     def std(self) -> npt.NDArray[np.float32]:
-        """[H, W, C]: standard deviation of the completions, in grey levels; 0 for known pixels."""
+        """[H, W, C]: the standard deviation of the completions at each pixel, in grey levels; 0 at known pixels."""
         squares = sum(image.astype(np.int64) ** 2 for image in self.images)
         sums = self.images.sum(axis=0, dtype=np.int64)
         return np.asarray(np.sqrt(squares * len(self) - sums**2) / len(self), dtype=np.float32)
 
     def picture(self, k: int) -> Image.Image:
-        """Return completion k, counted from 0, at the model's size.
+        """Return completion k, counted from 0, at the model's image size.
 
-        With keep_size, return the whole picture at its own size instead; only its hidden pixels are changed.
+        If the setting `keep_size` is True, return the whole picture at its original size instead, in which only hidden
+        pixels are changed.
         """
         image: PixelArray = self.images[k]
         return self.view.pasted(image) if self.provenance.settings.keep_size else to_pil(as_tensor(image))
 
     def row(self) -> list[Tensor]:
-        """Return the tiles of one row of a contact sheet, each [C, H, W] uint8."""
+        """Return one row of a contact sheet as tiles [C, H, W] uint8.
+
+        The tiles are the original, the observation, the first completions, and the mean and spread of all completions.
+        """
         images = torch.from_numpy(self.images).permute(0, 3, 1, 2)
         return completion_row(as_tensor(self.original), as_tensor(self.observed), images)
 
@@ -107,7 +111,10 @@ class Completion:
         return sheet_of([self])
 
     def save(self, folder: str | Path) -> Path:
-        """Write the completions, sheet.png and record.json, all or none; return the path of the sheet."""
+        """Write the completions, sheet.png and record.json to a folder; return the path of sheet.png.
+
+        Either all files are written or none.
+        """
         from condvae.completion.folder import CompletionFolder  # imported late, because that module imports this one
 
         with CompletionFolder(folder) as out:
@@ -116,5 +123,5 @@ class Completion:
 
 
 def sheet_of(completions: Sequence[Completion]) -> Image.Image:
-    """Return one labelled contact sheet of several pictures, which must have the same number of completions."""
+    """Return one labelled contact sheet of several pictures. All must have the same number of completions."""
     return contact_sheet([one.row() for one in completions], completion_columns(len(completions[0])))

@@ -1,4 +1,4 @@
-"""The settings of a completion: how many to draw, and how."""
+"""Settings: how many completions to draw of an image, and how to draw them."""
 # This module does not import torch, because the command line inherits these settings and --help must be quick.
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ MOST_COMPLETIONS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionSettings:
-    """How many completions are drawn of an image, and how."""
+    """How many completions are drawn of an image, and how they are drawn."""
 
     n: int = 8
     """How many completions to draw of each image."""
@@ -45,9 +45,9 @@ class CompletionSettings:
         check_choice(self.keep_size, "keep_size", (True, False))
 
     def checked(self, config: "VDVAEConfig") -> "CompletionSettings":
-        """Return the settings with the temperature as plain numbers.
+        """Return the settings with the temperature as one number, or as one number per latent group.
 
-        Raise a ValueError if they do not fit the model's latent groups.
+        Raise ValueError if the temperature or `share` does not fit the model's latent groups.
         """
         from condvae.sampling.unconditional import groups_down_to
         from condvae.vdvae.temperature import per_group

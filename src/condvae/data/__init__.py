@@ -1,4 +1,4 @@
-"""Data sets on disk: recognise their layout, split them, order the training images and move batches to the device."""
+"""Read data sets from disk, split them, order the training images, and move batches to the device."""
 
 from typing import TYPE_CHECKING
 

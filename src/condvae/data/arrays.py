@@ -1,4 +1,4 @@
-"""Read data sets that are stored as arrays (.npz, .npy), and convert any arrays of images to `ParsedData`."""
+"""Read data sets that are stored as arrays (.npz, .npy), and convert arrays of images to `ParsedData`."""
 
 import re
 import zipfile
@@ -22,7 +22,7 @@ _HELD_NAMES = {"validation": ("validation", "valid", "val"), "test": ("test",)}
 
 
 class ArrayPart(NamedTuple):
-    """One array of images, its labels, and the files that they were read from."""
+    """An array of images with its labels, and the files that both were read from."""
 
     images: NDArray[Any]
     labels: Labels | None
@@ -30,9 +30,9 @@ class ArrayPart(NamedTuple):
 
 
 def read_npz_folder(folder: Path, reading: ReadOptions) -> ParsedData:
-    """Read `train-*.npz`, and `test.npz` and `validation.npz` if they exist.
+    """Read the files `train-*.npz` in a folder, and `test.npz` and `validation.npz` if they exist.
 
-    Each file contains `images`, uint8 [N, H, W, C], and optionally `labels`.
+    Each file contains an array `images`, uint8 [N, H, W, C], and optionally an array `labels`.
     """
     parts: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
     for path in sorted(folder.glob("*.npz"), key=_natural):
@@ -50,14 +50,15 @@ def read_npz_folder(folder: Path, reading: ReadOptions) -> ParsedData:
 
 
 def read_npz(path: Path, reading: ReadOptions) -> ParsedData:
-    """Read one .npz file that contains `images` and optionally `labels`."""
+    """Read one .npz file that contains an array `images` and optionally an array `labels`."""
     return parsed_arrays("npz", path, reading, _npz(path))
 
 
 def read_npy(path: Path, reading: ReadOptions) -> ParsedData:
-    """Memory-map one .npy file.
+    """Memory-map one .npy file of images.
 
-    If its name contains "train", files of the same name with "valid" or "test" instead become the other splits.
+    If the name of the file contains "train", a file whose name has "valid" or "test" in this place becomes the
+    validation or test set. A validation file without a test file becomes the test set.
     """
     held: dict[str, ArrayPart] = {}
     if "train" in path.stem:
@@ -83,7 +84,7 @@ def parsed_arrays(
     flips: bool = True,
     names: tuple[str, ...] | None = None,
 ) -> ParsedData:
-    """Convert the arrays of each split to the requested size and channels, and check that the splits agree.
+    """Convert the arrays of all splits to the requested size and channels, and check that they have the same shape.
 
     Labels are dropped unless every split has them.
     """
@@ -93,7 +94,7 @@ def parsed_arrays(
         shapes = " and ".join(f"{one.size} x {one.size} x {one.channels}" for one in sets.values())
         raise ValueError(
             f"the training, validation and test images of {path} have different shapes ({shapes}): "
-            "give --size, or use images that are all grey or all in colour"
+            "give --size to resize them, or use images that are all grey or all in colour"
         )
     if any(one.labels is None for one in sets.values()):
         sets = {key: ImageSet(images=one.images, rows=one.rows) for key, one in sets.items()}
@@ -110,7 +111,7 @@ def parsed_arrays(
 
 
 def _image_set(part: ArrayPart, path: Path, reading: ReadOptions) -> ImageSet:
-    """Convert an array to [N, H, W, C] with the requested size and channels; do not copy it if it has them already."""
+    """Convert an array to [N, H, W, C] with the requested size and channels, without copying if it has them already."""
     source = part.paths[0].name if len(part.paths) == 1 else str(path)
     images = _channels_last(part.images, source)
     n, height, width, channels = images.shape
@@ -141,22 +142,22 @@ def _refitted(
     shape = (len(images), size, size, channels)
     result = store(shape, one, key=key, name=source, reading=reading.for_side(images.shape[1]))
     if result.broken:
-        raise ValueError(f"{source} cannot be resized: {next(iter(result.broken.values()))}")
+        raise ValueError(f"the images in {source} cannot be resized: {next(iter(result.broken.values()))}")
     return result.images
 
 
 def _channels_last(images: NDArray[Any], source: str) -> PixelArray:
-    """Return a view of [N, H, W, C], [N, C, H, W] or [N, H, W] as [N, H, W, C], without copying."""
-    expected = "expected uint8 [N, height, width, 3], [N, 3, height, width] or [N, height, width]"
+    """Return images [N, H, W, C], [N, C, H, W] or [N, H, W] as [N, H, W, C], without copying."""
+    shapes = "[N, height, width, 3], [N, 3, height, width] or [N, height, width]"
     if images.dtype != np.uint8:
-        raise ValueError(f"{source} contains {images.dtype} values, {expected}: store grey levels from 0 to 255")
+        raise ValueError(f"{source} contains {images.dtype} values, expected uint8: store grey levels from 0 to 255")
     if images.ndim == 3:
         return images[..., None]
     if images.ndim == 4 and images.shape[3] in (1, 3):
         return images
     if images.ndim == 4 and images.shape[1] in (1, 3):
         return images.transpose(0, 2, 3, 1)
-    raise ValueError(f"{source} has the shape {list(images.shape)}, {expected}")
+    raise ValueError(f"{source} has the shape {list(images.shape)}, expected images of shape {shapes}")
 
 
 def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
@@ -165,7 +166,9 @@ def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
     shapes = {part.images.shape[1:]: part.paths[0].name for part in parts}
     if len(shapes) > 1:
         odd = " and ".join(f"{list(shape)} in {name}" for shape, name in shapes.items())
-        raise ValueError(f"the training files contain images of different shapes ({odd}), expected one shape for all")
+        raise ValueError(
+            f"the training files contain images of different shapes ({odd}), expected the same shape in all files"
+        )
     labels = [part.labels for part in parts if part.labels is not None]
     return ArrayPart(
         np.concatenate([part.images for part in parts]),
@@ -175,7 +178,7 @@ def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
 
 
 def checked_labels(values: NDArray[Any], path: Path) -> Labels:
-    """Return labels as [N] int64 (class numbers) or [N, K] uint8 (zeros and ones); raise ValueError for any other."""
+    """Return labels as [N] int64 (class numbers) or [N, K] uint8 (zeros and ones); otherwise raise ValueError."""
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 1 and values.dtype.kind in "iu":
@@ -183,8 +186,8 @@ def checked_labels(values: NDArray[Any], path: Path) -> Labels:
     if values.ndim == 2 and values.dtype.kind in "iub" and values.size and values.min() >= 0 and values.max() <= 1:
         return values.astype(np.uint8)
     raise ValueError(
-        f"the labels of {path} are {values.dtype} of shape {list(values.shape)}, "
-        f"expected whole numbers of shape [N], or zeros and ones of shape [N, K]"
+        f"the labels in {path} are {values.dtype} values of shape {list(values.shape)}, expected one whole number per "
+        f"image, [N], or K zeros and ones per image, [N, K]"
     )
 
 
@@ -193,13 +196,15 @@ def _npz(path: Path) -> ArrayPart:
         with open(path, "rb") as file:  # np.load(path) does not close a file that it cannot read
             arrays = np.load(file, allow_pickle=False)
             if not isinstance(arrays, np.lib.npyio.NpzFile):
-                raise ValueError("it contains one array without a name")
+                raise ValueError("it contains a single array without a name")
             held = {name: arrays[name] for name in ("images", "labels") if name in arrays.files}
             names = ", ".join(arrays.files)
     except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is not a complete .npz file ({error}): copy or write it again") from error
     if "images" not in held:
-        raise ValueError(f"{path} has no array called images (its arrays: {names or 'none'}): rename or add it")
+        raise ValueError(
+            f"{path} has no array called images (it contains {names or 'nothing'}): store the images under this name"
+        )
     return ArrayPart(held["images"], checked_labels(held["labels"], path) if "labels" in held else None, [path])
 
 
@@ -212,5 +217,5 @@ def _npy(path: Path) -> ArrayPart:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sort key that compares numbers in file names by value, so that train-2 comes before train-10."""
+    """Return a sort key that compares numbers in file names by value, so that train-2 comes before train-10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]

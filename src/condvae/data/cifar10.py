@@ -1,4 +1,4 @@
-"""The data set `cifar10`: downloaded once, verified by the SHA-256 of its images and labels, then read offline."""
+"""The data set `cifar10`. It is downloaded once, verified by the SHA-256 of images and labels, then read offline."""
 
 import hashlib
 import io
@@ -31,21 +31,21 @@ NAME = FETCHED_NAME
 FILES = (*(f"train-{i}.npz" for i in range(5)), "test.npz")
 _ARCHIVE_FOLDER = "cifar-10-batches-py"
 _LARGEST_BATCH = 2**26
-"""In bytes: twice the size of a real batch. Larger members of an archive are rejected."""
+"""Size limit, in bytes, of a batch file in an archive: twice the size of a real one. Larger files are rejected."""
 _UNCHANGED = ReadOptions(size=None, channels=None, cache=Path(), workers=1, memory_limit=2**40)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """Where to download the images, and the digests that verify them."""
+    """Where to download CIFAR-10, and the digests that verify it."""
 
     package: Package
     parts: Mapping[str, PackageFile]
-    """Files in the package. train-0 to train-4 and test: pictures with one 32 x 32 image per row of pixels.
-    "train labels" and "test labels": JSON lists.
+    """The files in the package. "train-0" to "train-4" and "test" are pictures in which each row of pixels is one image
+    of 32 x 32 pixels. "train labels" and "test labels" are JSON lists.
     """
     sha256: Mapping[str, str]
-    """The `digest` of the training set ("train") and of the test set ("test")."""
+    """The expected `digest` of the training set ("train") and of the test set ("test")."""
 
 
 def folder_of() -> Path:
@@ -56,11 +56,11 @@ def folder_of() -> Path:
 def fetch(
     folder: Path | None = None, *, source: Path | None = None, say: Say = silent, contents: Contents | None = None
 ) -> Path:
-    """Write CIFAR-10 to a folder that `open_data` can read, and return the folder; write either all files or none.
+    """Download CIFAR-10 to a folder that `open_data` can read, and return the folder; write either all files or none.
 
-    folder: None for the default folder in the user's cache. An intact copy there is kept.
-    source: use this local copy instead of downloading. It is cifar-10-python.tar.gz, the folder unpacked from it, or a
-        folder of .npz files that this function wrote.
+    folder: None for the default folder in the user's cache. If the folder has an intact copy, nothing is written.
+    source: a local copy to use instead of downloading: cifar-10-python.tar.gz, the folder unpacked from it, or a folder
+        of .npz files that this function wrote.
     """
     contents = CIFAR10 if contents is None else contents
     folder = folder_of() if folder is None else folder
@@ -91,14 +91,14 @@ def read(reading: ReadOptions) -> ParsedData:
     folder = folder_of()
     if absent := [name for name in FILES if not (folder / name).is_file()]:
         raise ValueError(
-            f"there is no file or folder {NAME} here, and the downloaded copy {folder} lacks {absent[0]}: "
+            f"the current folder contains no {NAME}, and the downloaded copy, {folder}, lacks {absent[0]}: "
             f"run condvae fetch {NAME}, or give the path to the data"
         )
     return replace(read_npz_folder(folder, reading), kind=NAME, name=NAME, label_names=CIFAR10_NAMES)
 
 
 def digest(images: Images) -> str:
-    """SHA-256 of the type, shape and values of the images, [N, 32, 32, 3] uint8, and the labels, [N] int64."""
+    """Return the SHA-256 over type, shape and values of the images, [N, 32, 32, 3] uint8, and the labels, [N] int64."""
     sha = hashlib.sha256()
     for array in (images.images, images.labels):
         assert array is not None
@@ -108,7 +108,7 @@ def digest(images: Images) -> str:
 
 
 def _check_free(folder: Path) -> None:
-    """Raise ValueError if the folder contains files that are not CIFAR-10: the whole folder will be replaced."""
+    """Raise ValueError if the folder contains other files than CIFAR-10, because the whole folder will be replaced."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give a new or an empty folder")
     if folder.is_mount():
@@ -123,7 +123,7 @@ def _check_free(folder: Path) -> None:
 def _check(contents: Contents, sets: Mapping[str, Images], origin: str) -> None:
     for split, sha256 in contents.sha256.items():
         if digest(sets[split]) != sha256:
-            raise ValueError(f"{origin} is not CIFAR-10: its {split} images or labels differ; download it again")
+            raise ValueError(f"{origin} is not CIFAR-10 (its {split} images or labels differ): download it again")
 
 
 def _is_intact(contents: Contents, folder: Path) -> bool:
@@ -149,7 +149,7 @@ def _from_source(source: Path) -> dict[str, Images]:
                     file = archive.extractfile(member) if name in BATCHES else None
                     if file is not None:
                         if member.size > _LARGEST_BATCH:
-                            raise ValueError(f"its {name} is larger than any batch of CIFAR-10")
+                            raise ValueError(f"the file {name} in it is larger than any batch of CIFAR-10")
                         Path(folder, name).write_bytes(file.read())
         except (tarfile.TarError, EOFError, zlib.error, ValueError, OSError) as error:
             raise ValueError(
@@ -189,11 +189,13 @@ def _download(contents: Contents, say: Say) -> dict[str, Images]:
             "test": Images(_atlas(data["test"]), _labels(data["test labels"]), []),
         }
     except (UnidentifiedImageError, OSError, ValueError, TypeError) as error:
-        raise ValueError(f"the files in {contents.package.name} do not have the expected layout: {error}") from error
+        raise ValueError(
+            f"the files in the npm package {contents.package.name} do not have the expected format: {error}"
+        ) from error
 
 
 def _atlas(data: bytes) -> np.ndarray:
-    """Decode a picture whose N rows of 1024 pixels are one image each; return [N, 32, 32, 3]."""
+    """Decode a picture in which each row of 1024 pixels is one image; return the images, [N, 32, 32, 3]."""
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).reshape(-1, 32, 32, 3)
 
 
@@ -202,7 +204,7 @@ def _labels(data: bytes) -> np.ndarray:
 
 
 def _write(folder: Path, sets: Mapping[str, Images]) -> None:
-    """Write all files to a temporary folder, then replace the old folder with it."""
+    """Write all files to a temporary folder, then replace the old folder with the new one."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with replacing(folder) as new:
         new.mkdir()

@@ -1,4 +1,7 @@
-"""Deliver batches to the device: from a copy of the whole set there, or read ahead by threads."""
+"""Move batches of images to the device.
+
+The batches come from a copy of the whole set on the device, or threads read them ahead of time.
+"""
 
 import os
 from collections import deque
@@ -28,12 +31,14 @@ def deliver(
     residency: Residency = "auto",
     workers: int = 2,
 ) -> Iterator[LevelBatch]:
-    """Yield one batch on the device per array of positions; `positions` may be endless.
+    """For each array of positions, yield a batch of the images at these positions, on the device.
 
-    residency decides where the images are kept. The batches are the same, bit for bit, for every choice:
+    `positions` may be endless. `residency` decides where the images are kept, and does not change the batches. It is
+    one of these:
     - "device": copy the whole set to the device once. On a CPU nothing is copied, not even a memory-mapped file.
-    - "stream": threads read ahead, into pinned memory if the device is a GPU.
-    - "auto": "device" if the set takes less than a third of the free memory there, otherwise "stream".
+    - "stream": threads read the next batches ahead of time, into pinned memory if the device is a GPU.
+    - "auto": "device" if the set takes less than a third of the device's free memory, or if the device is a CPU and the
+      set is in memory already; otherwise "stream".
     """
     check_choice(residency, "residency", ("auto", "device", "stream"))
     check_whole(workers, "workers", least=1)
@@ -53,19 +58,19 @@ def deliver(
 def _checked(positions: Indices, n: int) -> Indices:
     """Return positions as int64; raise ValueError if one is outside the set.
 
-    A GPU would report such an index late, and all its later calls would fail.
+    Without this check, a GPU would report the error late, and all later calls on the GPU would fail.
     """
     positions = np.asarray(positions, dtype=np.int64)
     if positions.size and not 0 <= positions.min() <= positions.max() < n:
         raise ValueError(
-            f"positions from {positions.min()} to {positions.max()} were requested from a set of {n:,} images, "
+            f"images at positions {positions.min()} to {positions.max()} were requested from a set of {n:,} images, "
             f"expected positions from 0 to {n - 1}"
         )
     return positions
 
 
 def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.device) -> Iterator[LevelBatch]:
-    """Gather batches from a copy of the set on the device; only indices are transferred, and the host never waits."""
+    """Yield batches from a copy of the set on the device. Only indices are transferred, and the host never waits."""
     whole = _copied_to_device(images, device)
     pin = device.type == "cuda"
 
@@ -80,7 +85,7 @@ def _resident(images: ImageSet, positions: Iterable[Indices], device: torch.devi
 
 
 def _copied_to_device(images: ImageSet, device: torch.device) -> LevelBatch:
-    """Copy all images of the set to the device, [N, H, W, C]."""
+    """Copy the whole set to the device; its images are [N, H, W, C] there."""
     step = max(1, _BYTES_PER_COPY * len(images) // max(1, images.nbytes))
     everything = np.arange(len(images))
     whole: list[Tensor | None] = []
@@ -101,9 +106,10 @@ def _copied_to_device(images: ImageSet, device: torch.device) -> LevelBatch:
 def _streamed(
     images: ImageSet, positions: Iterable[Indices], device: torch.device, workers: int
 ) -> Iterator[LevelBatch]:
-    """Read batches ahead in threads.
+    """Yield batches that threads have read ahead of time.
 
-    Threads suffice because NumPy gathers without the interpreter's lock, and nothing is copied between processes.
+    Threads are enough, because NumPy releases the interpreter's lock while it gathers images. With processes, batches
+    would have to be copied between them.
     """
     pin = device.type == "cuda"
 
@@ -149,7 +155,7 @@ def is_mapped(array: object) -> bool:
 
 
 def _free_host_bytes() -> int:
-    """Return the memory that is available without swapping: on Linux as reported, elsewhere half of the total."""
+    """Return the bytes of memory available without swapping, as Linux reports them, or elsewhere half of the total."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""Digests that identify a set of images in fingerprints."""
+"""Digests of sets of images. Fingerprints contain them to identify a set."""
 
 import hashlib
 
@@ -9,11 +9,11 @@ from condvae.data.image_set import ImageSet
 from condvae.data.order import spread
 
 _HASHED = 20_000
-"""The largest number of images that the digest of a set reads."""
+"""The digest of a set depends on the pixels of at most this number of images."""
 
 
 def digest_of_set(images: ImageSet) -> str:
-    """Digest of a set: its number of images, their shape, and the pixels of up to 20,000 evenly spaced images."""
+    """Return a digest of the number of images, their shape, and the pixels of up to 20,000 evenly spaced images."""
     digest = hashlib.sha256(str((len(images), images.size, images.channels)).encode())
     chosen = spread(len(images), _HASHED)
     for first in range(0, len(chosen), 1000):

@@ -1,4 +1,4 @@
-"""Read many images into one array in parallel: in memory, or above a limit in a memory-mapped cache file."""
+"""Read many images in parallel into one array: in memory, or, if it is large, in a memory-mapped cache file."""
 
 import json
 import os
@@ -33,17 +33,17 @@ _SIDE_PER_THREAD = 128
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How to read the images of a data set; the arguments of `open_data`."""
+    """How to read the images of a data set. The fields are arguments of `open_data`."""
 
     size: int | None
     channels: int | None
     cache: Path
     workers: int
     memory_limit: int
-    """Arrays of more bytes than this are written to a file in `cache`."""
+    """An array of more bytes than this is written to a file in the folder `cache`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a size, channels or workers that are out of range."""
+        """Raise ValueError if the size, the channels or the number of workers is out of range."""
         if self.size is not None:
             check_whole(self.size, "size", least=1)
         if self.channels is not None:
@@ -51,16 +51,16 @@ class ReadOptions:
         check_whole(self.workers, "workers", least=1)
 
     def for_side(self, side: int) -> "ReadOptions":
-        """Return a copy that uses only as many threads as help for images of this side, in pixels."""
+        """Return options with no more threads than are useful for images of side x side pixels."""
         return replace(self, workers=min(self.workers, max(1, side // _SIDE_PER_THREAD)))
 
     def key(self, identity: str, what: str) -> str:
-        """Return the name of the cache file for these images with this size and these channels."""
+        """Return the name of the cache file: a digest of the images' identity and of the options that change pixels."""
         return digest([_FORMAT, identity, what, self.size, self.channels])
 
 
 class Stored(NamedTuple):
-    """An array of images. Rows of images that could not be read are black and must not be used."""
+    """An array of images. Images that could not be read are black in it, and must not be used."""
 
     images: PixelArray  # [N, H, W, C]
     broken: dict[int, str]  # row of an unreadable image -> reason
@@ -69,9 +69,11 @@ class Stored(NamedTuple):
 def store(
     shape: tuple[int, int, int, int], make: Callable[[int], PixelArray], *, key: str, name: str, reading: ReadOptions
 ) -> Stored:
-    """Fill an array whose image i is make(i); if make(i) raises, leave row i black and keep the reason.
+    """Return an array whose image i is make(i). If make(i) raises, image i is black, and the reason is kept.
 
-    name: the data set, for messages.
+    An array above the memory limit is kept in a cache file.
+    key: name of the cache file.
+    name: name of the data set in messages.
     """
     needed = int(np.prod(shape, dtype=np.int64))
     if needed <= reading.memory_limit:
@@ -83,13 +85,13 @@ def store(
             return stored(key, reading) or _write(shape, make, key=key, name=name, reading=reading)
     except OSError as error:
         raise ValueError(
-            f"{name} needs {needed / 2**30:.1f} GiB in the folder {reading.cache}, which cannot be written "
-            f"({error.strerror or error}): free disk space there, set XDG_CACHE_HOME to another folder, or lower --size"
+            f"{name} needs {needed / 2**30:.1f} GiB of disk space in {reading.cache}, but writing there failed "
+            f"({error.strerror or error}): free disk space, set XDG_CACHE_HOME to another folder, or reduce --size"
         ) from error
 
 
 def stored(key: str, reading: ReadOptions) -> Stored | None:
-    """Return the array that an earlier run wrote to the cache; None if it is missing or incomplete."""
+    """Return the array that an earlier run wrote to the cache; None if the file is missing or incomplete."""
     path = reading.cache / f"{key}.npy"
     try:
         images = np.load(path, mmap_mode="r")
@@ -100,7 +102,7 @@ def stored(key: str, reading: ReadOptions) -> Stored | None:
 
 
 def in_threads(work: Callable[[int], T], n: int, *, workers: int, label: str) -> Iterator[T]:
-    """Yield work(0), ..., work(n - 1) in order, computed by threads; an interruption cancels the work not yet begun."""
+    """Yield work(0), ..., work(n - 1) in order, computed by threads. If interrupted, begin no further calls."""
 
     def chunk(start: int) -> list[T]:
         return [work(i) for i in range(start, min(start + _CHUNK, n))]
@@ -143,7 +145,7 @@ def _write(
         left_over.unlink(missing_ok=True)
     needed, free = int(np.prod(shape, dtype=np.int64)), shutil.disk_usage(reading.cache).free
     if needed > free:
-        raise OSError(f"only {free / 2**30:.1f} GiB are free")
+        raise OSError(f"only {free / 2**30:.1f} GiB of disk space are free")
     with replacing(path) as temporary:
         images = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=tuple(shape))
         with temporary.open("rb+") as file:
@@ -156,13 +158,16 @@ def _write(
             os.fsync(file.fileno())
     whole = stored(key, reading)
     if whole is None:
-        raise OSError(f"{path.name} cannot be read back")
+        raise OSError(f"the cache file {path.name} was written but cannot be read")
     return whole
 
 
 @contextmanager
 def _exclusive_lock(path: Path) -> Iterator[None]:
-    """Admit one process at a time: the first of several ranks decodes, the others wait and then map its file."""
+    """Let one process at a time into the `with` block.
+
+    So the first of several ranks decodes the images, and the other ranks wait and then memory-map its file.
+    """
     try:
         import fcntl
     except ImportError:  # Windows has no fcntl: there, each process decodes, and the last one's file is kept

@@ -1,4 +1,4 @@
-"""Read data sets of image files: any folder or zip, pix2pix pairs, packs with dataset.json, Chest X-ray 14."""
+"""Read data sets that consist of image files: folders and zip files, pix2pix pairs, packs, and Chest X-ray 14."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ def read_folder(path: Path, reading: ReadOptions) -> ParsedData:
         names = files.images()
         if not names:
             kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
-            raise ValueError(f"{path} contains no images: expected files of type {kinds}, also in its subfolders")
+            raise ValueError(f"{path} contains no images: expected files of type {kinds} in it or its subfolders")
         for top in ("", common_top(files.names)):
             if f"{top}dataset.json" in files.names:
                 return _read_pack(files, top, reading)
@@ -44,7 +44,7 @@ def read_folder(path: Path, reading: ReadOptions) -> ParsedData:
 
 
 def read_chest_xray14(path: Path, reading: ReadOptions) -> ParsedData:
-    """Read `Data_Entry_2017*.csv`, `train_val_list.txt` and `test_list.txt`, with the images in any subfolder."""
+    """Read Chest X-ray 14: `Data_Entry_2017*.csv`, `train_val_list.txt`, `test_list.txt`, and images in subfolders."""
     table = min(path.glob("Data_Entry_2017*.csv"))
     findings: dict[str, list[str]] = {}
     patients: dict[str, int] = {}
@@ -61,7 +61,9 @@ def read_chest_xray14(path: Path, reading: ReadOptions) -> ParsedData:
             ) from error
     unknown = sorted({name for names in findings.values() for name in names} - set(FINDINGS))
     if unknown:
-        raise ValueError(f"{table} has unknown findings ({first_few(unknown)}), expected {', '.join(FINDINGS)}")
+        raise ValueError(
+            f"{table} contains unknown findings ({first_few(unknown)}), expected only {', '.join(FINDINGS)}"
+        )
     lists = {
         split: _listed(path / file) for split, file in (("train", "train_val_list.txt"), ("test", "test_list.txt"))
     }
@@ -90,7 +92,10 @@ def _listed(path: Path) -> set[str]:
 
 
 def _list_of(stem: str, lists: dict[str, set[str]]) -> str | None:
-    """Return the split whose list names the image. If only one list exists, all other images are in the other split."""
+    """Return the split, "train" or "test", whose list contains the image; None if no list contains it.
+
+    If there is only one list, images that it does not contain belong to the other split.
+    """
     for split, other in (("test", "train"), ("train", "test")):
         if stem in lists[split] or (not lists[split] and stem not in lists[other]):
             return split
@@ -102,7 +107,10 @@ def _absent(table: str, count: int) -> tuple[str, ...]:
 
 
 def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
-    """Read StyleGAN's layout: dataset.json with labels [[name, label], ...], and other lists in the same order."""
+    """Read a pack: image files and a dataset.json, as StyleGAN writes it.
+
+    The dataset.json has labels, [[name, label], ...]. Its other lists, such as patients, have the same order.
+    """
     place = files.path / f"{top}dataset.json"
     try:
         with files.open(f"{top}dataset.json") as file:
@@ -110,7 +118,7 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
         entries = [(str(name), label) for name, label in table.get("labels") or []]
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f'{place} cannot be read ({reason_of(error)}): expected {{"labels": [[name, label], ...]}}'
+            f'{place} cannot be read ({reason_of(error)}): expected JSON such as {{"labels": [[name, label], ...]}}'
         ) from error
     if not entries:  # StyleGAN writes null if there are no labels
         names = files.images()
@@ -119,8 +127,8 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
     here = [i for i, (name, _) in enumerate(entries) if f"{top}{name}" in present]
     if not here:
         raise ValueError(
-            f"none of the images listed in {place} was found (the first is {entries[0][0]}): "
-            "give names relative to its folder"
+            f"none of the images listed in {place} was found (the first in the list is {entries[0][0]}): "
+            "use names relative to the folder of dataset.json"
         )
     names = tuple(f"{top}{entries[i][0]}" for i in here)
     groups = None
@@ -158,7 +166,7 @@ def _pack_labels(values: Sequence[Any], place: Path) -> Labels | None:
             return labels.astype(np.uint8)
     raise ValueError(
         f"{place} has labels of different kinds, expected one whole number per image, "
-        "or one list of zeros and ones per image, all of the same length"
+        "or one list of zeros and ones per image, with lists of the same length"
     )
 
 
@@ -171,7 +179,7 @@ def _found(
     groups: Indices | None = None,
     splits: Sequence[str | None] | None = None,
 ) -> ParsedData:
-    """Decode the named files and sort them into their splits."""
+    """Decode the named image files, and return them divided into training, validation and test images."""
     pixels, broken = _decoded(files, names, reading)
     if len(broken) == len(names):
         raise _all_broken(files.path, len(names), names[0], broken[0])
@@ -208,7 +216,7 @@ def _found(
 def _decoded(files: Files, names: Sequence[str], reading: ReadOptions) -> Stored:
     """Decode images to [N, size, size, C], or to [N, size, 2 size, C] if all of them are pairs (twice as wide as high).
 
-    An array that is already in the cache is used instead.
+    If the cache already contains the array, no file is decoded.
     """
     key = reading.key(files.identity, digest(list(names)))
     ready = stored(key, reading)
@@ -229,7 +237,7 @@ def _decoded(files: Files, names: Sequence[str], reading: ReadOptions) -> Stored
 
 
 def _read_headers(files: Files, names: Sequence[str], reading: ReadOptions) -> list[tuple[str, ImageHeader]]:
-    """Read the headers of all files; leave out unreadable ones, but raise ValueError if none is readable."""
+    """Read the headers of all files, and leave out unreadable files. Raise ValueError if no file is readable."""
 
     def one(i: int) -> ImageHeader | str:
         try:
@@ -248,7 +256,7 @@ def _read_headers(files: Files, names: Sequence[str], reading: ReadOptions) -> l
 def _channels(files: Files, headers: Sequence[tuple[str, ImageHeader]], reading: ReadOptions) -> int:
     """Return 1 if all images are grey, otherwise 3.
 
-    Images whose mode leaves this open are decoded, until one with colours is found.
+    An image whose header does not show that it is grey is decoded. This stops at the first image with colours.
     """
     unsure = [name for name, one in headers if not one.grey]
 
@@ -263,7 +271,7 @@ def _channels(files: Files, headers: Sequence[tuple[str, ImageHeader]], reading:
 
 
 def _common_size(path: Path, headers: Sequence[ImageHeader], *, pairs: bool) -> int:
-    """Return the side of the images; raise ValueError unless all have one size and are square (or pairs)."""
+    """Return the height of the images. Raise ValueError unless all have the same size and are square or pairs."""
     sizes = Counter((one.width, one.height) for one in headers).most_common()
     (width, height), _ = sizes[0]
     if len(sizes) == 1 and (pairs or width == height):
@@ -271,7 +279,7 @@ def _common_size(path: Path, headers: Sequence[ImageHeader], *, pairs: bool) -> 
     counts = ", ".join(f"{count:,} of {w} x {h}" for (w, h), count in sizes[:3]) + (", ..." if len(sizes) > 3 else "")
     trouble = "images of different sizes" if len(sizes) > 1 else "images that are not square"
     raise ValueError(
-        f"{path} contains {trouble} ({counts}): "
+        f"{path} contains {trouble} ({counts}), expected square images of one size: "
         "give --size with the network's image size, such as --size 64, to crop and resize them"
     )
 

@@ -1,4 +1,4 @@
-"""`ImageSet` (rows of an array in memory or on disk), `Dataset` (its three splits) and `LevelBatch` (a batch)."""
+"""Classes for images: `ImageSet`, a set; `Dataset`, a training, validation and test set; `LevelBatch`, a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class LevelBatch(NamedTuple):
     paired: Tensor | None  # [B, C', H, W] uint8
 
     def to(self, device: torch.device, non_blocking: bool = False) -> "LevelBatch":
-        """Return the batch on another device."""
+        """Return a copy of the batch on another device."""
         return LevelBatch(
             self.images.to(device, non_blocking=non_blocking),
             None if self.labels is None else self.labels.to(device, non_blocking=non_blocking),
@@ -35,7 +35,7 @@ class LevelBatch(NamedTuple):
         )
 
     def pinned(self) -> "LevelBatch":
-        """Return the batch in pinned memory, from which a GPU can copy asynchronously."""
+        """Return a copy of the batch in pinned memory, from which a GPU can copy asynchronously."""
         return LevelBatch(
             self.images.pin_memory(),
             None if self.labels is None else self.labels.pin_memory(),
@@ -43,7 +43,7 @@ class LevelBatch(NamedTuple):
         )
 
     def batch(self) -> Batch:
-        """Convert the images to floats in [-1, 1]."""
+        """Return the batch with its images as floats in [-1, 1]."""
         return Batch(
             x=from_uint8(self.images),
             labels=self.labels,
@@ -53,25 +53,26 @@ class LevelBatch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageSet:
-    """A selection of rows of an array of images. Several sets can share one array; it is not copied."""
+    """A set of images: some rows of an array of images. Several sets can share one array without copies."""
 
     images: PixelArray
-    """[N_all, H, W, C], in memory or memory-mapped."""
+    """[N_all, H, W, C]: the array of images, in memory or memory-mapped."""
     labels: Labels | None = None
-    """[N_all] int64: the class of each image; or [N_all, K] uint8: 1 for each of K findings that is present."""
+    """[N_all] int64: the class of each image. Or [N_all, K] uint8: for each of K findings, 1 if present, 0 if not."""
     paired: PixelArray | None = None
-    """[N_all, H, W, C']: a second picture of the same content, such as its edges."""
+    """[N_all, H, W, C']: for each image, a second picture of the same content, such as its edges."""
     groups: Indices | None = None
-    """[N_all]: the number of the patient or person shown in each image, if several images can show the same one."""
+    """[N_all]: for each image, a number that identifies the patient or person shown; None if unknown."""
     rows: Indices
-    """[N] indices into the arrays above."""
+    """[N]: the rows of the arrays above that belong to this set."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless images are uint8 and square, and the other arrays have one row per image."""
+        """Raise ValueError unless the images are uint8 and square, and every other array has one row per image."""
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) != 4 or shape[1] != shape[2] or shape[3] not in (1, 3):
             raise ValueError(
-                f"images are {self.images.dtype} {list(shape)}, expected uint8 [N, size, size, 1 or 3 channels]"
+                f"the images are {self.images.dtype} of shape {list(shape)}, expected uint8 of shape "
+                "[N, size, size, C] with C = 1 or 3 channels"
             )
         for name, other in (("labels", self.labels), ("paired images", self.paired), ("groups", self.groups)):
             if other is not None and len(other) != shape[0]:
@@ -82,26 +83,26 @@ class ImageSet:
 
     @property
     def size(self) -> int:
-        """Pixels per side."""
+        """Width and height of the images, in pixels."""
         return int(self.images.shape[1])
 
     @property
     def channels(self) -> int:
-        """1 for grey, 3 for RGB."""
+        """Number of colour channels: 1 for grey, 3 for RGB."""
         return int(self.images.shape[3])
 
     @property
     def members(self) -> Indices | None:
-        """[N]: the number of the patient or person shown in each image of this set; None if unknown."""
+        """[N]: for each image of this set, a number that identifies the patient or person shown; None if unknown."""
         return None if self.groups is None else self.groups[self.rows]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pixels of these rows, paired images included."""
+        """The size of the images in this set, in bytes, including paired images."""
         return sum(len(self) * int(np.prod(a.shape[1:])) for a in (self.images, self.paired) if a is not None)
 
     def gather(self, positions: Indices) -> LevelBatch:
-        """Return the images at these positions in the array's layout, [B, H, W, C], with their labels."""
+        """Return the images at these positions of the set as [B, H, W, C], with their labels and paired images."""
         rows = self.rows[positions]
 
         def rows_of(array: NDArray[Any] | None) -> Tensor | None:
@@ -112,15 +113,15 @@ class ImageSet:
         return LevelBatch(images, rows_of(self.labels), rows_of(self.paired))
 
     def take(self, positions: Indices) -> LevelBatch:
-        """Return the images at these positions of the set, [B, C, H, W], with their labels."""
+        """Return the images at these positions of the set as [B, C, H, W], with their labels and paired images."""
         return channels_first(self.gather(positions))
 
     def subset(self, positions: Indices) -> "ImageSet":
-        """Return the set of the images at these positions."""
+        """Return a smaller set, with only the images at these positions."""
         return replace(self, rows=self.rows[positions])
 
     def normalisation(self) -> tuple[float, float]:
-        """Mean and standard deviation of the grey levels 0..255, estimated from up to 20,000 random images."""
+        """Return the mean and standard deviation of the grey levels (0 to 255) of up to 20,000 random images."""
         rows = self.rows
         if len(rows) == 0:
             raise ValueError("an empty set of images has no mean grey level: give at least one image")
@@ -139,7 +140,10 @@ class ImageSet:
 
 
 def channels_first(levels: LevelBatch) -> LevelBatch:
-    """Convert [B, H, W, C] to contiguous [B, C, H, W]; a fixed memory layout makes networks compute the same bits."""
+    """Convert images from [B, H, W, C] to contiguous [B, C, H, W].
+
+    The memory layout must always be the same, because the rounding errors of a network can depend on it.
+    """
     images, labels, paired = levels
     return LevelBatch(
         images.permute(0, 3, 1, 2).contiguous(),
@@ -150,7 +154,7 @@ def channels_first(levels: LevelBatch) -> LevelBatch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    """A data set: its training, validation and test images, which do not overlap."""
+    """A data set, divided into training, validation and test images. No image is in two of them."""
 
     kind: str
     train: ImageSet
@@ -160,12 +164,13 @@ class Dataset:
     flips: bool
     """Whether training may mirror images. False for digits and chest x-rays."""
     skipped: tuple[str, ...]
-    """What was left out, in lines 'name: reason': each broken file, and counts of missing or unassigned images."""
+    """Lines 'name: reason' about images that were left out: one per broken file, and one per count of images that are
+    missing or belong to no split."""
 
     def seen_before(self, test: ImageSet) -> int | None:
         """Count the people shown in `test` who also appear in training or validation images.
 
-        None if the data set does not say who is shown (`ImageSet.groups`).
+        Return None if the data set does not identify the people (`ImageSet.groups`).
         """
         known = [one.members for one in (self.train, self.validation) if len(one)]
         seen = [members for members in known if members is not None]

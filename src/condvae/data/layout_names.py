@@ -1,4 +1,7 @@
-"""The layouts of data that `open_data` recognises, without NumPy, so that `--help` is quick."""
+"""The data layouts that `open_data` recognises.
+
+This module does not import NumPy, so that `--help` is quick.
+"""
 
 LAYOUT_MEANINGS = {
     "images": "a folder or zip of image files",
@@ -11,4 +14,4 @@ LAYOUT_MEANINGS = {
     "idx": "MNIST's idx files",
     "chest-xray14": "Chest X-ray 14",
 }
-"""What each kind of `Found` is made from."""
+"""For each value of `ParsedData.kind`: the files that the data set consists of."""

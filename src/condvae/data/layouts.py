@@ -1,4 +1,4 @@
-"""`open_data`: recognise the layout of a data set, and read its training, validation and test images."""
+"""The function `open_data`, which recognises the layout of a data set and reads it."""
 
 import hashlib
 import os
@@ -37,16 +37,18 @@ def open_data(
     workers: int | None = None,
     memory_limit: int = 2 * 2**30,
 ) -> Dataset:
-    """Read a data set; its layout is recognised automatically. Several paths are joined into one data set.
+    """Read a data set, whose layout is recognised automatically.
 
-    path: "cifar10" is the copy that `condvae fetch cifar10` wrote, unless a file or folder of that name exists.
-    size: crop the centre square of every image and resize it (Lanczos) to this side, in pixels; None keeps the size.
-    channels: 1 for luminance, 3 for RGB; None for 1 if all images are grey, otherwise 3.
-    validation: number of training images to hold out if the layout has no validation set; 0 for none, None for a tenth
-        of them but at most 5,000.
-    seed: selects the images that are held out.
-    cache: folder for decoded images of more than `memory_limit` bytes; None for condvae's folder in the user's cache.
-    workers: the largest number of decoding threads (small images use fewer); None for one per processor, up to 8.
+    path: a file or a folder. Several paths are joined into one data set. "cifar10" is the copy that
+        `condvae fetch cifar10` wrote, unless a file or folder of that name exists.
+    size: crop the centre square of every image and resize it (Lanczos) to size x size pixels; None keeps the size.
+    channels: convert images to luminance (1) or RGB (3); None means 1 if all images are grey, otherwise 3.
+    validation: number of training images to hold out if the data has no validation set. None means a tenth of them,
+        at most 5,000; 0 leaves the validation set empty.
+    seed: decides which images are held out.
+    cache: folder for arrays of images above `memory_limit` bytes; None for condvae's folder in the user's cache.
+    workers: the largest number of threads that decode images (fewer for small images); None for one per processor, at
+        most 8.
     """
     if validation is not None:
         check_whole(validation, "validation")
@@ -60,7 +62,7 @@ def open_data(
     )
     paths = [path] if isinstance(path, str | Path) else list(path)
     if not paths:
-        raise ValueError("no path to a data set was given: give at least one")
+        raise ValueError("no path to a data set was given: give at least one path")
     found = [with_test(_recognised(Path(one).expanduser(), reading), seed) for one in paths]
     return finish(found[0] if len(found) == 1 else _joined(found, reading), validation=validation, seed=seed)
 
@@ -83,7 +85,7 @@ def _read_file(path: Path, reading: ReadOptions) -> ParsedData:
     if "idx3" in path.name:
         return read_idx(path, reading)
     if suffix in _PACKED:
-        raise ValueError(f"{path} is a packed archive: unpack it and give the folder")
+        raise ValueError(f"{path} is an archive that condvae cannot read: unpack it and give the folder")
     raise ValueError(f"{path} is not a data set in a supported layout: expected {_KINDS}")
 
 
@@ -111,19 +113,22 @@ def _training_array(folder: Path, arrays: Sequence[Path]) -> Path:
     if len(train) != 1:
         raise ValueError(
             f"{folder} contains {len(arrays)} .npy files, {len(train)} of them with train in the name: "
-            "give the path of the one to use"
+            "give the path of the file with the training images"
         )
     return train[0]
 
 
 def _joined(found: Sequence[ParsedData], reading: ReadOptions) -> ParsedData:
-    """Join several data sets split by split; keep labels only if all sets have labels of the same kind and names."""
+    """Join the training, validation and test images of several data sets.
+
+    Labels are kept only if they have the same shape and the same names in all data sets.
+    """
     first = found[0]
     for other in found[1:]:
         if (other.train.size, other.train.channels) != (first.train.size, first.train.channels):
             raise ValueError(
-                f"{first.name} has images of {_shape(first.train)} but {other.name} of {_shape(other.train)}: "
-                f"give --size, or use data sets that are all grey or all in colour"
+                f"{first.name} has images of {_shape(first.train)} but {other.name} has images of "
+                f"{_shape(other.train)}: give --size to resize them, or use only grey or only colour data sets"
             )
     labelled = len({one.label_names for one in found}) == 1 and _same_row_shape([one.train.labels for one in found])
     identity = digest([one.identity for one in found])
@@ -177,9 +182,10 @@ def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: Re
 
 
 def _joined_groups(found: Sequence[ParsedData]) -> dict[str, list[Indices]] | None:
-    """For each split, the group numbers of the images of each set, renumbered so that no two sets share a group.
+    """Return the groups (patients or people) of the images, as {split: one array per data set}.
 
-    In a set without groups, each image becomes its own group. None if no set has groups.
+    Groups are renumbered so that no two data sets share a number. In a data set without groups, each image becomes a
+    separate group. Return None if no data set has groups.
     """
     if all(one.train.members is None for one in found):
         return None
@@ -198,7 +204,7 @@ def _joined_groups(found: Sequence[ParsedData]) -> dict[str, list[Indices]] | No
 
 
 def _same_row_shape(arrays: Sequence[np.ndarray | None]) -> bool:
-    """Whether no array is None and all have rows of the same shape."""
+    """Return whether no array is None and the rows of all arrays have the same shape."""
     shapes = {None if array is None else array.shape[1:] for array in arrays}
     return len(shapes) == 1 and None not in shapes
 

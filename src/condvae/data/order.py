@@ -1,4 +1,4 @@
-"""The order in which training sees its images: a pure function of the seed and the position."""
+"""The order in which training uses its images. It is a pure function of the seed and the position."""
 
 import numpy as np
 
@@ -11,20 +11,20 @@ _EPOCHS_KEPT = 2  # a batch spans at most two epochs, unless it is larger than t
 class Order:
     """An endless sequence of epochs, each a random permutation of all n images.
 
-    The image at a position depends only on the seed and the position, so a run can resume exactly. Permutations are
-    kept only to save time.
+    The image at a position depends only on the seed and the position, so a run can resume exactly. The last
+    permutations are cached only to save time.
     """
 
     def __init__(self, n: int, seed: int) -> None:
         check_whole(n, "the number of images", least=1)
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
-            raise ValueError(f"the seed of the order is {seed!r}, expected a whole number from 0, below 2**64")
+            raise ValueError(f"the seed of the image order is {seed!r}, expected a whole number from 0 to 2**64 - 1")
         self.n = n
         self.seed = seed
         self._kept: dict[int, Indices] = {}
 
     def __call__(self, start: int, count: int) -> Indices:
-        """Return the indices of the images at positions start .. start + count - 1."""
+        """Return which images are at positions start to start + count - 1 of the sequence, as indices."""
         if start < 0 or count < 0:
             raise ValueError(f"start is {start} and count is {count}, expected both to be 0 or more")
         parts = []
@@ -47,5 +47,5 @@ class Order:
 
 
 def spread(n: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return `count` evenly spaced positions from 0..n - 1, or all of them if n < count."""
+    """Return `count` evenly spaced whole numbers from 0 to n - 1, or all n of them if n < count."""
     return np.arange(min(n, count)) * n // max(min(n, count), 1)

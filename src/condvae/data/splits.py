@@ -21,13 +21,13 @@ _FOLDERS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParsedData:
-    """A data set as its files define it, before any images are held out."""
+    """A data set as its files define it, before any training images are held out."""
 
     kind: str
     name: str
-    """The path as the user gave it."""
+    """The path of the data set, as the user gave it."""
     identity: str
-    """A digest that changes when the files change."""
+    """A digest that changes when the files of the data set change."""
     train: ImageSet
     validation: ImageSet | None = None
     test: ImageSet | None = None
@@ -37,10 +37,11 @@ class ParsedData:
 
 
 def folder_splits(names: Sequence[str]) -> list[str | None] | None:
-    """Return 'train', 'validation' or 'test' for each name, from its first folder; or None if no folders are splits.
+    """Return the split of each image file: 'train', 'validation' or 'test', according to its top folder.
 
-    Folders with these names are splits if they contain all images, or if there are at least two of them; images outside
-    them then get None. A single train/ next to car/ and ship/ is a class of images.
+    Return None if the folders are not splits. Folders such as train/ and val/ are splits if they contain all images, or
+    if there are at least two of them; images in other folders then get None. But a single train/ next to car/ and ship/
+    is taken for a class of images.
     """
     top = len(common_top(names)) if not _split_of(common_top(names)) else 0
     splits = [_split_of(name[top:]) for name in names]
@@ -53,11 +54,11 @@ def _split_of(name: str) -> str | None:
 
 
 def hold_out(n: int, count: int, seed: int, groups: Indices | None = None) -> tuple[Indices, Indices]:
-    """Split the positions 0..n - 1 at random; return those to keep and `count` to hold out, both in ascending order.
+    """Hold out `count` of n images at random. Return the indices of images to keep and to hold out, both ascending.
 
-    The last `count` positions of a permutation seeded with `seed` are held out.
-    groups: [n], the group of each position. Groups are never divided: each is held out if it still fits into `count`,
-    starting from the end of a seeded permutation of groups.
+    The last `count` indices of a permutation seeded with `seed` are held out.
+    groups: [n], the group of each image, such as its patient. Groups are never divided, so fewer than `count` images
+        may be held out: in random order, each group is held out if it still fits into `count`.
     """
     random = np.random.RandomState(seed if seed < 2**32 else [seed % 2**32, seed >> 32])
     if groups is None:
@@ -76,7 +77,7 @@ def hold_out(n: int, count: int, seed: int, groups: Indices | None = None) -> tu
 
 
 def with_test(found: ParsedData, seed: int) -> ParsedData:
-    """If there is no test set, hold out a tenth of the training images, but at most 7,000."""
+    """If the data has no test set, hold out a tenth of the training images as test images, at most 7,000."""
     if found.test is not None:
         return found
     n = len(found.train)
@@ -85,7 +86,11 @@ def with_test(found: ParsedData, seed: int) -> ParsedData:
 
 
 def finish(found: ParsedData, *, validation: int | None, seed: int) -> Dataset:
-    """If there is no validation set, hold one out of the training images; validation=0 makes it empty in any case."""
+    """Return the finished data set. If it has no validation set, hold out training images for it.
+
+    validation: the number of images to hold out; None means a tenth, at most 5,000. 0 makes the validation set empty,
+        even if the data has one.
+    """
     n = len(found.train)
     train, held_set = found.train, found.validation
     nothing = np.zeros(0, dtype=np.int64)
@@ -102,7 +107,7 @@ def finish(found: ParsedData, *, validation: int | None, seed: int) -> Dataset:
         train, held_set = train.subset(kept), train.subset(held)
     if len(train) == 0:
         raise ValueError(
-            f"{found.name} has no images left to train on ({len(held_set):,} are for validation and "
+            f"{found.name} has no images left to train on ({len(held_set):,} are used for validation and "
             f"{0 if found.test is None else len(found.test):,} for testing): add training images"
         )
     return Dataset(

@@ -31,7 +31,10 @@ def read_cifar10(folder: Path, reading: ReadOptions) -> ParsedData:
 
 
 def read_svhn(path: Path, reading: ReadOptions) -> ParsedData:
-    """Read SVHN from `train_32x32.mat` and `test_32x32.mat` (or their folder), or from one other .mat file."""
+    """Read SVHN: `train_32x32.mat` together with `test_32x32.mat`, or any one .mat file.
+
+    path: the folder of the two files, the path of `train_32x32.mat`, or the path of another .mat file.
+    """
     folder = path if path.is_dir() else path.parent
     train, test = folder / "train_32x32.mat", folder / "test_32x32.mat"
     if path.is_file() and path != train:
@@ -43,9 +46,9 @@ def read_svhn(path: Path, reading: ReadOptions) -> ParsedData:
 
 
 def idx_images(folder: Path) -> dict[str, Path]:
-    """Find MNIST's image files in a folder: {'train': path, 'test': path}, as far as they exist.
+    """Return the existing image files of MNIST in a folder, as {'train': path, 'test': path}.
 
-    The files may be compressed, and their names may have - or . before idx3.
+    The files may be compressed (.gz), and their names may have - or . before idx3.
     """
     found: dict[str, Path] = {}
     for split, word in (("train", "train"), ("test", "t10k")):
@@ -57,7 +60,10 @@ def idx_images(folder: Path) -> dict[str, Path]:
 
 
 def read_idx(path: Path, reading: ReadOptions) -> ParsedData:
-    """Read MNIST or a data set of the same format: a folder with `train-images-idx3-ubyte`, or one file of images."""
+    """Read MNIST or a data set in the same format.
+
+    path: a folder with `train-images-idx3-ubyte`, or the path of one file of images.
+    """
     files = idx_images(path if path.is_dir() else path.parent)
     if path.is_file() and path != files.get("train"):
         files = {"train": path}
@@ -76,9 +82,13 @@ def _mat(path: Path) -> ArrayPart:
         held = loadmat(str(path))
         images, labels = held["X"], np.asarray(held["y"]).reshape(-1).astype(np.int64)
     except Exception as error:  # SciPy can raise any exception on broken files
-        raise ValueError(f"{path} is not a complete .mat file with X and y ({error}): download it again") from error
+        raise ValueError(
+            f"{path} is not a complete .mat file with the arrays X and y ({error}): download it again"
+        ) from error
     if images.ndim != 4:
-        raise ValueError(f"X of {path} has the shape {list(images.shape)}, expected [32, 32, 3, N] as in SVHN")
+        raise ValueError(
+            f"the array X in {path} has the shape {list(images.shape)}, expected [32, 32, 3, N] as in SVHN"
+        )
     # Move the axis of images first: in the file it is last, which scatters each image over the whole array. SVHN's
     # label 10 is the digit 0.
     return ArrayPart(np.ascontiguousarray(images.transpose(3, 0, 1, 2)), labels % 10, [path])
@@ -95,21 +105,26 @@ def _idx(path: Path) -> ArrayPart:
 
 
 def _idx_array(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """Read an idx file: bytes 0, 0, 8 (uint8) and the number of dimensions, four bytes per length, then the values."""
+    """Read an idx file of uint8 values.
+
+    It contains the bytes 0, 0, 8 (for uint8) and the number of dimensions, then the length of each dimension in four
+    bytes, then the values.
+    """
     opener: Callable[[Path, str], IO[bytes]] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
     try:
         with opener(path, "rb") as file:
             content = file.read()
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be unpacked ({error}): download it again") from error
+        raise ValueError(f"{path} cannot be read or decompressed ({error}): download it again") from error
     start = 4 + 4 * dimensions
     if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < start:
-        raise ValueError(f"{path} is not an idx file of uint8 with {dimensions} dimensions: download it again")
+        raise ValueError(f"{path} is not an idx file with a {dimensions}-dimensional uint8 array: download it again")
     shape = tuple(int(length) for length in np.frombuffer(content[4:start], dtype=">u4"))
     values = np.frombuffer(content, dtype=np.uint8, offset=start)
     if values.size != int(np.prod(shape, dtype=np.int64)):
         raise ValueError(
-            f"{path} contains {values.size:,} values, expected {' x '.join(map(str, shape))}: download it again"
+            f"{path} contains {values.size:,} values, expected {' x '.join(map(str, shape))} as in its header: "
+            "download it again"
         )
     return values.reshape(shape)
 
@@ -127,7 +142,7 @@ def _cifar_batch(path: Path) -> ArrayPart:
     data, labels = plain.get("data"), plain.get("labels")
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (3072,) or labels is None:
         raise ValueError(
-            f"{path} is not a batch of CIFAR-10 (it lacks data, uint8 [N, 3072], or labels): "
+            f"{path} is not a batch of CIFAR-10 (it lacks labels, or an array data, uint8 of shape [N, 3072]): "
             f"unpack cifar-10-python.tar.gz again"
         )
     images = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
@@ -135,7 +150,7 @@ def _cifar_batch(path: Path) -> ArrayPart:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Unpickle only NumPy arrays and plain values; reject any other name in the file before its code can run."""
+    """Unpickles only NumPy arrays and plain values. It rejects any other function or class before its code can run."""
 
     def find_class(self, module: str, name: str) -> Any:
         # The functions with which NumPy rebuilds an array. They are taken from an array, because the names of their
@@ -152,5 +167,5 @@ class _ArraysOnly(pickle.Unpickler):
             ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # how Python 3 pickles bytes for Python 2
         }
         if (core, name) not in allowed:
-            raise pickle.UnpicklingError(f"it uses {module}.{name}, which no array needs and which could run code")
+            raise pickle.UnpicklingError(f"it refers to {module}.{name}, which no array needs and which could run code")
         return allowed[core, name]

@@ -1,4 +1,4 @@
-"""Save and load models: model files, models by name or on the hub, and the import of public checkpoints."""
+"""Save and load models, find models by name or on the hub, and import public checkpoints."""
 
 from typing import TYPE_CHECKING
 

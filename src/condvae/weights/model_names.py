@@ -6,9 +6,9 @@ from pathlib import Path
 from condvae.weights.hub import MODEL_FILE, fetch, hub_model
 
 DEFAULT_MODEL = "faces64"
-"""The model that a command uses if none is named."""
+"""The model that a command uses if the user names none."""
 MODELS = Path(__file__).parent / "models"
-"""Contains NAME.safetensors for each embedded model, and NAME.ood.safetensors for its fit of `condvae ood`."""
+"""The folder of the embedded models. NAME.safetensors is a model, NAME.ood.safetensors its fit for `condvae ood`."""
 
 
 def embedded_names() -> list[str]:
@@ -17,7 +17,7 @@ def embedded_names() -> list[str]:
 
 
 def locate(name: str | Path) -> Path:
-    """Find the file of a model; models on the hub are downloaded.
+    """Return the path of a model's file. A model on the hub is downloaded.
 
     name: a path, a folder with model.safetensors, the name of an embedded model, or "owner/name[@revision]" on the hub.
     An existing file, or a folder with a model, takes precedence over an embedded model and the hub.
@@ -30,7 +30,7 @@ def locate(name: str | Path) -> Path:
     if text in embedded_names():
         return MODELS / f"{text}.safetensors"
     if path.is_dir():
-        raise ValueError(f"{path} is a folder: give a file, such as {inside}")
+        raise ValueError(f"{path} is a folder without {MODEL_FILE}: give a model file, or the folder of a finished run")
     if model := hub_model(text):
         if path.parent.is_dir() and not model.revision:  # probably a mistyped path: do not ask the hub
             raise ValueError(
@@ -42,7 +42,11 @@ def locate(name: str | Path) -> Path:
 
 
 def title_of(name: str, path: Path) -> str:
-    """Return the title of a model in reports, from its name and its located path."""
+    """Return the title of a model in reports.
+
+    name: the name or path that the user gave.
+    path: the file that `locate` found for it.
+    """
     title = Path(name).name.removesuffix(".safetensors")
     # In run folders every model is called model.safetensors, so the name of the folder tells more.
     return path.resolve().parent.name if title in ("", "model") else title

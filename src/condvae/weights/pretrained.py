@@ -1,4 +1,4 @@
-"""Save a model as a folder to share (model file and model card), upload it to the hub, and load models."""
+"""Save a model and its model card in a folder, upload this folder to the hub, and load models."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +26,9 @@ def save_pretrained(
 ) -> Path:
     """Write model.safetensors and a model card, README.md, to a folder; upload both to the hub if `push_to` is given.
 
-    model: a model, or the name or path of one. In the latter case its record is kept, unless `record` is given.
+    model: a model, or the name or path of a model. A model given by name or path keeps its record.
     name: title of the model card. An existing README.md is not changed.
+    record: JSON values that describe how the model was made; replaces the record of a named model.
     push_to: "owner/name" of a repository on the hub; it is created if it does not exist.
     """
     folder = Path(folder)
@@ -55,11 +56,11 @@ def load(
     endpoint: str | None = None,
     train_artifact: bool = False,
 ) -> VDVAE | ConditionalVAE:
-    """Load a model, in float32 on the CPU.
+    """Load a model. It is in float32 on the CPU.
 
     name: a model file, a run folder, the name of an embedded model, or "owner/name[@revision]" on the hub.
-    cache: folder for downloads; by default huggingface_hub's own.
-    train_artifact: do not freeze the artifact of a conditional model, so that all of it can be trained further.
+    cache: folder for downloads from the hub; None for the cache of huggingface_hub.
+    train_artifact: do not freeze the artifact of a conditional model, so that the whole model can be trained further.
     """
     wanted = None if Path(name).exists() else hub_model(str(name))
     if wanted is None and revision is not None:
@@ -68,17 +69,22 @@ def load(
         return read_model(name, train_artifact=train_artifact)
     if revision is not None:
         if wanted.revision:
-            raise ValueError(f"{name} names a revision, but the revision {revision!r} was given too: leave out one")
+            raise ValueError(
+                f"{name} names a revision, but the revision {revision!r} was given too: leave out one of them"
+            )
         wanted = HubModel(wanted.repository, revision)
     return read_model(fetch(wanted, cache=cache, token=token, endpoint=endpoint), train_artifact=train_artifact)
 
 
 from_pretrained = load
-"""Another name for `load`, as in other libraries that use the hub."""
+"""The same function as `load`. Other libraries that use the hub call it from_pretrained."""
 
 
 def card(header: Header, *, name: str, where: str) -> str:
-    """Return the text of a model card. where: the argument of `from_pretrained` that loads the model."""
+    """Return the text of a model card.
+
+    where: the argument with which `from_pretrained` loads the model, for the example in the card.
+    """
     config, conditional = header.config, header.partial is not None
     size = f"{config.image_size} x {config.image_size}"
     what = (

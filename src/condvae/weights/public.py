@@ -1,8 +1,8 @@
-"""Import public checkpoints (`.th`): those of the VD-VAE release, and the paper authors' conditional ones.
+"""Import public checkpoints (`.th`): VAEs of the VD-VAE release, and conditional models of the paper's authors.
 
-Both are flat dictionaries of tensors, with or without a `module.` prefix from data-parallel training. In the authors'
-release, unconditional checkpoints also contain blocks of a partial encoder (`part_enc`). Without a `part_encoder` these
-blocks are unused, and they are not imported.
+Both are flat dictionaries of tensors, whose names may have the prefix `module.` from data-parallel training. The
+authors' checkpoints of unconditional VAEs also contain some blocks of a partial encoder (`part_enc`). If its other part
+(`part_encoder`) is missing, these blocks are unused and are not imported.
 """
 
 import re
@@ -44,10 +44,11 @@ _START = r"decoder\.bias_xs\.(0|[1-9]\d*)"
 
 @dataclass(frozen=True, kw_only=True)
 class LayerStrings:
-    """The configuration that cannot be inferred from the shapes of the weights, in the notation of the public code.
+    """The part of a network's configuration that the shapes of its weights do not show.
 
-    `32x11` is eleven blocks at resolution 32, `32d2` is a block at 32 that then pools by 2, and `4m1` is a decoder
-    block at 4 that first mixes in the state of resolution 1.
+    Layers are in the notation of the public code: `32x11` is eleven blocks at resolution 32, `32d2` is a block at
+    resolution 32 followed by pooling by a factor of 2, and `4m1` is a decoder block at resolution 4 that first mixes in
+    (adds) the enlarged state of resolution 1.
     """
 
     encoder: str
@@ -55,14 +56,14 @@ class LayerStrings:
     bits: int
     normalisation: Normalisation
     largest_bias: int = 64
-    """The public code's no_bias_above: up to this resolution, the decoder state starts as a learnt image."""
+    """The finest resolution at which the decoder has a learnt bias image (no_bias_above in the public code)."""
 
 
 def import_public(path: str | Path, layers: str | VDVAEConfig | LayerStrings | None = None) -> VDVAE | ConditionalVAE:
-    """Read the model in a public checkpoint: a conditional model if it has a partial encoder, otherwise a VDVAE.
+    """Read a public checkpoint. Return a conditional model if it contains a partial encoder, otherwise a VDVAE.
 
-    layers: the name of a preset; a config; layer strings, which are completed from the shapes of the weights; or None
-        if exactly one preset has these shapes.
+    layers: describes the network: the name of a preset, a config, or layer strings (the shapes of the weights give the
+        rest). None means the one preset whose weights have the same shapes.
     """
     path = Path(path)
     state = read_checkpoint(path)
@@ -84,7 +85,10 @@ def import_public(path: str | Path, layers: str | VDVAEConfig | LayerStrings | N
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a `.th` file by name, without `module.`; a file with pickled code is rejected, never run."""
+    """Return the tensors of a `.th` file by name, without the prefix `module.`.
+
+    Raise ValueError if the file contains pickled code, which is never run.
+    """
     if not path.is_file():
         raise ValueError(f"{path} does not exist: give the path of a .th checkpoint")
     try:
@@ -112,10 +116,10 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
 
 
 def public_config(state: Mapping[str, Tensor], layers: LayerStrings, *, origin: str = "the checkpoint") -> VDVAEConfig:
-    """Build the config of a checkpoint.
+    """Return the config of the network in a checkpoint.
 
-    Widths, inner widths, channels, latent channels and mixture components come from the shapes of the weights, the rest
-    from `layers`.
+    The shapes of the weights give the widths and the numbers of channels, latent channels and mixture components;
+    `layers` gives the rest.
     """
     encoder = _parse_encoder(layers.encoder)
     decoder = _parse_decoder(layers.decoder)
@@ -154,7 +158,7 @@ def public_config(state: Mapping[str, Tensor], layers: LayerStrings, *, origin: 
 
 
 def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
-    """Return the one public preset whose weights have exactly these shapes; raise ValueError if none or several do."""
+    """Return the config of the public preset with weights of these shapes; raise ValueError unless there is one."""
     channels = _shape(state, "encoder.in_conv.weight", origin)[1]
     fitting = []
     for name in PUBLIC_PRESETS:
@@ -170,9 +174,9 @@ def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
     if len(fitting) == 1:
         return fitting[0][1]
     found = (
-        f"the presets {' and '.join(name for name, _ in fitting)} have its shapes"
+        f"the presets {' and '.join(name for name, _ in fitting)} have weights of these shapes"
         if fitting
-        else "no preset has its shapes"
+        else "no preset has weights of these shapes"
     )
     raise ValueError(
         f"the network of {origin} cannot be recognised ({found}): "
@@ -183,9 +187,9 @@ def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
 def _rename(
     state: Mapping[str, Tensor], config: VDVAEConfig, *, origin: str
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Rename weights from the public names to ours; return those of the artifact and of the partial encoder.
+    """Rename weights from the public names to ours; return the artifact's weights and the partial encoder's weights.
 
-    Raise ValueError if a name belongs to neither.
+    The latter are empty if the checkpoint has no complete partial encoder. Raise ValueError if a name is unknown.
     """
     starts = [stage.resolution for stage in config.decoder_stages if stage.resolution <= config.largest_bias]
     artifact: dict[str, Tensor] = {}
@@ -215,21 +219,22 @@ def _match(name: str, table: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def _parse_encoder(text: str) -> dict[int, int]:
-    """Count the blocks per resolution, from fine to coarse: '8x2,8d2,4d4,1x1' -> {8: 3, 4: 1, 1: 1}."""
+    """Return {resolution: number of blocks} of an encoder string: '8x2,8d2,4d4,1x1' gives {8: 3, 4: 1, 1: 1}."""
     counts: dict[int, int] = {}
     resolution: int | None = None
     for resolution_here, letter, number in _tokens(text, "xd"):
         if resolution is not None and resolution_here != resolution:
             raise ValueError(
-                f"the encoder string {text!r} has a layer at resolution {resolution_here}, expected {resolution}: "
-                "change the resolution by pooling only"
+                f"the encoder string {text!r} has a layer at resolution {resolution_here}, expected resolution "
+                f"{resolution}: change the resolution only by pooling, as in 32d2"
             )
         resolution = resolution_here
         counts[resolution] = counts.get(resolution, 0) + (number if letter == "x" else 1)
         if letter == "d":
             if number < 2 or resolution % number:
                 raise ValueError(
-                    f"the encoder string {text!r} pools resolution {resolution} by {number}, expected a divisor above 1"
+                    f"the encoder string {text!r} pools resolution {resolution} by {number}, expected a divisor of the "
+                    "resolution above 1"
                 )
             resolution //= number
     if resolution is not None:
@@ -238,7 +243,7 @@ def _parse_encoder(text: str) -> dict[int, int]:
 
 
 def _parse_decoder(text: str) -> dict[int, int]:
-    """Count the blocks per resolution, from coarse to fine: '1x1,4m1,4x2' -> {1: 1, 4: 3}."""
+    """Return {resolution: number of blocks} of a decoder string: '1x1,4m1,4x2' gives {1: 1, 4: 3}."""
     counts: dict[int, int] = {}
     for resolution, letter, number in _tokens(text, "xm"):
         reached = max(counts, default=None)
@@ -261,7 +266,9 @@ def _tokens(text: str, letters: str) -> list[tuple[int, str, int]]:
     for token in text.split(","):
         match = re.fullmatch(rf"(\d+)([{letters}])(\d+)", token.strip())
         if not match:
-            raise ValueError(f"{token!r} is not a layer, expected for example 32x11, 32d2 (encoder) or 4m1 (decoder)")
+            raise ValueError(
+                f"{token!r} is not a layer, expected for example 32x11, 32d2 (encoder only) or 4m1 (decoder only)"
+            )
         tokens.append((int(match[1]), match[2], int(match[3])))
     return tokens
 
@@ -269,10 +276,10 @@ def _tokens(text: str, letters: str) -> list[tuple[int, str, int]]:
 def _shape(state: Mapping[str, Tensor], name: str, origin: str) -> tuple[int, ...]:
     if name not in state:
         raise ValueError(
-            f"{origin} lacks {name}: it is not a checkpoint of the VD-VAE release or of the paper's authors, "
-            "or it has another network"
+            f"{origin} lacks the weights {name}: it is not a checkpoint of the VD-VAE release or of the paper's "
+            "authors, or it contains another network"
         )
     shape = tuple(state[name].shape)
     if len(shape) != 4:
-        raise ValueError(f"{name} in {origin} has the shape {shape}, expected the four dimensions of a convolution")
+        raise ValueError(f"{name} in {origin} has the shape {shape}, expected four dimensions, as a convolution has")
     return shape

@@ -1,7 +1,7 @@
-"""`.safetensors` files with a JSON description and a checksum over tensors and description, written atomically.
+"""Read and write `.safetensors` files with a JSON description, and a checksum over the tensors and the description.
 
-Models and checkpoints are such files. Reading one executes no code. A packed file contains the same tensors in fewer
-bytes; it has the checksum of the plain file, and `read` returns the same for both.
+Model files and training checkpoints are such files. They are written atomically, and reading them executes no code. A
+packed file contains compressed tensors. It has the checksum of the plain file, and `read` returns the same tensors.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from condvae.runtime.atomic import replacing
 from condvae.weights import packing
 
 PLAIN, PACKED = "1", "2"
-"""Versions of the format. Older versions of condvae and other safetensors libraries can read only plain files."""
+"""Format versions. Older versions of condvae, and other safetensors libraries, can read only plain files."""
 MODEL, CHECKPOINT = "condvae", "condvae checkpoint"
-"""Kinds of files."""
+"""Kinds of files; the kind is stored in the metadata of each file."""
 _KIND_NAMES = {
     MODEL: "a model file from condvae train",
     "condvae classifier": "a classifier file from condvae design train",
@@ -34,7 +34,8 @@ def write(
 ) -> None:
     """Write a file atomically: an older file of this name stays until the new one is complete and on the disk.
 
-    packed: compress float16 tensors, so that only condvae can read the file. Without any, the file is plain anyway.
+    packed: compress float16 tensors, so that only condvae can read the file. A file without float16 tensors is plain
+        in any case.
     """
     text = json.dumps(description)
     packed = packed and packing.packable(tensors)
@@ -59,7 +60,7 @@ def write(
 
 
 def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
-    """Return the description and the tensors; raise ValueError if the file is damaged or of another kind."""
+    """Return the description and the tensors in a file; raise ValueError if it is damaged or not of this kind."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give a file, such as {path / 'model.safetensors'}")
     if not path.is_file():
@@ -79,11 +80,15 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
         actual, expected = (_KIND_NAMES.get(one, f"a {one} file") for one in (str(found), kind))
         raise ValueError(f"{path} is {actual}, expected {expected}")
     if found != kind:
-        raise ValueError(f"{path} is a .safetensors file that condvae did not write: expected a {kind} file")
+        raise ValueError(
+            f"{path} is a .safetensors file that condvae did not write, expected "
+            f"{_KIND_NAMES.get(kind, f'a {kind} file')}"
+        )
     version = metadata.get("format_version")
     if version not in (PLAIN, PACKED):
         raise ValueError(
-            f"{path} has format version {version}, but this condvae reads only {PLAIN} and {PACKED}: update condvae"
+            f"{path} has format version {version}, but this version of condvae reads only format versions {PLAIN} and "
+            f"{PACKED}: update condvae"
         )
     if version == PACKED:
         try:
@@ -96,7 +101,9 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     try:
         return json.loads(text), tensors
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} does not describe a model or a checkpoint in valid JSON: {error}") from error
+        raise ValueError(
+            f"{path} does not describe a model or a checkpoint: its metadata is not valid JSON ({error})"
+        ) from error
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -67,7 +67,7 @@ def test_fetch_refuses_another_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as stopped:
         main(["fetch", "efficientnet", "--from", str(tmp_path), "--out", str(tmp_path / "cache")])
     assert stopped.value.code == 2
-    assert "is not efficientnet-lite0-57934424.pth: its SHA-256 differs" in capsys.readouterr().err
+    assert "is not efficientnet-lite0-57934424.pth (its SHA-256 differs)" in capsys.readouterr().err
     assert not (tmp_path / "cache").exists()
 
 
