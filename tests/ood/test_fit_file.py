@@ -140,6 +140,6 @@ def test_invalid_descriptions_are_refused(tmp_path: Path, model: ConditionalVAE,
 
 def test_two_fits_of_a_kind_are_not_saved(tmp_path: Path, fits: list[Fit]) -> None:
     for some in ([], [fits[0], fits[0]]):
-        with pytest.raises(ValueError, match="expected one, or two of different kinds"):
+        with pytest.raises(ValueError, match="give one fit, or two of different kinds"):
             save_fits(tmp_path / "model.ood.safetensors", some)
     assert not list(tmp_path.iterdir())

@@ -36,7 +36,8 @@ def save_fits(path: str | Path, fits: Iterable[Fit]) -> None:
     fits = list(fits)
     if not fits or len({fit.kind for fit in fits}) < len(fits):
         raise ValueError(
-            f"fits of the kinds {[fit.kind for fit in fits]} cannot be saved, expected one, or two of different kinds"
+            f"fits of the kinds {[fit.kind for fit in fits]} cannot be saved in one file: give one fit, or two of different "
+            "kinds"
         )
     described: dict[str, dict[str, Any]] = {}
     tensors: dict[str, Tensor] = {}
@@ -59,7 +60,7 @@ def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[EncoderKi
         kinds: tuple[EncoderKind, ...] = ("partial", "whole")
         fits = {kind: _fit(kind, plain[kind], tensors) for kind in kinds if kind in plain}
         if not fits:
-            raise ValueError("it has neither a fit for partly hidden images nor one for whole images")
+            raise ValueError("the file has neither a fit for partly hidden images nor one for whole images")
         for fit in fits.values():
             _check(fit)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

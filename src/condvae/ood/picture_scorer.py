@@ -115,7 +115,7 @@ class PictureScorer:
 
     def _file(self) -> Path:
         if self.identity is None:
-            raise ValueError("the model is in memory, so no fit can be next to its file: give a fit file with fit=")
+            raise ValueError("the model is in memory and has no file with a fit next to it: give a fit file with fit=")
         found = fits_beside(self.identity.file.path)
         if found is None:
             raise ValueError(

@@ -59,7 +59,7 @@ def _coarse(source: Source, resolution: int, config: VDVAEConfig) -> Source:
         known = ", ".join(map(str, sorted({stage.resolution for stage in config.group_stages})))
         raise ValueError(
             f"latents up to {resolution} x {resolution} are {'none' if all(finer) else 'all'} of this model's latents: "
-            f"the ratio must infer some but not all, so choose among its resolutions, which are {known}"
+            f"the ratio must infer only some, so give less than the finest of its resolutions, which are {known}"
         )
 
     def upper(group: int, state: Tensor, prior: Prior) -> Gaussian:
