@@ -36,8 +36,8 @@ def save_fits(path: str | Path, fits: Iterable[Fit]) -> None:
     fits = list(fits)
     if not fits or len({fit.kind for fit in fits}) < len(fits):
         raise ValueError(
-            f"fits of the kinds {[fit.kind for fit in fits]} cannot be saved in one file: give one fit, or two of different "
-            "kinds"
+            f"fits of the kinds {[fit.kind for fit in fits]} cannot be saved in one file: give one fit, or two of "
+            "different kinds"
         )
     described: dict[str, dict[str, Any]] = {}
     tensors: dict[str, Tensor] = {}

@@ -61,7 +61,7 @@ def _seed_of(name: str, seed: int) -> int:
 
 
 def means_of(sets: Sequence[str]) -> dict[str, list[str]]:
-    """Return {name of a mean: its sets}: a mean over all sets, and one over the paper's sets if there are others too."""
+    """Return {name of a mean: its sets}: over all sets, and over the paper's sets if there are others too."""
     if len(sets) < 2:
         return {}
     papers = {PAPERS: list(PAPER_SETS)} if set(PAPER_SETS) < set(sets) else {}
