@@ -1,4 +1,4 @@
-r"""Fill the tables of docs/results/ood.md from the raw numbers in docs/results/ood. These calls made them:
+r"""Fill the tables of docs/results/ood.md from the raw numbers in docs/results/ood. These commands made them:
 
     condvae train --data cifar10 --artifact cifar10 --preset cifar10-small --objective reverse --form direct \
         --validation 1000 --evaluate-on 1000 --evaluate-every 10000 --checkpoint-every 10000 --log-every 500 \
@@ -198,10 +198,8 @@ def keep_shown_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
     def of_model(found: Mapping[str, Any]) -> dict[str, Any]:
         record = {key: found["record"][key] for key in ("steps", "images_seen", "minutes")}
         record |= {key: found["record"]["options"][key] for key in ("objective", "form")}
-        return {
-            "record": record,
-            "metrics": {name: found["metrics"][name] for name in BOUNDS if name in found["metrics"]},
-        }
+        metrics = {name: found["metrics"][name] for name in BOUNDS if name in found["metrics"]}
+        return {"record": record, "metrics": metrics}
 
     return {
         **{key: value for key, value in result.items() if key not in ("models", "methods")},
@@ -222,11 +220,8 @@ def merged(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Merge both experiments on CIFAR-10 into one, with methods in the order of the page."""
     ipa, ipa_r = raw["cifar10"], raw["ipa_r"]
     methods = {**ipa["methods"], **ipa_r["methods"]}
-    return {
-        **ipa,
-        "methods": {name: methods[name] for name in METHODS},
-        "differences": {**ipa["differences"], **ipa_r["differences"]},
-    }
+    differences = {**ipa["differences"], **ipa_r["differences"]}
+    return {**ipa, "methods": {name: methods[name] for name in METHODS}, "differences": differences}
 
 
 def figure_result(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,10 +261,8 @@ def table_by_hidden_share(result: Mapping[str, Any], method: str) -> str:
     """Return a table of one method, with a row for each set and a column for each range of the hidden share."""
     found = result["methods"][method]["auroc"]
     shares = [one for one in result["columns"] if found[ALL][index(result, one)]["mean"] is not None]
-    rows = [
-        [name, *(short(found[name][index(result, share)]["mean"], 3) for share in shares)]
-        for name in [*result["sets"], *result["means"]]
-    ]
+    names = [*result["sets"], *result["means"]]
+    rows = [[name, *(short(found[name][index(result, share)]["mean"], 3) for share in shares)] for name in names]
     return markdown(["hidden share", *shares], rows)
 
 
@@ -316,9 +309,8 @@ def completion_table(result: Mapping[str, Any]) -> str:
             if metric not in result[of][IPA]["metrics"]:
                 continue
             cells = [result[of][model]["metrics"][metric]["mixture"] for model in (IPA, IPA_R)]
-            rows.append(
-                [titles[metric], *(f"{short(c['mean'], digits)} ± {short(c['standard_error'], digits)}" for c in cells)]
-            )
+            shown = [f"{short(c['mean'], digits)} ± {short(c['standard_error'], digits)}" for c in cells]
+            rows.append([titles[metric], *shown])
     return markdown(["", "IPA", "IPA-R"], rows)
 
 
@@ -340,9 +332,7 @@ def speed_table(measured: Sequence[Mapping[str, Any]]) -> str:
         "reference, images/s": lambda found: f"{found['reference']['images_per_second']:,.1f}",
         "gradient, speed-up over the reference": lambda found: f"{found['gradient_times_the_reference']:,.1f}",
         "parts-4, time for 5,000 images": of_5000,
-        "parts-4, first call": lambda found: (
-            f"{found['parts-4']['first_seconds']:.1f} s for {found['images']:,} images"
-        ),
+        "parts-4, first call": lambda one: f"{one['parts-4']['first_seconds']:.1f} s for {one['images']:,} images",
         "`condvae ood score` of one file, the whole command": command,
         "peak memory": lambda found: f"{found['peak_gb']:.1f} GB" if "peak_gb" in found else "",
     }

@@ -82,7 +82,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, files: Path) 
         (["--model", files / "ours.safetensors", *small], "no data was given"),
         (["--model", files / "no.safetensors", "--data", files / "data.zip", *small], "does not exist"),
         (["--model", files / "ours.safetensors", *given[1:]], "two models are called ours"),
-        (["--model", "faces64", *given[1:]], "faces64 takes images of 64 x 64 x 3, ours of 8 x 8 x 3"),
+        (["--model", "faces64", *given[1:]], "faces64 takes images of 64 x 64 x 3, but ours takes 8 x 8 x 3"),
         ([*given, "--data", tmp_path / "no"], "does not exist"),
         ([*given, "--data", tmp_path / "images", "--out", tmp_path / "images" / "x"], "part of the data"),
         ([*given, "--against", "svhn"], "expected NAME=PATH"),

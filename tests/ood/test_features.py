@@ -83,7 +83,7 @@ def test_invalid_input_is_refused() -> None:
         kind = "whole"
 
     inference = Inference.of(observing())
-    with pytest.raises(ValueError, match=r"gradient works on whole images .* was given observations"):
+    with pytest.raises(ValueError, match=r"gradient needs whole images .* was given observations"):
         measure(WholeOnly(), inference, levels(), KNOWN, seed=0)
     with pytest.raises(ValueError, match="2 places were given for 6 images"):
         measure(Gradient(), inference, levels(), KNOWN, seed=0, places=[1, 2])

@@ -79,5 +79,7 @@ def test_the_resolution_must_split_the_latents(resolution: int, which: str) -> N
 def test_edges_have_no_likelihood() -> None:
     inference = conditional()
     edges = Observation(y=torch.zeros(3, 4, 8, 8, dtype=torch.float64))
-    with pytest.raises(ValueError, match=r"the observation contains no pixels .* use the score gradient or parts"):
+    with pytest.raises(
+        ValueError, match=r"the observation contains no pixels .* use one of the scores gradient and parts"
+    ):
         Ratio().features(inference, edges, SEEDS)

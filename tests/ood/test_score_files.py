@@ -162,7 +162,10 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
         (["fit", "--model", model, "--data", tmp_path / "none"], "does not exist"),
         (["fit", "--model", model, "--data", "x", "--score", "nonsense"], "unknown score 'nonsense'"),
         (["fit", "--model", model, "--data", "x", "--score", "completed-ipa"], "only works in condvae ood experiment"),
-        (["fit", "--model", model, "--data", "x", "--score", "completed-nearest"], "(available here: ipa): use "),
+        (
+            ["fit", "--model", model, "--data", "x", "--score", "completed-nearest"],
+            "(available here: ipa): in condvae ood experiment use ",
+        ),
         (["fit", "--model", "cifar10", "--data", "x"], "is installed with condvae, together with its own fit"),
         (["fit", "--model", "cifar10", "--data", "x"], "give --out FILE, and later use condvae ood score --fit FILE"),
         (["fit", "--model", model, "--data", "x", "--out", tmp_path / "fit.txt"], "does not end in .safetensors"),
@@ -191,7 +194,7 @@ def test_fits_use_the_split_of_the_training(
     main([*words, "--held-out", "9", "--validation", "4", "--split-seed", "4", "--out", "other.safetensors"])
     assert " 4 validation " in capsys.readouterr().out
     main([*words, "--fit-images", "40", "--held-out", "9", "--validation", "0"])
-    assert "training images that are not fitted are used instead" in capsys.readouterr().out
+    assert "training images that are not fitted are held out instead" in capsys.readouterr().out
     told = printed(capsys, photo(tmp_path / "x.png", 8, 8), "--model", "run")
     assert len(told) == 2 and told[0].startswith("the held-out images are training images that were not fitted: ")
 

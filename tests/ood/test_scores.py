@@ -30,7 +30,7 @@ def test_equivalent_names_give_the_same_score() -> None:
 
 @pytest.mark.parametrize("name", ["gradient-0", "parts-x", "likelihood--1", "gradient-1.5"])
 def test_invalid_numbers_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"unknown score .* with a whole number N from 1"):
+    with pytest.raises(ValueError, match=r"unknown score .* with a whole number N above 0"):
         score_of(name)
 
 

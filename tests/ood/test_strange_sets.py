@@ -161,5 +161,7 @@ def test_other_data_that_does_not_fit(digits: Path) -> None:
         open_foreign(f"noise={digits}", size=32, channels=3)
     grey = open_foreign(f"digits={digits}", size=32, channels=1)
     assert isinstance(grey, Foreign)
-    with pytest.raises(ValueError, match=r"images of digits are \(1, 32, 32\), but test images are \(3, 32, 32\)"):
+    with pytest.raises(
+        ValueError, match=r"images of digits have shape \(1, 32, 32\), but test images have shape \(3, 32, 32\)"
+    ):
         grey.images(levels(2, size=32))

@@ -1,4 +1,4 @@
-"""Out-of-distribution detection: how strange an image is to a model, whole or partly hidden."""
+"""Out-of-distribution detection: measure how strange an image, whole or partly hidden, is to a model."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A lower bound on log p(y) for the known pixels y of an image. Several scores are differences of such bounds."""
+"""Compute a lower bound on log p(y), where y is the known pixels of an image. Several scores use such bounds."""
 
 from torch import Tensor
 
@@ -18,22 +18,23 @@ def log_evidence(
     noise: NoiseSource,
     pixel_score: PixelScore | None = None,
 ) -> Tensor:
-    """Return a lower bound on log p(y) in nats, [B], where y is the known pixels and z is drawn from `source`.
+    """Return a lower bound on log p(y) in nats for each observation, [B]; y is its known pixels, z comes from `source`.
 
-    If `pixel_score` returns M scores per pixel, return one bound for each of them, [M, B].
+    By default, p(y | z) is the model's likelihood of the pixels. `pixel_score` replaces it; if it returns M scores per
+    pixel, return one bound for each of them, [M, B].
     """
     pixels, known = known_pixels(observation)
     return objectives.evidence(inference.vae, source, pixels, known[:, 0], noise=noise, pixel_score=pixel_score).nats
 
 
 def known_pixels(observation: Observation) -> tuple[Tensor, Tensor]:
-    """Return the pixels, [B, C, H, W] in [-1, 1], and where they are known, [B, 1, H, W].
+    """Return the pixels of an observation, [B, C, H, W] in [-1, 1], and which of them are known, bool [B, 1, H, W].
 
     Raise ValueError if the observation does not consist of pixels.
     """
     if observation.pixels is None or observation.known is None:
         raise ValueError(
             "this score measures how likely the known pixels are, but the observation contains no pixels (it may be "
-            "edges or a label): use the score gradient or parts"
+            "edges or a label): use one of the scores gradient and parts, which need no pixels"
         )
     return observation.pixels, observation.known

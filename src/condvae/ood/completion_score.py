@@ -1,4 +1,4 @@
-"""The paper's baseline: complete the image first, then score the completed image with the artifact."""
+"""The paper's baseline: complete the image first, then score the completed image with the artifact's encoder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,21 +18,22 @@ from condvae.runtime.pixels import from_uint8
 from condvae.sampling.plain import seeds_from
 
 ITSELF = "ipa"
-"""The completer's name when the scored model itself draws the completion."""
+"""The name, in scores such as completed-ipa, for completions drawn by the scored model itself."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completed:
-    """Draw one completion of each observation and score it as a whole image.
+    """A score that draws one completion of each observation and scores the completion as a whole image.
 
-    The density is that of the score `inner` on whole training images, with latents from q(z | x).
+    The score `inner` is used for the whole image. Its density is fitted to whole training images, with latents from
+    q(z | x).
     """
 
     inner: Score
     completer: Completer | None = None
-    """Draws the completion. None: the scored model does, at temperature 1, and its pixel means are used."""
+    """Draws the completions. If None, the scored model draws them, at temperature 1 and with the means of pixels."""
     by: str = ITSELF
-    """The completer's name, which is part of the score's name."""
+    """The completer's name, which becomes part of the score's name."""
     kind: ClassVar[EncoderKind | None] = "partial"
 
     @property
@@ -45,17 +46,17 @@ class Completed:
 
     @property
     def identity(self) -> str:
-        """Identifies the completer; the scored model is identified separately."""
+        """A text that identifies the completer, but not the scored model."""
         return ITSELF if self.completer is None else identity_of(self.completer)
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """Return the inner score's features of one completion per observation, [B, F]."""
+        """Draw one completion per observation and return its features for the score `inner`, [B, F]."""
         return self.inner.features(*self.whole(inference, observation, seeds), seeds)
 
     def whole(
         self, inference: Inference, observation: Observation, seeds: Sequence[int]
     ) -> tuple[Inference, Observation]:
-        """Return inference by q(z | x) and the completions as whole images: the inputs of the inner score."""
+        """Return the inputs of the score `inner`: an inference by q(z | x), and the completions as whole images."""
         whole = Inference.of(inference.vae, "whole")
         return whole, whole.observe(from_uint8(self.complete(inference, observation, seeds)))
 
@@ -63,7 +64,7 @@ class Completed:
         """Draw one completion per observation: uint8 [B, C, H, W]."""
         known_pixels(observation)
         if self.completer is not None:
-            # Places are 32-bit numbers. A completer that draws at random derives its random numbers from them.
+            # A completer that draws at random derives its random numbers from places, which are 32-bit numbers.
             places = [seed % 2**32 for seed in seeds]
             return complete_at(self.completer, observation, 1, seed=0, places=places)[:, 0]
         # Use separate seeds: the latents of a completion must be independent of the latents that later explain it.
@@ -72,16 +73,16 @@ class Completed:
 
 
 def parse_completed(text: str, completers: Mapping[str, Completer]) -> Completed:
-    """Make the score for the part of its name after "completed-".
+    """Make a completion score from `text`, the part of its name after "completed-".
 
-    "nearest" means: complete with the completer "nearest" and score with the gradient. "nearest-parts-4" means: score
-    with parts-4 instead.
+    "nearest" completes with the completer "nearest" and scores with the temperature gradient. "nearest-parts-4" uses
+    the same completer and scores with parts-4.
     """
     by, _, inner = (text or ITSELF).partition("-")
     if by != ITSELF and by not in completers:
         known = ", ".join((ITSELF, *completers))
         raise ValueError(
-            f"the score completed-{text} needs a completer named {by!r} (available here: {known}): use "
-            f"{', '.join(BASELINES)} with condvae ood experiment, or pass a completer of that name to score_of"
+            f"the score completed-{text} needs a completer named {by!r} (available here: {known}): in condvae ood "
+            f"experiment use one of {', '.join(BASELINES)}, or pass a completer of that name to score_of"
         )
     return Completed(inner=score_of(inner or "gradient"), completer=completers.get(by), by=by)

@@ -1,4 +1,4 @@
-"""The warnings of `condvae.complete` and `condvae complete` about pictures that are strange to the model."""
+"""Warn of pictures that are strange to the model, in `condvae.complete` and `condvae complete`."""
 
 from condvae.completion.inspection import Inspected
 from condvae.conditional import ConditionalVAE
@@ -11,17 +11,20 @@ from condvae.weights.cached_models import ModelId
 
 
 def warnings_of_completions(model: ConditionalVAE, identity: ModelId, seed: int) -> "CompletionWarnings | None":
-    """Return an inspector for the pictures that a model completes, or None if the model file has no fit beside it."""
+    """Return an object that warns of pictures that are strange to the model, or None if no fit is next to its file."""
     return None if fits_beside(identity.file.path) is None else CompletionWarnings(model, identity, seed)
 
 
 class CompletionWarnings:
-    """Judges how strange pictures are, from the observations used to complete them. Errors never stop completing."""
+    """Warns of pictures that are strange to a model, judging the same observation that is completed.
+
+    If a picture cannot be judged, the reason is reported and completing continues.
+    """
 
     def __init__(self, model: ConditionalVAE, identity: ModelId, seed: int) -> None:
         self.name = printable(identity.name)
         self.failure: str | None = None
-        """Why no picture can be judged; None if pictures can be judged."""
+        """The reason why no picture can be judged, such as a damaged fit; None if there is no such reason."""
         try:
             self.scorer = PictureScorer(model, fit=fits_beside(identity.file.path), seed=seed)
             self.scorer.fit_for("partial")
@@ -29,7 +32,7 @@ class CompletionWarnings:
             self.failure = f"strange images cannot be detected: {_one_line(error)}"
 
     def __call__(self, view: ModelView) -> Inspected:
-        """Judge how strange a picture is, from the same observation as its completions."""
+        """Judge how strange a picture is, from the observation that is completed; the result may hold a warning."""
         if self.failure is not None:
             return Inspected(failure=self.failure)
         if view.observation.known is not None and not view.known.any():

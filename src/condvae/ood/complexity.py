@@ -1,7 +1,7 @@
-"""The likelihood corrected for complexity, after Serra et al. 2020: S(y) = -log2 p(y) - L(y).
+"""A score that corrects the likelihood for the complexity of the image: S(y) = -log2 p(y) - L(y) (Serra et al. 2020).
 
-Simple images are likely under any model of images. L(y), the number of bits that PNG needs for the known pixels, tells
-how simple they are. The bits that the model needs in addition to L(y) tell how strange they are.
+Simple images are likely under any model of images. L(y), the number of bits that PNG needs for the known pixels y,
+measures how simple they are. S(y), the number of bits that the model needs beyond L(y), measures how strange they are.
 """
 
 import io
@@ -24,7 +24,7 @@ from condvae.runtime.pixels import to_uint8
 
 @dataclass(frozen=True, kw_only=True)
 class Complexity:
-    """The score -S(y) = log2 p(y) + L(y). Both terms use grey levels at the bit depth of the model's likelihood."""
+    """The score -S(y) = log2 p(y) + L(y). Both terms are for grey levels at the bit depth of the model's likelihood."""
 
     name: ClassVar[str] = "complexity"
     fitted: ClassVar[bool] = False
@@ -32,7 +32,7 @@ class Complexity:
 
     @torch.no_grad()
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """Return the score in bits, [B, 1], from one pass through the decoder and PNG compression on the CPU."""
+        """Return the score of each of B observations in bits, [B, 1]. It takes one decoder pass, and PNG on the CPU."""
         pixels, known = known_pixels(observation)
         vae, source = inference.vae, inference.source(observation)
         scores = log_evidence(inference, observation, source, noise=seeds, pixel_score=vae.pixel_log_probs)
@@ -43,10 +43,11 @@ class Complexity:
 
 
 def png_bits(levels: NDArray[np.uint8], known: NDArray[np.bool_]) -> int:
-    """Return how many bits PNG needs for the known pixels. levels: [C, H, W]; known: [H, W].
+    """Return how many bits PNG needs for the known pixels of an image.
 
-    Hidden pixels are set to one grey level. The size of a black image with the same hole is subtracted, so that neither
-    the file headers nor the shape of the hole count.
+    levels: the image's grey levels, [C, H, W]. known: True where a pixel is known, [H, W]. All hidden pixels are set to
+    grey level 128. The size of a black image with the same hole is subtracted, so that neither the file headers nor the
+    shape of the hole count.
     """
     middle = np.uint8(128)
     seen, flat = (np.where(known, shown, middle) for shown in (levels, np.zeros_like(levels)))

@@ -1,4 +1,4 @@
-"""A multivariate Gaussian density of features, regularised so that it can be fitted to any number of samples."""
+"""A multivariate Gaussian density of features, regularised so that it can be fitted to few samples too."""
 
 import functools
 import math
@@ -10,32 +10,33 @@ from numpy.typing import ArrayLike, NDArray
 DensityValues = NDArray[np.float64]
 
 _LEAST_SHRINKAGE = 1e-3
-"""The least shrinkage that `fit` chooses. It keeps the condition number of the F x F correlations below 1,000 F."""
+"""The smallest shrinkage that `fit` chooses. It keeps the condition number of the F x F correlations below 1,000 F."""
 _LEAST_STD = 1e-6
-"""The least standard deviation of a component, relative to the size of its mean: less is only float32 rounding."""
+"""The smallest standard deviation of a feature, as a fraction of its absolute mean. Any smaller variation could be
+caused by float32 rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussianDensity:
-    """A Gaussian with correlations shrunk towards 0. Variances are not shrunk, so units do not affect the fit.
+    """A Gaussian whose correlations are shrunk towards 0, while variances are not, so that units do not matter.
 
-    covariance = D^1/2 ((1 - shrinkage) R + shrinkage I) D^1/2, where R is the correlation matrix of the samples and D
-    holds their variances.
+    covariance = D^1/2 ((1 - shrinkage) R + shrinkage I) D^1/2, where R is the correlation matrix of the samples and the
+    diagonal matrix D holds their variances.
     """
 
     mean: DensityValues
-    """The mean of each component, [F]."""
+    """The mean of each feature, [F]."""
     covariance: DensityValues
-    """[F, F], after shrinkage."""
+    """The covariance matrix of the features after shrinkage, [F, F]."""
     shrinkage: float
 
     @classmethod
     def fit(cls, values: ArrayLike, *, shrinkage: float | None = None) -> "GaussianDensity":
-        """Fit the density to samples, [N, F].
+        """Fit the density to N samples of F features, [N, F].
 
-        shrinkage None chooses the value with the least expected squared error of the correlations (Schaefer & Strimmer
-        2005), but at least 0.001. A component that hardly varies gets a standard deviation of one millionth of its
-        mean's absolute value, or 1e-6 if the mean is 0.
+        If shrinkage is None, the value is used that minimises the expected squared error of the correlations (Schaefer
+        & Strimmer 2005), but at least 0.001. The standard deviation of each feature is at least one millionth of its
+        absolute mean, or 1e-6 if the mean is 0.
         """
         samples = _checked(values)
         if len(samples) < 2:
@@ -57,17 +58,17 @@ class GaussianDensity:
 
     @property
     def std(self) -> DensityValues:
-        """Standard deviation of each component, [F]."""
+        """Standard deviation of each feature, [F]."""
         return np.sqrt(np.diag(self.covariance))
 
     def standardised(self, values: ArrayLike) -> DensityValues:
-        """Return (value - mean) / std of each component, [M, F]."""
+        """Return (value - mean) / std for M rows of features, [M, F]."""
         return (_checked(values, features=len(self.mean)) - self.mean) / self.std
 
     def log_density(self, values: ArrayLike) -> DensityValues:
-        """Return the log-density of each row in nats, [M]; -infinity for a row with NaN or infinite values.
+        """Return the log-density of M rows of features in nats, [M]; -infinity for a row with NaN or infinite values.
 
-        No bit of a row's result depends on the other rows.
+        The result for a row does not depend on the other rows, not even by rounding.
         """
         standardised = self.standardised(values)
         sound = np.all(np.isfinite(standardised), axis=1)
@@ -84,13 +85,17 @@ class GaussianDensity:
         try:
             factor = np.linalg.cholesky(self.covariance / std / std[:, None])
         except np.linalg.LinAlgError:
-            raise ValueError("the covariance is not positive definite: fit the density again") from None
+            raise ValueError("the covariance of the density is not positive definite: fit the density again") from None
         log_determinant = 2 * float(np.log(np.diag(factor)).sum() + np.log(std).sum())
         return np.linalg.inv(factor), log_determinant
 
 
 def _best_shrinkage(standardised: DensityValues, correlations: DensityValues) -> float:
-    """Return the summed variance estimates of off-diagonal correlations, divided by the sum of their squares."""
+    """Return the optimal shrinkage (Schaefer & Strimmer 2005), which is at least 0.001 and at most 1.
+
+    Over all off-diagonal correlations, sum the estimated variances of the correlations and the squares of the
+    correlations. The optimum is the first sum divided by the second.
+    """
     n = len(standardised)
     products = standardised.T @ standardised / n  # correlations with n in place of n - 1
     squares = np.square(standardised).T @ np.square(standardised)
@@ -104,5 +109,6 @@ def _best_shrinkage(standardised: DensityValues, correlations: DensityValues) ->
 def _checked(values: ArrayLike, *, features: int | None = None) -> DensityValues:
     array = np.ascontiguousarray(values, dtype=np.float64)  # another memory layout would round differently
     if array.ndim != 2 or array.shape[1] == 0 or features not in (None, array.shape[1]):
-        raise ValueError(f"features are {list(array.shape)}, expected [N, {'F' if features is None else features}]")
+        expected = f"[N, {'F' if features is None else features}]"
+        raise ValueError(f"the features have shape {list(array.shape)}, expected {expected}: one row per sample")
     return array

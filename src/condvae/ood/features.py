@@ -1,7 +1,7 @@
 """Compute a score's features for many images. The result for an image does not depend on the other images.
 
 On a CPU each image is computed separately in one thread, so results are bit-identical for any batch and any number of
-threads. On a GPU images are computed in chunks in float32, so results are the same up to rounding.
+threads. On a GPU images are computed in chunks in float32, so results depend on the chunks only by rounding.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from condvae.sampling.plain import seeds_from
 Features = NDArray[np.float64]
 
 _PIXELS_AT_ONCE = 2**20
-"""The number of pixels in a chunk of images that a GPU computes together."""
+"""The number of pixels, over all images of a chunk, that a GPU computes together."""
 
 
 def measure(
@@ -34,9 +34,10 @@ def measure(
     seed: int,
     places: Sequence[int] | None = None,
 ) -> Features:
-    """Return the features [N, F] of images, uint8 [N, C, H, W]. known: [N, 1, H, W] bool; None if all pixels are known.
+    """Return F features of each of N images, [N, F], for a score.
 
-    The noise of an image depends only on the seed and on the image's place, an index; default places are 0, 1, ...
+    images: uint8 [N, C, H, W]. known: which pixels are known, bool [N, 1, H, W]; None if all are. places: one number
+    per image, by default 0, 1, ...; the latents of an image are drawn from its place and the seed alone.
     """
     return measure_observation(score, inference, inference.observe(from_uint8(images), known), seed=seed, places=places)
 
@@ -49,12 +50,12 @@ def measure_observation(
     seed: int,
     places: Sequence[int] | None = None,
 ) -> Features:
-    """Return the features [N, F] of observations, which need not be pixels. seed and places: as in `measure`."""
+    """Return F features of each of N observations, [N, F]; they need not be pixels. seed, places: see `measure`."""
     check_kind(score, inference)
     count = len(observation)
     places = range(count) if places is None else places
     if len(places) != count:
-        raise ValueError(f"{len(places)} places were given for {count} images: give one place per image")
+        raise ValueError(f"{len(places)} places were given for {count} images: give one number per image as its place")
     seeds = seeds_from(seed, 1, observations=map(int, places)).seeds
     if inference.device.type == "cpu" and isinstance(score, Completed) and score.completer is None:
         # Complete all images together: the CPU sampler draws four at a time, so single images would waste work.
@@ -75,17 +76,17 @@ def measure_observation(
 
 
 def known_share(observation: Observation) -> Features:
-    """Return the share of known pixels of each image, [B], from 0 to 1; 0 if the observation has no pixels."""
+    """Return the known share of each image, [B], from 0 to 1; 0 for observations without pixels, such as edges."""
     if observation.known is None:
         return np.zeros(len(observation))
     return observation.known.flatten(1).double().mean(dim=1).cpu().numpy()
 
 
 def check_kind(score: Score, inference: Inference) -> None:
-    """Raise ValueError if the score needs the other kind of inference."""
+    """Raise ValueError if the score needs the other encoder: c(z | y) instead of q(z | x), or the reverse."""
     if score.kind not in (None, inference.kind):
         wanted, given = (
-            "observations with c(z | y)" if kind == "partial" else "whole images with q(z | x)"
+            "observations (latents from c(z | y))" if kind == "partial" else "whole images (latents from q(z | x))"
             for kind in (score.kind, inference.kind)
         )
-        raise ValueError(f"the score {score.name} works on {wanted}, but was given {given}: use another score")
+        raise ValueError(f"the score {score.name} needs {wanted}, but was given {given}: use another score")

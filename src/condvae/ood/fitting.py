@@ -1,4 +1,4 @@
-"""Fitting a score to a model: the density of its features on training images, and scores of held-out images."""
+"""Fit a score to a model: estimate the density of its features on training images, and score held-out images."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,51 +27,59 @@ from condvae.runtime.seeds import Seeds
 from condvae.sampling.cpu_workers import on_workers
 
 STRANGE = 1.0
-"""An image whose percentile is at most this is called strange."""
+"""An image is called strange if its percentile is at most this number."""
 _FEWEST, _MOST = 200, 1000
-"""A score is compared with the fifth of the held-out observations of nearest known share, within these limits."""
+"""A percentile uses a fifth of the held-out observations, those with the nearest known share, but at least 200 and at
+most 1,000 of them."""
 _BLOCK = 100
-"""Images whose observations are drawn with one generator: constant, so that draws do not depend on the device."""
+"""The number of images whose observations are drawn with the same random generator. It is the same for all devices, so
+that the observations are too."""
 _MEASURED = 5 * _BLOCK
-"""Images whose features are computed in one call."""
+"""The number of images whose features are computed in one call."""
 VALIDATION, UNFITTED = "validation images", "training images that were not fitted"
-"""Where held-out images come from, as written in a fit's record."""
+"""The two possible origins of held-out images, as the record of a fit states them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """What a score of one model is compared with: a density of training images, and scores of held-out images."""
+    """A density of training images and scores of held-out images, with which images are compared to judge them."""
 
     score: str
-    """The score's name, as `score_of` takes it."""
+    """The name of the score, from which `score_of` makes the score."""
     kind: EncoderKind
     density: GaussianDensity | None
-    """The density of training images' features; None if the score is a single feature without a density."""
+    """The density of the features of training images; None if the score is a single feature and needs no density."""
     held_scores: DensityValues
-    """Scores of M held-out observations, [M]."""
+    """The scores of M held-out observations, [M]; higher is more ordinary."""
     held_shares: DensityValues
-    """The share of known pixels in each held-out observation, from 0 to 1, [M]."""
+    """The known share of each of the M held-out observations, [M], from 0 to 1."""
     record: Mapping[str, Any]
-    """How the fit was made, as plain values; its entry "model" identifies the model."""
+    """How the fit was made, as values that JSON can store. The entry "model" identifies the model."""
 
     def score_values(self, features: ArrayLike) -> DensityValues:
-        """Return the scores [B] of features [B, F]: their log-density, or the feature itself without a density."""
+        """Convert F features of each of B observations, [B, F], to scores, [B].
+
+        The score is the log-density of the features. If the fit has no density, there is one feature, which is the
+        score.
+        """
         return _scores(features, self.density, self.score)
 
     def percentile(self, scores: ArrayLike, shares: ArrayLike) -> DensityValues:
-        """Return the percentage of ordinary observations that are at least as strange, [B], above 0 and at most 100.
+        """Return the percentile of each of B observations, [B], given their scores, [B], and known shares, [B].
 
-        The percentile is 100 (1 + number of held-out scores that are not higher) / (1 + number of held-out scores). The
-        rank of a new ordinary image among held-out images is random, so about p % of ordinary images, or fewer, get a
-        percentile of p or less. A score is compared only with the fifth of the held-out observations whose known share
-        is nearest (at least 200, at most 1,000, and all that are equally near), because the known share affects the
-        score more than the content of the image does. The percentage is approximate for two reasons: the known shares
-        are similar but not equal, and several held-out observations may show one image behind different holes.
+        The percentile is the percentage of held-out observations that are at least as strange: 100 (1 + n) / (1 + N),
+        where n of N held-out scores are not higher. It is above 0 and at most 100. Only held-out observations with a
+        similar known share are counted, because the known share affects the score more than the content of the image
+        does. They are the fifth with the nearest known shares (at least 200, at most 1,000, and all that are equally
+        near). A new ordinary image has a random rank among held-out images, so about p % of ordinary images, or fewer,
+        get a percentile of p or less. This is approximate for two reasons: the known shares are similar but not equal,
+        and several held-out observations may show the same image with different holes.
         """
         scores, shares = (np.asarray(values, dtype=np.float64) for values in (scores, shares))
         if scores.ndim != 1 or shares.shape != scores.shape:
             raise ValueError(
-                f"scores are {list(scores.shape)} and known shares {list(shares.shape)}, expected [B] for both"
+                f"the scores have shape {list(scores.shape)} and the known shares have shape {list(shares.shape)}, "
+                "expected [B] for both: one number per observation"
             )
         count = len(self.held_scores)
         neighbours = min(count, max(_FEWEST, min(_MOST, count // 5)))
@@ -95,10 +103,11 @@ def fit_score(
     seed: int = 0,
     say: Say = silent,
 ) -> Fit:
-    """Fit a score to training images, observed as in the partial encoder's training, and score held-out images.
+    """Fit a score to training images, observed as in the training of the partial encoder, and score held-out images.
 
-    The held-out images are the validation images; if there are none, the training images that were not fitted. If there
-    are fewer than `held_out`, partly hidden images are used several times, each time with another observation.
+    images: the number of training images to fit to. held_out: the number of held-out observations. The held-out images
+    are the validation images or, if there are none, the training images that were not fitted. If there are fewer images
+    than `held_out`, each is observed several times with different holes; whole images are used only once.
     """
     check_fittable(score)
     check_kind(score, inference)
@@ -113,7 +122,9 @@ def fit_score(
     features, shares = _measured(score, inference, held, positions, seed=seed, purpose="held out")
     held_scores = _scores(features, density, score.name)
     if not np.isfinite(held_scores).all():
-        raise ValueError(f"the score {score.name} is NaN or infinite on held-out images: use another, or fewer passes")
+        raise ValueError(
+            f"the score {score.name} is NaN or infinite on held-out images: use another score, or fewer passes"
+        )
     record = {
         "model": inference.identity,
         "process": _process(inference),
@@ -136,11 +147,11 @@ def fit_score(
 
 
 def check_fittable(score: Score) -> None:
-    """Raise ValueError for a score of completed images, whose density must be fitted to whole images instead."""
+    """Raise ValueError for a `Completed` score: it needs a density of whole images, which `fit_score` cannot fit."""
     if isinstance(score, Completed):
         raise ValueError(
-            f"the score {score.name} only works in condvae ood experiment, which fits it to whole images: fit another "
-            f"score, such as {score.inner.name}"
+            f"the score {score.name} only works in condvae ood experiment, which fits its density to whole images: fit "
+            f"another score, such as {score.inner.name}"
         )
 
 
@@ -154,9 +165,10 @@ def training_features(
     first: int = 0,
     stop: int | None = None,
 ) -> DensityValues:
-    """Return the features of training images that the density is fitted to, [N, F].
+    """Return F features of each of N training images, [N, F], to which the density is fitted.
 
-    first and stop select rows without changing their values.
+    images: the number of training images to choose, evenly spread. first, stop: compute only these rows of the result;
+    each row has the same values as in the full result.
     """
     check_kind(score, inference)
     chosen = spread(len(data.train), images)
@@ -164,7 +176,7 @@ def training_features(
 
 
 def _held_out(data: Dataset, chosen: Indices, count: int, kind: EncoderKind, say: Say) -> tuple[ImageSet, Indices, str]:
-    """Return images that are not fitted, the positions of those to observe, and where the images come from."""
+    """Return a set of held-out images, the indices of those to observe, and the origin of the set for the record."""
     if len(data.validation):
         held, origin = data.validation, VALIDATION
     else:
@@ -172,12 +184,12 @@ def _held_out(data: Dataset, chosen: Indices, count: int, kind: EncoderKind, say
         origin = UNFITTED
         if not len(held):
             raise ValueError(
-                f"there are no validation images, and all {len(chosen):,} training images are fitted: hold some out "
-                "with --validation, or fit fewer images"
+                f"there are no validation images, and all {len(chosen):,} training images are fitted, so none are "
+                "held out: hold some out with --validation, or fit fewer images"
             )
-        say(f"there are no validation images: {len(held):,} training images that are not fitted are used instead")
+        say(f"there are no validation images: {len(held):,} training images that are not fitted are held out instead")
     positions = spread(len(held), count)
-    if kind == "partial" and len(positions) < count:  # observe images again, behind other holes
+    if kind == "partial" and len(positions) < count:  # observe images several times, with different holes
         positions = np.resize(positions, count)
     return held, positions, origin
 
@@ -193,9 +205,10 @@ def _measured(
     first: int = 0,
     stop: int | None = None,
 ) -> tuple[DensityValues, DensityValues]:
-    """Observe images as in training; return their features, [N, F], and the share of known pixels of each, [N].
+    """Observe N images as in training; return their features, [N, F], and their known shares, [N].
 
-    first and stop select rows without changing their values.
+    positions: the indices of the N images. purpose: a text from which random seeds are derived. first, stop: compute
+    only these rows of the results; each row has the same values as in the full results.
     """
     draws = Seeds(seed, f"ood {purpose}: observations")
     noise = Seeds(seed, f"ood {purpose}: latents")(0)
@@ -221,7 +234,7 @@ def _measured(
 
 
 def joined(observations: Iterable[Observation]) -> Observation:
-    """Concatenate observations into one contiguous batch; the memory layout could change how networks round."""
+    """Concatenate observations into one batch, contiguous because another memory layout could round differently."""
     parts = list(observations)
     known = [part.known for part in parts if part.known is not None]
     pixels = [part.pixels for part in parts if part.pixels is not None]
@@ -237,7 +250,7 @@ def _scores(features: ArrayLike, density: GaussianDensity | None, name: str) -> 
         return density.log_density(features)
     values = np.asarray(features, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != 1:
-        raise ValueError(f"features are {list(values.shape)}, expected [B, 1] for the score {name}")
+        raise ValueError(f"the features have shape {list(values.shape)}, expected [B, 1] for the score {name}")
     return values[:, 0]
 
 

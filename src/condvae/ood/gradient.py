@@ -7,8 +7,9 @@ which does not depend on t. Given z_<l, the derivative at t_l = 1 is
     sum over the group of  (mu_c - mu_p)^2 / sigma_p^2  +  (sigma_c^2 / sigma_p^2 - 1)
                            ---------- shift ----------     ---------- spread ---------
 
-One pass through the decoder computes it for all groups and for each image of a batch separately, without autograd.
-It is positive where z is further from the prior's mean than the prior expects (an irregular image), else negative.
+One pass through the decoder computes the derivative for all groups and each image of a batch, without autograd.
+The derivative is positive where z is further from the prior's mean than the prior expects (an irregular image), and
+negative where z is nearer (a regular one).
 """
 
 from typing import NamedTuple
@@ -25,41 +26,41 @@ from condvae.vdvae.model import VDVAE, Step
 
 
 class TemperatureGradient(NamedTuple):
-    """The two terms of the gradient for each image, latent group and channel: float64 [B, L, C].
+    """The two terms of the temperature gradient, for B images, L latent groups and C channels: float64 [B, L, C].
 
-    The terms measure different things, and they may cancel in the sum.
+    The terms measure different things, and their deviations may cancel in the sum.
     """
 
     channel_shift: Tensor
-    """Squared distance from the prior's means to c's means, in standard deviations of the prior: at least 0."""
+    """Squared difference between the means of c and of the prior, divided by the variance of the prior."""
     channel_spread: Tensor
-    """Variance of c relative to the prior's, minus 1: negative where y contains information about z."""
+    """Variance of c divided by the variance of the prior, minus 1: negative where y contains information about z."""
 
     @property
     def shift(self) -> Tensor:
-        """The shift term of each latent group, [B, L]."""
+        """The shift term of each image and latent group, [B, L]."""
         return self.channel_shift.sum(dim=2)
 
     @property
     def spread(self) -> Tensor:
-        """The spread term of each latent group, [B, L]."""
+        """The spread term of each image and latent group, [B, L]."""
         return self.channel_spread.sum(dim=2)
 
     @property
     def total(self) -> Tensor:
-        """Derivative of the bound at t = 1, with one temperature per latent group: [B, L]."""
+        """Derivative of each image's bound at t = 1, with one temperature t per latent group: [B, L]."""
         return self.shift + self.spread
 
     @property
     def by_channel(self) -> Tensor:
-        """Derivative of the bound at t = 1, with one temperature per channel of each latent group: [B, L, C]."""
+        """Derivative of each image's bound at t = 1, with a temperature t per latent group and channel: [B, L, C]."""
         return self.channel_shift + self.channel_spread
 
 
 def temperature_gradient(
     inference: Inference, observation: Observation, *, noise: NoiseSource, walks: int = 1
 ) -> TemperatureGradient:
-    """Return the gradient of each observation, averaged over `walks` passes that each draw new latents."""
+    """Return the temperature gradient of each observation, averaged over `walks` passes with new latents each."""
     return gradient_and_bound(inference, observation, noise=noise, walks=walks, bound=False)[0]
 
 
@@ -67,9 +68,9 @@ def temperature_gradient(
 def gradient_and_bound(
     inference: Inference, observation: Observation, *, noise: NoiseSource, walks: int = 1, bound: bool = True
 ) -> tuple[TemperatureGradient, Tensor]:
-    """Return the gradient and the bound on log p(y) in nats, [B], both from the same passes through the decoder.
+    """Return the temperature gradient, and the bound on log p(y) in nats, [B], both from the same decoder passes.
 
-    bound=False leaves out log p(y | z) and returns only the -KL term of the bound.
+    With bound=False, log p(y | z) is not computed, and the second result is only the -KL term of the bound.
     """
     check_whole(walks, "the number of passes through the decoder", least=1)
     observation.check_values()
@@ -88,7 +89,7 @@ def gradient_and_bound(
 
 
 def _terms(step: Step) -> Tensor:
-    """Return shift, spread and KL of one latent group, each per channel: [B, 3 C]."""
+    """Return the shift, the spread and the KL of one latent group, each for C channels: [B, 3 C]."""
     c, p = step.drawn_from, step.prior()
     shift = ((c.mean - p.mean) * (-p.log_std).exp()).square()
     spread = torch.expm1(2 * (c.log_std - p.log_std))
@@ -96,7 +97,7 @@ def _terms(step: Step) -> Tensor:
 
 
 def _pixel_nats(vae: VDVAE, state: Tensor, observation: Observation) -> Tensor:
-    """Return the log-probability of the known pixels, [B]."""
+    """Return the log-probability of the known pixels of each image in nats, [B]."""
     pixels, known = known_pixels(observation)
     log_p = vae.pixel_log_prob(state, torch.where(known, pixels, 0.0))
     return torch.where(known[:, 0], log_p, 0.0).sum(dim=(1, 2), dtype=torch.float64)

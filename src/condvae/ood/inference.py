@@ -1,4 +1,4 @@
-"""How latents are inferred: by the partial encoder c(z | y) from an observation, or by q(z | x) from a whole image."""
+"""Infer latents by the partial encoder c(z | y) from an observation, or by the encoder q(z | x) from a whole image."""
 
 import dataclasses
 import functools
@@ -18,32 +18,33 @@ from condvae.vdvae import VDVAE
 from condvae.vdvae.encoder import Posterior
 
 EncoderKind: TypeAlias = Literal["partial", "whole"]
-"""Which encoder infers the latents: the partial encoder from an observation, or the artifact's from a whole image."""
+"""The encoder that infers the latents. "partial": the partial encoder, from an observation. "whole": the artifact's
+encoder, from a whole image."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inference:
-    """A model and the encoder that infers its latents."""
+    """A model, with a choice of the encoder that infers its latents."""
 
     kind: EncoderKind
-    """partial: c(z | y) of a ConditionalVAE. whole: q(z | x) of the artifact, for images without hidden pixels."""
+    """The encoder. "partial": c(z | y) of a ConditionalVAE. "whole": q(z | x) of the artifact, for whole images."""
     model: VDVAE | ConditionalVAE
 
     def __post_init__(self) -> None:
         check_choice(self.kind, "the kind of inference", ("partial", "whole"))
         if self.kind == "partial" and not isinstance(self.model, ConditionalVAE):
-            raise ValueError("an unconditional VAE only takes whole images: first run condvae train on it")
+            raise ValueError("an unconditional VAE only takes whole images: train a partial encoder with condvae train")
 
     @classmethod
     def of(cls, model: VDVAE | ConditionalVAE, kind: EncoderKind | None = None) -> "Inference":
-        """Make an inference; kind None means partial for a ConditionalVAE and whole for a VDVAE."""
+        """Make an inference. If kind is None, choose "partial" for a ConditionalVAE and "whole" for a VDVAE."""
         if kind is None:
             kind = "partial" if isinstance(model, ConditionalVAE) else "whole"
         return cls(kind=kind, model=model)
 
     @property
     def vae(self) -> VDVAE:
-        """The artifact."""
+        """The VAE: the artifact of a conditional model, or the unconditional model itself."""
         return self.model.artifact if isinstance(self.model, ConditionalVAE) else self.model
 
     @property
@@ -57,7 +58,7 @@ class Inference:
 
     @functools.cached_property
     def identity(self) -> str:
-        """Identifies the networks by their weights and configurations, and for c also its observation process."""
+        """A digest of the weights and the configuration; for kind "partial", also of the observation process."""
         config: dict[str, Any] = {"vae": self.vae.config.to_dict()}
         if self.kind == "whole":
             return f"whole-{digest_of(self.vae, config)}"
@@ -68,11 +69,14 @@ class Inference:
 
     @functools.cached_property
     def sampler(self) -> Sampler:
-        """Draws from p(x | y) in float32, the precision of scores. It is kept because it holds CUDA graphs on a GPU."""
+        """A sampler of completions, in float32 like all scores. It is reused, since on a GPU it holds CUDA graphs."""
         return Sampler(self._conditional, precision="fp32")
 
     def observe(self, images: Tensor, known: Tensor | None = None) -> Observation:
-        """Observe pixels of images [B, C, H, W] in [-1, 1] where `known`, [B, 1, H, W] bool, is True; None: all."""
+        """Make observations of images, [B, C, H, W] in [-1, 1].
+
+        known: bool [B, 1, H, W], True where a pixel is known; None if all pixels are known.
+        """
         if known is None:
             known = torch.ones(len(images), 1, *images.shape[2:], dtype=torch.bool, device=images.device)
         if self.kind == "partial" and not self._conditional.completes_holes:
@@ -87,7 +91,7 @@ class Inference:
         return observation
 
     def draw(self, batch: Batch, generator: torch.Generator) -> Observation:
-        """Draw observations of a batch by the model's observation process; with kind whole, observe whole images.
+        """Draw an observation of each image by the model's observation process; with kind "whole", hide nothing.
 
         The batch must be on the generator's device.
         """
@@ -102,7 +106,7 @@ class Inference:
         return process.observe(batch, normalise=self.vae.normalise, generator=generator).to(self.device)
 
     def source(self, observation: Observation) -> Posterior:
-        """Return c(z | y) of the observation, or q(z | x) with kind whole."""
+        """Return the distribution of the latents: c(z | y) given the observation, or q(z | x) with kind "whole"."""
         if self.kind == "partial":
             return self._conditional.posterior(observation)
         return self.vae.posterior(_check_whole(observation))
@@ -114,7 +118,7 @@ class Inference:
 
 
 def _check_whole(observation: Observation) -> Tensor:
-    """Return the pixels, [B, C, H, W]; raise ValueError if some are hidden."""
+    """Return the pixels of an observation, [B, C, H, W]. Raise ValueError if pixels are hidden or there are none."""
     if observation.pixels is None or observation.known is None:
         raise ValueError("q(z | x) needs the pixels of images, but this observation has none: use a conditional model")
     if not bool(observation.known.all()):

@@ -1,4 +1,4 @@
-"""`strangeness`: how strange one picture is to a model, whole or partly hidden."""
+"""Compute how strange a picture, whole or partly hidden, is to a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,41 +23,42 @@ from condvae.weights.cached_models import ModelId, open_model
 
 @dataclass(frozen=True, kw_only=True)
 class Strangeness:
-    """How strange a picture is to a model."""
+    """The result of scoring one picture: how strange it is to a model."""
 
     score: float
-    """Higher is more ordinary. For a score with a fitted density, such as the default, a log-density in nats."""
+    """The score; higher is more ordinary. With a fitted density, as by default, it is a log-density in nats."""
     percentile: float
-    """The percentage of held-out images, with about the same known share, that are at least as strange."""
+    """The percentage of held-out images that are at least as strange, among those with about the same known share."""
     known_share: float
-    """The share of the image's pixels that the model knows, from 0 to 1; 0 if it observes no pixels (as with edges)."""
+    """The fraction of the pixels that is known, from 0 to 1; 0 if the model observes edges or a label instead."""
     kind: EncoderKind
-    """partial: scored from an observation by the partial encoder. whole: scored whole by the VAE's own encoder."""
+    """The encoder that was used. "partial": the partial encoder, on an observation of the picture. "whole": the VAE's
+    own encoder, on the whole picture."""
     score_name: str
     notes: tuple[str, ...] = ()
-    """Sentences about changes made to the picture, such as cropping and resizing."""
+    """Sentences that tell the user how the picture was changed before scoring, such as by cropping and resizing."""
 
     @property
     def strange(self) -> bool:
-        """Whether the percentile is 1 or less, which is also true of about 1 % of ordinary pictures."""
+        """Whether the percentile is 1 or less. This is the case for about 1 % of ordinary pictures, too."""
         return self.percentile <= STRANGE
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoringInput:
-    """What a model sees of a picture that is to be scored."""
+    """A picture in the form in which it is scored: an observation, and the encoder to use."""
 
     kind: EncoderKind
     observation: Observation
-    """A batch of one, on the CPU."""
+    """The observation of the picture, as a batch of one on the CPU."""
     notes: tuple[str, ...] = ()
     file: FileId | None = None
     hole_file: FileId | None = None
-    """The file that shows what is hidden, if there is one."""
+    """The picture file that marks known or hidden pixels, if one was given."""
 
     @property
     def nbytes(self) -> int:
-        """Memory of the observation, in bytes."""
+        """The memory that the observation takes, in bytes."""
         seen = self.observation
         return sum(part.nbytes for part in (seen.y, seen.known, seen.pixels) if part is not None)
 
@@ -76,8 +77,9 @@ def strangeness(
 ) -> Strangeness:
     """Return how strange an image is to a model. image: a path, a PIL image or an array [H, W, C].
 
-    Give the hidden part as for `condvae.complete`. If nothing is hidden and no pixel is transparent, the whole image is
-    scored. fit: a file written by `condvae ood fit`; None uses the one beside the model. See docs/guides/detect.md.
+    known, hole, box, half and random mark hidden pixels, as in `condvae.complete`. If no pixel is hidden or
+    transparent, the whole image is scored. fit: a file written by `condvae ood fit`; by default, the file next to the
+    model file. See docs/guides/detect.md.
     """
     hidden = Hole(known=known, hole=hole, box=box, half=half, random=random)
     picture = read_picture(image)
@@ -96,7 +98,7 @@ class PictureScorer:
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        """Load the model, onto `device` if it is a name or a path, and its fits."""
+        """Load the model, if given by name or path, to `device`; load its fits from `fit` or next to the model file."""
         check_seed(seed)
         self.seed = seed
         self.identity: ModelId | None = None
@@ -113,7 +115,7 @@ class PictureScorer:
 
     def _file(self) -> Path:
         if self.identity is None:
-            raise ValueError("the model is in memory, so no fit can be found beside it: give a fit file with fit=")
+            raise ValueError("the model is in memory and has no file with a fit next to it: give a fit file with fit=")
         found = fits_beside(self.identity.file.path)
         if found is None:
             raise ValueError(
@@ -123,11 +125,11 @@ class PictureScorer:
         return found
 
     def view(self, picture: Picture, hole: Hole) -> ScoringInput:
-        """Return what the model sees of a picture. Raise ValueError if the picture cannot be scored."""
+        """Return a picture in the form in which it is scored. Raise ValueError if the picture cannot be scored."""
         if isinstance(self.model, VDVAE) and hole.ways:
             raise ValueError(
                 f"{self.name} is an unconditional VAE and only takes whole images: leave out {hole.ways[0]}, "
-                "or first run condvae train on it"
+                "or first train a partial encoder for it with condvae train"
             )
         if isinstance(self.model, VDVAE) or self._is_whole(self.model, picture, hole):
             return self._whole(picture)
@@ -136,7 +138,7 @@ class PictureScorer:
         if seen.observation.known is not None and seen.known.all():
             return self._whole(picture)
         if seen.observation.known is not None and not seen.known.any():
-            raise ValueError(f"no pixel of {picture.name} is known, so it cannot be scored: hide less")
+            raise ValueError(f"no pixel of {picture.name} is known, so it cannot be scored: hide fewer pixels")
         return ScoringInput(
             kind="partial",
             observation=seen.observation,
@@ -153,14 +155,14 @@ class PictureScorer:
         return ScoringInput(kind="whole", observation=observation, notes=notes, file=picture.file)
 
     def fit_for(self, kind: EncoderKind) -> Fit:
-        """Return the fit of a kind. Raise ValueError if there is none."""
+        """Return the fit for partly hidden or for whole images. Raise ValueError if the model has no such fit."""
         if kind not in self.fits:
             what = "partly hidden images" if kind == "partial" else "whole images"
             raise ValueError(f"{printable(self.path)} has no fit for {what}: run condvae ood fit --model {self.name}")
         return self.fits[kind]
 
     def __call__(self, inputs: Sequence[ScoringInput]) -> list[Strangeness]:
-        """Score each input independently of the others; all use the same random numbers."""
+        """Return the strangeness of each input. All use the same random numbers, and none affects the others."""
         found: dict[int, Strangeness] = {}
         for kind, fit in self.fits.items():
             rows = [i for i, one in enumerate(inputs) if one.kind == kind]
@@ -185,5 +187,5 @@ class PictureScorer:
 
     @staticmethod
     def _is_whole(model: ConditionalVAE, picture: Picture, hole: Hole) -> bool:
-        """Whether a picture is scored whole: the model completes holes, but nothing is hidden or transparent."""
+        """Whether to score the whole picture. This is so if the model completes holes and no pixel is hidden."""
         return not hole.ways and model.completes_holes and not picture.transparent.any()

@@ -1,7 +1,8 @@
-"""The likelihood ratio of Havtorn et al. 2021, "Hierarchical VAEs know what they don't know": LLR^{>k}.
+"""The score LLR^{>k}, a likelihood ratio, of Havtorn et al. 2021, "Hierarchical VAEs know what they don't know".
 
-An image may be likely because its fine latents can explain any texture. If they are drawn from the prior instead, the
-coarse latents alone must explain the image, and the bound drops. A large drop means that the image is strange.
+An image may be likely only because its fine latents can explain any texture. If the fine latents are drawn from the
+prior instead, the coarse latents alone must explain the image, and the bound drops. A large drop means that the image
+is strange.
 """
 
 from collections.abc import Sequence
@@ -23,13 +24,17 @@ from condvae.vdvae.encoder import Prior, Source
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """Minus the drop of the bound on log p(y) when only latents up to a resolution are inferred, instead of all."""
+    """The score b_coarse - b_all, where both terms are bounds on log p(y).
+
+    For b_all, all latents are inferred. For b_coarse, only the latents up to `resolution` are inferred, and the finer
+    ones are drawn from the prior.
+    """
 
     fitted: ClassVar[bool] = False
     kind: ClassVar[EncoderKind | None] = None
     resolution: int = 1
-    """The finest resolution whose latents are inferred in both bounds. Of 1, 4 and 8, 1 was the best on validation
-    images of CIFAR-10."""
+    """The finest resolution whose latents are inferred in both bounds. On validation images of CIFAR-10, 1 was better
+    than 4 and 8."""
 
     def __post_init__(self) -> None:
         check_whole(self.resolution, "the resolution of the likelihood ratio", least=1)
@@ -40,7 +45,7 @@ class Ratio:
 
     @torch.no_grad()
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """Return the score, [B, 1], from one pass per bound; both passes use the same random numbers."""
+        """Return the score of each of B observations in nats, [B, 1]. Both bounds use the same random numbers."""
         noise, source = as_noise(seeds), inference.source(observation)
         coarse = _coarse(source, self.resolution, inference.vae.config)
         whole, upper = (log_evidence(inference, observation, one, noise=noise) for one in (source, coarse))
@@ -48,13 +53,13 @@ class Ratio:
 
 
 def _coarse(source: Source, resolution: int, config: VDVAEConfig) -> Source:
-    """Return a source that draws from `source` up to a resolution, and from the prior (with no KL) at finer ones."""
+    """Return a source of latents: `source` up to a resolution, and the prior (so that the KL is 0) at finer ones."""
     finer = [stage.resolution > resolution for stage in config.group_stages]
     if all(finer) or not any(finer):
         known = ", ".join(map(str, sorted({stage.resolution for stage in config.group_stages})))
         raise ValueError(
             f"latents up to {resolution} x {resolution} are {'none' if all(finer) else 'all'} of this model's latents: "
-            f"give the ratio a resolution that splits its resolutions, which are {known}"
+            f"the ratio must infer only some, so give less than the finest of its resolutions, which are {known}"
         )
 
     def upper(group: int, state: Tensor, prior: Prior) -> Gaussian:

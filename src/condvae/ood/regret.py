@@ -1,8 +1,8 @@
-"""A likelihood regret after Xiao et al. 2020: how much the bound improves if inference is optimised for one image.
+"""A likelihood regret: how much the bound improves if inference is optimised for one image (after Xiao et al. 2020).
 
-An encoder is trained on ordinary images and infers nearly optimal latents for them; for strange images there is more to
-gain. Unlike Xiao et al., who optimise the encoder's weights for each image, this score optimises an offset to the mean
-and the log-std of each latent. Its values are therefore not comparable with theirs.
+An encoder is trained on ordinary images and infers nearly optimal latents for them. For strange images, optimisation
+improves the bound more. Xiao et al. optimise the encoder's weights for each image; this score optimises an offset to
+the mean and to the log-std of each latent. Its values are therefore not comparable with those of Xiao et al.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,19 @@ from condvae.vdvae.encoder import Prior
 
 @dataclass(frozen=True, kw_only=True)
 class Regret:
-    """Minus the gain in the bound on log p(y) after optimising the latents' offsets with a few steps of Adam."""
+    """The negative of how much the bound on log p(y) rises in a few steps of Adam on offsets of the latents.
+
+    Each latent has an offset to its mean and one to its log-std.
+    """
 
     fitted: ClassVar[bool] = False
     kind: ClassVar[EncoderKind | None] = None
     steps: int = 5
-    """Number of steps. On validation images of CIFAR-10, AUROCs with 2 to 15 steps differ by less than their errors."""
+    """The number of Adam steps. On validation images of CIFAR-10, AUROCs with 2 to 15 steps differ by less than their
+    errors."""
     rate: float = 0.03
-    """Learning rate, in standard deviations for means and in nats for log-stds. With 0.03 the bound rises at nearly
-    every step; with 0.1 it oscillates."""
+    """The learning rate of Adam. Offsets to means are in units of the latent's standard deviation. With a rate of 0.03,
+    the bound rises at nearly every step; with 0.1, it oscillates."""
 
     def __post_init__(self) -> None:
         check_whole(self.steps, "the number of steps of the likelihood regret", least=1)
@@ -41,12 +45,15 @@ class Regret:
         return f"regret-{self.steps}"
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """Return the first bound minus the best bound, [B, 1]; every step uses the same random numbers."""
+        """Return the bound before optimisation minus the best bound of all steps, in nats per observation: [B, 1]."""
         bounds = self.bounds(inference, observation, seeds)
         return (bounds[0] - bounds.amax(dim=0))[:, None]
 
     def bounds(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """Return the bounds in nats before the first step and after each step, [steps + 1, B]."""
+        """Return the bounds in nats of B observations, before the first step and after each step, [steps + 1, B].
+
+        All bounds are computed with the same random numbers.
+        """
         with torch.no_grad():
             source = inference.source(observation)
         config, noise = inference.vae.config, as_noise(seeds)

@@ -24,13 +24,13 @@ from condvae.runtime.versions import versions
 
 _FORMAT, _VERSION = "condvae strangeness", 1
 _TOGETHER = {"cpu": 16, "cuda": 256}
-"""Pictures that are scored together; few on a CPU, so that the first lines appear soon."""
+"""The number of pictures that are scored together. It is small on a CPU, so that the first lines are printed soon."""
 _COLUMNS = ("image", "kind", "known_share", "score", "percentile", "strange")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredFile:
-    """An image file, what the model saw of it, and how strange it is."""
+    """An image file, the observation of it that was scored, and how strange it is."""
 
     path: Path
     seen: ScoringInput
@@ -48,9 +48,9 @@ def score_files(
     out: Path | None = None,
     say: Say = print,
 ) -> list[ScoredFile]:
-    """Score image files, and all images in folders; print a line for each.
+    """Score image files, and all images in folders; print a line for each image, and return the results.
 
-    out: a .json or .csv file for a report.
+    out: a .json or .csv file to write a report to.
     """
     if out is not None:
         _check_report(out)

@@ -1,7 +1,7 @@
-"""The names of the scores and of the sets of strange images, without torch, so that `--help` is quick."""
+"""The names of the scores and of the sets of strange images. Torch is not imported, so `--help` is quick."""
 
 DEFAULT_SCORE = "parts-4"
-"""The two terms of the temperature gradient as separate features, each a mean over four passes."""
+"""The default score: the two terms of the temperature gradient as separate features, averaged over four passes."""
 
 SCORE_MEANINGS = {
     "gradient": "the temperature gradient of each latent group, as in the paper",
@@ -12,7 +12,7 @@ SCORE_MEANINGS = {
     "ratio": "how much the bound falls when only the coarse latents are inferred",
     "complexity": "the bound compared with the size of the image as a PNG file",
 }
-"""What each score measures. `condvae.ood.scores.SCORES` makes them."""
+"""What each score measures, by its name, for help texts. `condvae.ood.scores.SCORES` makes the scores."""
 
 SET_MEANINGS = {
     "noise": "random grey levels",
@@ -22,4 +22,4 @@ SET_MEANINGS = {
     "crop": "test images enlarged by half and cropped",
     "translate": "test images cropped at a corner and enlarged",
 }
-"""What is in each set of strange images. `condvae.ood.strange_sets.GENERATED_SETS` makes them."""
+"""What each set of strange images contains, for help texts. `ood.strange_sets.GENERATED_SETS` makes the sets."""

@@ -1,4 +1,4 @@
-"""Scores of how ordinary an observation is to a model, by name. For every score, higher is more ordinary."""
+"""The scores, by name. A score measures how ordinary an observation is to a model: higher is always more ordinary."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -20,26 +20,30 @@ from condvae.runtime.checks import check_whole
 
 
 class Score(Protocol):
-    """Computes features of observations. The score is their density under a fit, or a single feature itself."""
+    """A kind of score, which computes features of observations.
+
+    The score of an observation is the log-density of its features, or, without a density, its single feature.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the score, such as "gradient-4"."""
 
     @property
     def fitted(self) -> bool:
-        """True if the score is the log-density of the features; False if there is one feature, which is the score."""
+        """Whether a density must be fitted to the features. If not, there is a single feature, which is the score."""
 
     @property
     def kind(self) -> EncoderKind | None:
-        """The kind of inference that the score needs; None if it takes both kinds."""
+        """The encoder that the score needs, as the kind of an `Inference`; None if it takes both."""
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """Return the features of each observation, [B, F], on the model's device; each has its own random seed."""
+        """Return F features of each of B observations, [B, F], on the model's device. seeds: one per observation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _PassScore:
-    """A score computed from passes through the decoder."""
+    """A score whose features are averaged over a number of passes through the decoder."""
 
     title: ClassVar[str]
     fitted: ClassVar[bool] = True
@@ -57,33 +61,33 @@ class _PassScore:
 
 @dataclass(frozen=True, kw_only=True)
 class PassFeatures(_PassScore):
-    """All that one pass computes. The scores derived from it can share one measurement."""
+    """All features that a decoder pass gives. It is measured once, and several scores are computed from it."""
 
     title: ClassVar[str] = "walk"  # part of the folder names of stored results
 
     def features(self, inference: Inference, observation: Observation, seeds: Sequence[int]) -> Tensor:
-        """Return shift and spread of each latent group, and the bound on log p(y) in nats: [B, 2 L + 1]."""
+        """Return, for each of B observations, [B, 2 L + 1]: L shifts, L spreads, and the bound on log p(y) in nats."""
         gradient, nats = gradient_and_bound(inference, observation, noise=seeds, walks=self.walks)
         return torch.cat((gradient.shift, gradient.spread, nats[:, None]), dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _DerivedScore(_PassScore, ABC):
-    """A score whose features can be computed from `PassFeatures`."""
+    """A score whose features can be computed from those of `PassFeatures`."""
 
     @property
     def source(self) -> PassFeatures:
-        """The features to measure instead, which other scores can use as well."""
+        """The features that are measured in place of this score's own, so that several scores can share them."""
         return PassFeatures(walks=self.walks)
 
     @abstractmethod
     def of_source(self, values: DensityValues) -> DensityValues:
-        """Compute this score's features, [N, F], from those of the source, [N, 2 L + 1]."""
+        """Compute this score's features of N images, [N, F], from their `PassFeatures`, [N, 2 L + 1]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gradient(_DerivedScore):
-    """The paper's score: the temperature gradient, one feature per latent group."""
+    """The paper's score. Its features are the temperature gradient, one number per latent group."""
 
     title: ClassVar[str] = "gradient"
 
@@ -97,7 +101,7 @@ class Gradient(_DerivedScore):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientParts(_DerivedScore):
-    """The two terms of the temperature gradient as separate features, 2 L in all.
+    """A score with the two terms of the temperature gradient as separate features: 2 L features for L latent groups.
 
     If one term is unusually large and the other unusually small, their sum may look ordinary.
     """
@@ -114,9 +118,9 @@ class GradientParts(_DerivedScore):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientByChannel(_PassScore):
-    """The temperature gradient with one temperature per channel of each latent group: L C features.
+    """A score from the gradient with one temperature per channel of each latent group: L C features for C channels.
 
-    Channels describe different aspects of an image, and their deviations may cancel in a sum over channels.
+    Channels describe different aspects of an image, whose deviations may cancel in a sum over channels.
     """
 
     title: ClassVar[str] = "channels"
@@ -127,7 +131,7 @@ class GradientByChannel(_PassScore):
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodBound(_DerivedScore):
-    """The bound in nats on log p(y), or on log p(x) for whole images."""
+    """The score that is the bound in nats on log p(y), or on log p(x) for whole images. It needs no density."""
 
     title: ClassVar[str] = "likelihood"
     fitted: ClassVar[bool] = False
@@ -148,14 +152,14 @@ SCORES: dict[str, Callable[[str], Score]] = {
     "ratio": lambda number: Ratio(resolution=_count(number, "ratio", usual=Ratio.resolution)),
     "complexity": lambda number: _alone(Complexity(), number),
 }
-"""Makes each score from the text after its name and a dash; the text is "" if there is none."""
+"""{name of a score: function that makes it}. The function takes the text after "name-", such as "4", or "" if none."""
 
 
 def score_of(name: str, *, completers: Mapping[str, Completer] | None = None) -> Score:
-    """Return the score of a name, such as "gradient", or "gradient-4" for an average over four passes.
+    """Return the score with a name, such as "gradient", or "gradient-4" for an average over four passes.
 
-    "regret-S" takes S optimisation steps on offsets of the latents (Xiao et al. 2020 optimise encoder weights).
-    completers: {name: completer} for scores such as "completed-nearest".
+    "regret-S" makes S optimisation steps on offsets of the latents, unlike Xiao et al. 2020, who optimise the weights
+    of the encoder. completers: {name: completer}, for scores such as "completed-nearest".
     """
     kind, _, rest = name.partition("-")
     if kind == "completed":
@@ -163,13 +167,13 @@ def score_of(name: str, *, completers: Mapping[str, Completer] | None = None) ->
 
         return parse_completed(rest, completers or {})
     if kind not in SCORES:
-        raise ValueError(f"unknown score {name!r}, expected one of {', '.join(SCORES)}, completed")
+        raise ValueError(f"unknown score {name!r}, expected one of {', '.join(SCORES)}, completed-NAME")
     return SCORES[kind](rest)
 
 
 def _alone(score: Score, text: str) -> Score:
     if text:
-        raise ValueError(f"unknown score {score.name}-{text}: {score.name} takes no number")
+        raise ValueError(f"unknown score {score.name}-{text}: {score.name} takes no number, so leave it out")
     return score
 
 
@@ -177,5 +181,5 @@ def _count(text: str, name: str, *, usual: int) -> int:
     if not text:
         return usual
     if not (text.isdecimal() and int(text)):
-        raise ValueError(f"unknown score {name}-{text}, expected {name}, or {name}-N with a whole number N from 1")
+        raise ValueError(f"unknown score {name}-{text}, expected {name}, or {name}-N with a whole number N above 0")
     return int(text)

@@ -1,6 +1,6 @@
-"""Sets of strange images for experiments: transformed test images, random images, or images of other data sets.
+"""Make the sets of strange images for experiments: transformed test images, random images, and other data sets.
 
-Row i of a generated set depends only on the seed, on i and on test image i, not on how many images are generated.
+Image i of a generated set depends only on the seed, on i and on test image i, not on the number of images.
 """
 
 from collections.abc import Callable
@@ -22,19 +22,23 @@ class OODSet(Protocol):
     """A set of strange images to compare with test images."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the set in commands and reports."""
 
     @property
     def paired(self) -> bool:
-        """Whether row i is a transformation of test image i."""
+        """Whether image i of the set is a transformation of test image i."""
 
     def images(self, test: Tensor, *, seed: int) -> Tensor:
-        """Return uint8 images on the CPU, of the shape of `test`, [N, C, H, W]; fewer if another data set has fewer."""
+        """Return the images of the set for the test images `test`: uint8 [N, C, H, W] on the CPU, of the same shape.
+
+        There are fewer than N images if the set is another data set that has fewer.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedSet:
-    """A set that can be generated for any test images."""
+    """A built-in set, which is computed from test images or drawn at random for them."""
 
     name: str
     paired: bool
@@ -43,31 +47,32 @@ class GeneratedSet:
     def images(self, test: Tensor, *, seed: int) -> Tensor:
         _check_levels(test)
         # Each set has its own seeds, so that its images are independent of other sets and of the latents that are drawn
-        # to score them.
+        # to score the images.
         own_seed = Seeds(seed, f"ood set {self.name}")(0)
         return self.make(test, seeds_from(own_seed, 1, observations=range(len(test)))).contiguous()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Foreign:
-    """Images of another data set, opened at the size and with the channels of the model's images."""
+    """A set of images of another data set, which was opened with the image size and channels of the model."""
 
     name: str
     data: Dataset
     paired: ClassVar[bool] = False
 
     def images(self, test: Tensor, *, seed: int = 0) -> Tensor:
-        """Return as many images as `test` has: evenly spaced test images of the data set.
+        """Return as many images of the other data set as `test` has, evenly spread over its test images.
 
-        If it has too few, its validation and training images follow; the model was not trained on any of them.
+        If it has too few test images, its validation and then its training images are added; the scored model was
+        trained on none of them.
         """
         _check_levels(test)
         held, rest = self.data.test, (self.data.validation, self.data.train)
         own_shape, shape = (held.channels, held.size, held.size), tuple(test.shape[1:])
         if own_shape != shape:
             raise ValueError(
-                f"images of {self.name} are {own_shape}, but test images are {shape} (channels, height, width): open "
-                f"{self.name} with the size and channels of the test images"
+                f"images of {self.name} have shape {own_shape}, but test images have shape {shape} (channels, height, "
+                f"width): open {self.name} with the size and channels of the test images"
             )
         taken: list[Tensor] = []
         for one in (held, *rest):
@@ -77,10 +82,13 @@ class Foreign:
 
 
 def open_foreign(text: str, *, size: int, channels: int) -> Foreign:
-    """Open another data set, given as NAME=PATH, at a size and number of channels; grey images can become RGB."""
+    """Open another data set as a set of strange images. text: NAME=PATH.
+
+    Its images are converted to size x size pixels and to the number of channels; grey images can become RGB.
+    """
     name, equals, path = text.partition("=")
     if not (equals and name.strip() and path.strip()):
-        raise ValueError(f"unknown data set {text!r}, expected NAME=PATH, such as svhn=folder/svhn")
+        raise ValueError(f"the data set is given as {text!r}, expected NAME=PATH, such as svhn=folder/svhn")
     if not name.isprintable():
         raise ValueError(f"the set name {name!r} contains unprintable characters: give it another name")
     if name in GENERATED_SETS:
@@ -89,7 +97,7 @@ def open_foreign(text: str, *, size: int, channels: int) -> Foreign:
 
 
 def own(name: str) -> OODSet:
-    """Return one of the six built-in sets, which need no other data, by name."""
+    """Return the built-in set with this name. Built-in sets need no other data."""
     if name not in GENERATED_SETS:
         known = ", ".join(GENERATED_SETS)
         raise ValueError(f"unknown set {name!r}, expected one of {known}; give other data with --against NAME=PATH")
@@ -97,17 +105,17 @@ def own(name: str) -> OODSet:
 
 
 def _noise(test: Tensor, noise: SeededNoise) -> Tensor:
-    """Draw every grey level of every pixel uniformly."""
+    """Return images of noise: each channel of each pixel is drawn uniformly."""
     return _levels(noise.uniform(0, test.shape, test.device))
 
 
 def _constant(test: Tensor, noise: SeededNoise) -> Tensor:
-    """Fill each image with one colour, drawn uniformly."""
+    """Return images of a single colour, which is drawn uniformly for each image."""
     return _levels(noise.uniform(0, (*test.shape[:2], 1, 1), test.device)).expand_as(test)
 
 
 def _crop(test: Tensor, noise: SeededNoise) -> Tensor:
-    """Enlarge images to 1.5 times their size and keep the middle."""
+    """Enlarge images to 1.5 times their size and crop the middle to the original size."""
     size = test.shape[-1]
     large = round(1.5 * size)
     first = (large - size) // 2
@@ -115,7 +123,7 @@ def _crop(test: Tensor, noise: SeededNoise) -> Tensor:
 
 
 def _translate(test: Tensor, noise: SeededNoise) -> Tensor:
-    """Take 9/10 of each side from one of the four corners, drawn at random, and enlarge it to the full size."""
+    """Crop each image to 9/10 of its width and height at a random corner, and enlarge the crop to the full size."""
     size = test.shape[-1]
     side = round(0.9 * size)
     rest = size - side
@@ -125,21 +133,21 @@ def _translate(test: Tensor, noise: SeededNoise) -> Tensor:
 
 
 def _resized(levels: Tensor, size: int) -> Tensor:
-    """Resize grey levels by bicubic interpolation, in float64 so that results do not depend on the processor."""
+    """Resize images by bicubic interpolation, in float64 so that the results are the same on every processor."""
     # antialias=True selects Pillow's kernel (a = -0.5), which keeps linear ramps linear. It changes nothing else here.
     large = F.interpolate(levels.double(), size=(size, size), mode="bicubic", antialias=True)
     return large.round().clamp(0, 255).to(torch.uint8)
 
 
 def _levels(uniform: Tensor) -> Tensor:
-    """Convert uniform numbers in [0, 1) to uniform grey levels."""
+    """Convert uniform random numbers in [0, 1) to grey levels from 0 to 255."""
     return (256 * uniform).to(torch.uint8)
 
 
 def _check_levels(test: Tensor) -> None:
     if test.dtype != torch.uint8 or test.ndim != 4 or test.shape[2] != test.shape[3]:
         raise ValueError(
-            f"test images are {test.dtype} {list(test.shape)}, expected torch.uint8 [N, channels, size, size]"
+            f"the test images are {test.dtype} {list(test.shape)}, expected torch.uint8 [N, channels, size, size]"
         )
 
 
@@ -155,4 +163,4 @@ GENERATED_SETS: dict[str, GeneratedSet] = {
     )
 }
 PAPER_SETS = ("noise", "constant", "flip", "rotate")
-"""The sets of the paper's CIFAR-10 results that need no other data; the paper shows crop and translate for FFHQ."""
+"""The built-in sets for which the paper has CIFAR-10 results. It has results for crop and translate only on FFHQ."""

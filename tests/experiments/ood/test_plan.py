@@ -36,7 +36,7 @@ def test_refusals() -> None:
         OODSettings(seed=-1)
     with pytest.raises(ValueError, match=r"1,000,000 bootstrap resamples are too many .*: give at most 100,000"):
         OODSettings(resamples=10**6)
-    with pytest.raises(ValueError, match="no scores were given: expected some of gradient"):
+    with pytest.raises(ValueError, match="no scores were given: expected at least one of gradient"):
         OODSettings(scores=(), baselines=())
     with pytest.raises(ValueError, match="a set was given twice"):
         OODSettings(sets=("noise", "noise"))

@@ -1,4 +1,4 @@
-"""Compare scores as in the paper: how well each separates strange from ordinary images, by hidden share."""
+"""Compare scores as in the paper: measure how well each separates strange from ordinary images, by hidden share."""
 
 from typing import TYPE_CHECKING
 

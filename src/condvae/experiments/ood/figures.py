@@ -1,4 +1,4 @@
-"""The paper's figure: AUROC against the hidden share, for every set."""
+"""Draw the paper's figure: the AUROC against the hidden share, with one panel for every set."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 NAMES = ("auroc.png",)
 _LINES = ("-", "--", ":", "-.")
-"""The line style of each model."""
+"""Line styles of the models, in order; they repeat if there are more models."""
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Draw all figures of a result into a folder."""
+    """Draw all figures of an experiment's result, save them in a folder, and return their paths."""
     return save_figures({"auroc.png": partial(auroc_figure, result)}, folder)
 
 
 def auroc_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Draw a panel per set and per mean over sets, with a colour per score and a line style per model."""
+    """Draw one panel for each set and each mean over sets. Each score has a colour, and each model has a line style."""
     names = [*result["means"], *result["sets"]]
     if not names or not result["methods"]:
         return None
@@ -43,11 +43,11 @@ def _panel(result: Mapping[str, Any], axis: "Axes", name: str) -> None:
         ours = DetectionMethod(found["model"], found["score"]).ours
         line = _LINES[models.index(found["model"]) % len(_LINES)]
         style = {**line_style(scores.index(found["score"])), "markersize": 3.5}
-        holes = slice(0, len(shares) - 1)  # the last point is for whole images, whose latents come from q
+        holes = slice(0, len(shares) - 1)  # the last point is for whole images, whose latents come from q(z | x)
         width = 1.8 if ours else 1.0
         axis.plot(where[holes], mean[holes], linestyle=line, linewidth=width, label=label(method), **style)
         axis.plot(where[-1:], mean[-1:], linestyle="none", **style)
-        if ours:  # intervals of all methods would overlap; the tables have intervals of differences
+        if ours:  # bands of all methods would overlap; the tables show intervals of differences
             axis.fill_between(where[holes], low[holes], high[holes], color=style["color"], alpha=0.12, linewidth=0)
     axis.axhline(0.5, color="0.6", linewidth=0.6)
     axis.set_title(label(name), fontsize=10)

@@ -1,7 +1,8 @@
-"""The jobs of an experiment: features of every set, in every range of hidden shares, stored as files.
+"""The jobs of an experiment. They compute features of every set in every bin of hidden shares, and store them in files.
 
-DIR/runs/SCORE-SET-FINGERPRINT/COLUMN-BLOCK.safetensors holds the features of b images, float64 [b, F]. Training images
-have such files too. Scores are computed once all features are there, so that no measurement has to wait for a fit.
+DIR/runs/SCORE-SET-FINGERPRINT/COLUMN-BLOCK.safetensors holds F features of each of b images, float64 [b, F]. Features
+of training images are stored in the same way. Scores are computed when all features exist, so that no job has to wait
+for a density to be fitted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +19,13 @@ from condvae.ood.density import DensityValues
 
 PART = "condvae ood features"
 _PIXELS_PER_UNIT = {"cuda": 2**23, "cpu": 2**18}
-"""Pixels of the images in one unit of work, which limits the work lost if a process is killed. The size affects results
-only by rounding."""
+"""Number of pixels, over all images, in one unit of work. Smaller units lose less work if a process is killed. The
+number affects results only by rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OODJob:
-    """The features of one reading for one set of images."""
+    """Computes the features of one `FeatureReading` for one set of images, in several units of work."""
 
     reading: FeatureReading
     set: str
@@ -33,11 +34,11 @@ class OODJob:
 
     @property
     def images(self) -> int:
-        """The number of measured images; an image counts once per column."""
+        """The number of images to measure; an image counts once for each column in which it is measured."""
         return sum(map(_images, self.units))
 
     def result(self) -> tuple[dict[str | None, DensityValues], float]:
-        """Return the features by column (None for training images), and the seconds it took to compute them."""
+        """Return {column: features [N, F]}, with the key None for training images, and how many seconds they took."""
         self.store.check_whole(self.units)
         found, spent = {}, 0.0
         for column in dict.fromkeys(map(_column, self.units)):
@@ -57,9 +58,9 @@ def _column(unit: OODUnit) -> str | None:
 
 
 def jobs_of(context: OODContext, out: Path, block: int | None) -> Iterator[OODJob]:
-    """Yield a job for every reading and every set of images that a method needs."""
+    """Yield one job for each pair of a `FeatureReading` and a set of images that some method needs."""
     size = block or max(1, _PIXELS_PER_UNIT[context.device.type] // context.data.test.size**2)
-    of_sets = {spec.reading for spec in context.specs}  # others are only needed for training images
+    of_sets = {spec.reading for spec in context.specs}  # the other readings are only needed for training images
 
     def job(reading: FeatureReading, name: str, units: tuple[OODUnit, ...]) -> OODJob:
         made_of = context.made_of(reading, name)
@@ -91,13 +92,13 @@ def work_units(jobs: Sequence[OODJob], context: OODContext) -> list[WorkUnit]:
 
 
 class MethodScores:
-    """The scores of all methods, from the features of finished jobs."""
+    """Computes the scores of all methods from the features of finished jobs."""
 
     def __init__(self, jobs: Sequence[OODJob]) -> None:
         self._jobs = {(job.reading.identity, job.set): job.result() for job in jobs}
 
     def scores(self, spec: ScoreSpec, column: str) -> dict[str, DensityValues]:
-        """Return the scores of the test images and of each set, [N]; NaN counts as the strangest, -infinity."""
+        """Return {set: scores [N]}, also for the test images. NaN becomes -infinity, the strangest score."""
         density = None
         if spec.training is not None:
             density = spec.density(self._jobs[spec.training.identity, TRAINING][0][None])
@@ -109,5 +110,5 @@ class MethodScores:
         return {name: np.where(np.isnan(scores), -np.inf, scores) for name, scores in found.items()}
 
     def seconds(self, reading: FeatureReading) -> float:
-        """Return the seconds that a reading took for all sets and training images together."""
+        """Return how many seconds the features of a reading took, for all sets and training images together."""
         return sum(seconds for (identity, _), (_, seconds) in self._jobs.items() if identity == reading.identity)

@@ -1,4 +1,4 @@
-"""Compute one unit of work: features of some images, whole or behind holes of one bin of hidden shares."""
+"""Compute one unit of work: the features of some images, either whole or with holes of one bin of hidden shares."""
 
 import functools
 import hashlib
@@ -26,11 +26,11 @@ from condvae.ood.strange_sets import OODSet
 from condvae.runtime.messages import Say
 
 TEST, TRAINING = "test images", "training images"
-"""Names of the images that are measured in addition to the sets."""
+"""The names of test images and training images, where they are listed together with the sets of strange images."""
 
 
 class ColumnRange(NamedTuple):
-    """A range of images in one column of the result: one unit of work."""
+    """A unit of work: some images of a set, in one column (a bin of hidden shares, or whole images)."""
 
     column: str
     block: ImageRange
@@ -40,11 +40,12 @@ class ColumnRange(NamedTuple):
 
 
 OODUnit: TypeAlias = ColumnRange | ImageRange
-"""A range of test images or of a set in one column, or a range of training images, observed as in training."""
+"""A unit of work. A `ColumnRange` selects test images or images of a set, in one column. An `ImageRange` selects
+training images, which are observed as in training."""
 
 
 class OODContext:
-    """Everything that measurements need: models, images, sets and holes."""
+    """The models, images, sets and holes that all measurements of an experiment share."""
 
     def __init__(
         self,
@@ -62,23 +63,23 @@ class OODContext:
         scores = [score_of(name, completers=completers) for name in (*settings.scores, *settings.baselines)]
         names = [score.name for score in scores]
         if len(set(names)) < len(names):
-            raise ValueError(f"a score was given twice in {', '.join(names)}: give each score once")
+            raise ValueError(f"a score was given twice (the scores are {', '.join(names)}): give each score once")
         self.readings = FeatureReadings(models, self._training_digest)
         self.methods = self.readings.methods(scores)
 
     @functools.cached_property
     def specs(self) -> list[ScoreSpec]:
-        """The specifications of all methods in all columns."""
+        """How scores are computed, for all methods in all columns."""
         return [spec for by_column in self.methods.values() for spec in by_column.values()]
 
     @functools.cached_property
     def fitted(self) -> set[FeatureReading | None]:
-        """The readings that are also needed for training images; None stands for scores without a density."""
+        """The readings that densities are fitted to. The set contains None if some score has no density."""
         return {spec.training for spec in self.specs}
 
     @functools.cached_property
     def levels(self) -> dict[str, Tensor]:
-        """The test images and the images of each set, by name: uint8 [N, C, H, W] on the CPU."""
+        """The images of each set and the test images, by name: uint8 [N, C, H, W] on the CPU."""
         test = self.data.test.take(self.rows).images
         return {TEST: test, **{name: one.images(test, seed=self.settings.seed) for name, one in self.sets.items()}}
 
@@ -87,9 +88,9 @@ class OODContext:
         return {name: images.to(self.device) for name, images in self.levels.items()}
 
     def known(self, column: str) -> Tensor | None:
-        """Return which pixels of image i of any set are known, bool [N, 1, H, W] on the device; None if all are.
+        """Return which pixels are known in a column, bool [N, 1, H, W] on the device; None for whole images.
 
-        The holes of a column are drawn once.
+        Row i applies to image i of every set. The holes of a column are drawn only once.
         """
         if column == WHOLE:
             return None
@@ -99,17 +100,17 @@ class OODContext:
         return self._known[column]
 
     def positions(self, score: Score, count: int) -> Indices:
-        """Return the indices of the images to measure, of `count` images: fewer for the slow regret score."""
+        """Return the indices of the images to measure, out of `count`: all, or fewer for the slow regret score."""
         return spread(count, self.settings.regret_images if isinstance(score, Regret) else count)
 
     def prepare(self, unit: OODUnit, say: Say) -> None:
-        """Make what all units share, so that its time is not counted for the first unit."""
+        """Move images to the device and draw holes, which all units share, so that no unit's time includes this."""
         if isinstance(unit, ColumnRange):
             assert self._images
             self.known(unit.column)
 
     def measure(self, reading: FeatureReading, name: str, unit: OODUnit) -> ResultTensors:
-        """Compute the features of one unit: images of the set `name`, or training images."""
+        """Compute the features of the images in one unit of work. name: the set, or `TRAINING`."""
         score, inference, settings = reading.score, reading.inference, self.settings
         if isinstance(unit, ColumnRange):
             images, known = self._images[name], self.known(unit.column)
@@ -125,9 +126,9 @@ class OODContext:
         return {"features": torch.from_numpy(found)}
 
     def check(self) -> None:
-        """Measure one image with every reading, so that invalid input fails now and not minutes later."""
+        """Compute every kind of features for one image, so that invalid input fails now and not minutes later."""
         if empty := [name for name, images in self.levels.items() if not len(images)]:
-            raise ValueError(f"{empty[0]} contains no images: give other data, or leave it out")
+            raise ValueError(f"the set {empty[0]} contains no images: give other data for it, or leave the set out")
         size = self.data.test.size
         half = torch.zeros(1, 1, size, size, dtype=torch.bool, device=self.device)
         half[..., : size // 2] = True
@@ -144,14 +145,14 @@ class OODContext:
 
     @functools.cached_property
     def digests(self) -> dict[str, str]:
-        """A digest of each set of measured images, by name."""
+        """A digest of the images of each set, of the test images and of the training images, by name."""
         found = {
             name: hashlib.sha256(images.numpy().tobytes()).hexdigest()[:24] for name, images in self.levels.items()
         }
         return {TRAINING: self._training_digest, **found}
 
     def made_of(self, reading: FeatureReading, name: str) -> dict[str, Any]:
-        """Return everything that the features of a set depend on, except how the machine rounds."""
+        """Return everything that determines the features of the set `name`, except how the machine rounds."""
         settings, base = self.settings, {"revision": REVISION, "reading": reading.identity}
         base |= {"images": self.digests[name], "seed": self.settings.seed}
         if name == TRAINING:

@@ -1,4 +1,4 @@
-"""The settings of a comparison, its methods, and the columns of its tables."""
+"""The settings of a comparison of scores, its methods, and the columns of its tables."""
 # Do not import torch here: the command line reads its defaults from this file and must start fast.
 
 from collections.abc import Sequence
@@ -9,22 +9,24 @@ from condvae.ood.score_names import SET_MEANINGS
 from condvae.runtime.checks import check_resamples, check_seed, check_whole
 
 REVISION = 1
-"""The version of the computation of features. Raise it when features change, so that old results are not reused."""
+"""Version of the code that computes features. Raise it when features change, so that old results are not reused."""
 
 SCORES = ("gradient", "gradient-4", "parts-4", "channels", "likelihood", "likelihood-4", "ratio", "complexity")
 BASELINE_METHODS = ("completed-ipa", "completed-nearest")
-"""Completed first, by the model itself or by the nearest training images, then scored as whole images."""
+"""Baselines: an image is completed first, by the model itself or from the nearest training image, and then scored as a
+whole image."""
 SETS = tuple(SET_MEANINGS)
 
 WHOLE, MEAN = "whole", "mean"
-"""Columns in addition to the bins of hidden shares: whole images, with latents from q; and the mean over the bins."""
+"""The columns that tables have in addition to the bins of hidden shares. WHOLE: whole images, with latents from
+q(z | x). MEAN: the mean over the bins."""
 
 OURS = ("parts", "channels", "gradient")
 """Scores based on the temperature gradient. The other scores are compared with them."""
 
 
 class DetectionMethod(NamedTuple):
-    """A model with a score: one row of the tables."""
+    """A model together with a score. Tables have one row per method."""
 
     model: str
     score: str
@@ -34,7 +36,7 @@ class DetectionMethod(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The score's name without its number."""
+        """The score's name without its number: "gradient" for "gradient-4"."""
         return self.score.partition("-")[0]
 
     @property
@@ -44,7 +46,7 @@ class DetectionMethod(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OODSettings:
-    """The settings of a comparison of scores, the same for all methods."""
+    """The settings of a comparison of scores. They apply to all methods."""
 
     scores: tuple[str, ...] = SCORES
     """The scores to compare; see `SCORE_MEANINGS` in `ood/score_names.py`. gradient-K, parts-K, channels-K and
@@ -76,21 +78,22 @@ class OODSettings:
         check_resamples(self.resamples)
         if not (self.scores or self.baselines):
             raise ValueError(
-                f"no scores were given: expected some of {', '.join((*SCORES, 'regret', *BASELINE_METHODS))}"
+                f"no scores were given: expected at least one of {', '.join((*SCORES, 'regret', *BASELINE_METHODS))}"
             )
         _check_once(self.sets, "set")
 
 
 def _check_once(names: Sequence[str], what: str) -> None:
     if len(set(names)) < len(names):
-        raise ValueError(f"a {what} was given twice in {', '.join(names)}: give each {what} once")
+        raise ValueError(f"a {what} was given twice (the {what}s are {', '.join(names)}): give each {what} once")
 
 
 def pairs_of(methods: Sequence[DetectionMethod]) -> list[tuple[DetectionMethod, DetectionMethod]]:
     """Return the pairs of methods whose difference is reported.
 
-    With the same model: each score based on the temperature gradient against each other score, and its variants against
-    the gradient itself. With the same score: the first model against each other model.
+    Two scores of the same model form a pair if the first is based on the temperature gradient (gradient, parts or
+    channels) and the second is not, or if the first is parts or channels and the second is gradient. Two models with
+    the same score form a pair if one of them is the first model.
     """
     first = methods[0].model if methods else ""
     return [

@@ -1,6 +1,6 @@
-"""The methods of a comparison, and the readings they need.
+"""The methods of a comparison, and the readings that they need.
 
-A reading is one kind of features, measured with one encoder. Scores computed from the same decoder passes share one.
+A reading is one kind of features, measured with one encoder. Scores that use the same decoder passes share a reading.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,28 +17,30 @@ from condvae.ood.scores import Score
 from condvae.runtime.fingerprints import fingerprint
 
 BINS = tuple(map(str, HOLE_BINS))
-"""The columns with hidden pixels: one per bin of hidden shares."""
+"""Names of the table columns for images with hidden pixels: one column per bin of hidden shares."""
 
 
 @runtime_checkable
 class Derived(Protocol):
-    """A score whose features can be computed from features that other scores also use."""
+    """A score whose features can be computed from the features of another score, its source."""
 
     @property
-    def source(self) -> Score: ...
+    def source(self) -> Score:
+        """The score whose features are measured, and from which the features of this score are computed."""
 
-    def of_source(self, values: DensityValues) -> DensityValues: ...
+    def of_source(self, values: DensityValues) -> DensityValues:
+        """Compute the features of this score, [N, F], from the features of `source` for the same N images."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureReading:
-    """A measurement: the features of one score with one encoder."""
+    """A kind of measurement: the features of one score, computed with one encoder of one model."""
 
     name: str
     inference: Inference
     score: Score
     identity: str
-    """Identifies everything that determines the features of an image, except its noise."""
+    """A fingerprint of everything that determines the features of an image, except the image and its random numbers."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -47,22 +49,22 @@ class FeatureReading:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreSpec:
-    """How a method's scores are computed in some columns."""
+    """How the scores of a method are computed in some columns of the tables."""
 
     score: Score
     reading: FeatureReading
     training: FeatureReading | None
-    """The reading whose features of training images the density is fitted to; None for a score without a density."""
+    """The reading whose features, of training images, the density is fitted to; None if the score has no density."""
 
     def density(self, values: DensityValues) -> GaussianDensity:
-        """Fit the density to what was measured on training images."""
+        """Fit the density of the score's features. values: what the reading `training` measured on training images."""
         # The density of a completion score is that of its inner score on whole images.
         return GaussianDensity.fit(
             _features(self.score.inner if isinstance(self.score, Completed) else self.score, values)
         )
 
     def scores(self, values: DensityValues, density: GaussianDensity | None) -> DensityValues:
-        """Compute scores, [N], from what was measured on images; higher is more ordinary."""
+        """Compute the scores of N images, [N]; higher is more ordinary. values: what `reading` measured on them."""
         features = _features(self.score, values)
         return features[:, 0] if density is None else density.log_density(features)
 
@@ -72,29 +74,29 @@ def _features(score: Score, values: DensityValues) -> DensityValues:
 
 
 class FeatureReadings:
-    """All readings that the methods need, each of them once."""
+    """All readings that the methods of an experiment need. Methods that need the same reading share it."""
 
     def __init__(self, models: Mapping[str, ConditionalVAE], training_images: str) -> None:
-        """training_images: a digest of the training images, which completers may be made from."""
+        """Start without readings. training_images: a digest of the training images, which some completers draw from."""
         self.models, self.training_images = models, training_images
         self.all: dict[str, FeatureReading] = {}
         self._inferences: dict[tuple[str, EncoderKind], Inference] = {}
 
     @property
     def identities(self) -> dict[str, str]:
-        """The identity of each model, by name."""
+        """A fingerprint of each model, by the model's name."""
         return {name: self._inference(name, "partial").identity for name in self.models}
 
     def methods(self, scores: Sequence[Score]) -> dict[DetectionMethod, dict[str, ScoreSpec]]:
-        """Return {method: {column: specification}} for every score with every model."""
+        """Return {method: {column: how to compute its scores}} for every pair of a model and a score."""
         return {
             DetectionMethod(model, score.name): self._specs(model, score) for model in self.models for score in scores
         }
 
     def _specs(self, model: str, score: Score) -> dict[str, ScoreSpec]:
-        """Return the specification for each column that the score supports.
+        """Return how the score is computed in each column that the score supports.
 
-        Latents come from c(z | y) behind holes, and from q(z | x) for whole images.
+        Latents are inferred by c(z | y) for images with holes, and by q(z | x) for whole images.
         """
         found: dict[str, ScoreSpec] = {}
         if score.kind in (None, "partial"):
@@ -108,7 +110,7 @@ class FeatureReadings:
         return found
 
     def _reading(self, model: str, score: Score, kind: EncoderKind) -> FeatureReading:
-        """Return a reading, made once. Models with the same artifact share readings that only use the artifact."""
+        """Return the reading that a score needs. Models with the same artifact share it if it uses nothing else."""
         source = score.source if isinstance(score, Derived) else score
         artifact_only = kind == "whole" or (isinstance(source, Completed) and source.completer is not None)
         used = self._inference(model, "whole" if artifact_only else "partial")
@@ -123,7 +125,7 @@ class FeatureReadings:
         return self.all[identity]
 
     def _inference(self, model: str, kind: EncoderKind) -> Inference:
-        """Return an inference, made once per model and kind because its identity is computed from all weights."""
+        """Return the `Inference` of a model and kind. It is made once, because its digest of all weights is slow."""
         key = (model, kind)
         if key not in self._inferences:
             self._inferences[key] = Inference.of(self.models[model], kind)

@@ -1,4 +1,4 @@
-"""Compute the report from finished measurements, and write its files."""
+"""Compute the numbers of the report from finished jobs, and write the report's files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,11 +31,11 @@ REPORT = Report(
 )
 redraw = REPORT.redraw
 _GREY = 128
-"""The grey level of hidden pixels in the picture of examples."""
+"""The grey level that stands for hidden pixels in the picture of example images."""
 
 
 def assemble(jobs: Sequence[OODJob], context: OODContext, data_name: str) -> dict[str, Any]:
-    """Return all numbers of the report, and what they were measured on."""
+    """Return all numbers of the report, with the settings, images, models and versions that they were measured with."""
     settings, test, scored = context.settings, context.data.test.subset(context.rows), MethodScores(jobs)
     groups = np.arange(len(test)) if test.members is None else test.members
     sets = {name: (one, len(context.levels[name])) for name, one in context.sets.items()}
@@ -76,14 +76,14 @@ def assemble(jobs: Sequence[OODJob], context: OODContext, data_name: str) -> dic
 
 
 def write(result: dict[str, Any], context: OODContext, out: Path, say: Say) -> None:
-    """Write the report's files and a picture of the sets."""
+    """Write the report's files, and a picture with example images of each set."""
     REPORT.write(result, out, say)
     write_examples(context, out / EXAMPLES)
     say(f"wrote {out / EXAMPLES}")
 
 
 def write_examples(context: OODContext, path: Path) -> None:
-    """Draw an image of each set, whole and behind one hole of each bin."""
+    """Draw a contact sheet of the sets: a whole image of each set, then one image with a hole of each bin."""
     size = context.data.test.size
     holes = [known_in_bin(hole, 1, size, seed=context.settings.seed)[0] for hole in HOLE_BINS]
     seen = [torch.ones_like(holes[0]), *holes]

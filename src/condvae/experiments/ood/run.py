@@ -1,4 +1,4 @@
-"""`experiment`: compare how well scores separate strange from ordinary images. It can resume, and run in shards."""
+"""Run an experiment that compares how well scores separate strange from ordinary images. It can be resumed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,14 +38,15 @@ def experiment(
     shard: Shard | None = None,
     say: Say = print,
 ) -> dict[str, Any] | None:
-    """Score test images and strange images by every method, return AUROCs, and write them as a report to `out`.
+    """Score test images and strange images by every method; return the AUROCs, and write them as a report to `out`.
 
-    models: {name in the report: model}. foreign: {name: data set} with strange images of the models' image size.
-    completers: {NAME: completer} for baselines called completed-NAME. block: number of images in a unit of work.
-    data_name: the name of `data` in the report.
+    models: {name in the report: model}. foreign: {name: data set}, other data whose images count as strange; they must
+    have the models' image size. completers: {NAME: completer}, used by the baselines called completed-NAME.
+    data_name: the name of `data` in the report. block: the number of images in a unit of work.
 
-    Results that are in `out` are reused, so a killed call can continue, and models, scores and sets can be added later.
-    Return None if another process writes the report: for a shard, and on all ranks except the first.
+    Results that are already in `out` are reused. So repeating a killed call continues it, and models, scores and sets
+    can be added later. Only the process that writes the report returns a result; a shard, and each rank except the
+    first, returns None.
     """
     settings = settings or OODSettings()
     if block is not None:
@@ -69,7 +70,7 @@ def experiment(
 
 
 def check_models(models: Mapping[str, ConditionalVAE]) -> torch.device:
-    """Return the device of the models. Raise ValueError if they cannot be compared."""
+    """Return the device of the models. Raise ValueError if the models do not suit the experiment or each other."""
     if not models:
         raise ValueError("no models were given, expected at least one")
     takes = {name: (model.artifact.config.image_size, model.artifact.config.channels) for name, model in models.items()}
@@ -77,13 +78,13 @@ def check_models(models: Mapping[str, ConditionalVAE]) -> torch.device:
         if not name.strip() or not name.isprintable():
             raise ValueError(f"the model name {name!r} is empty or unprintable: give another name")
         if model.partial_config.channels != model.artifact.config.channels + 1:
-            raise ValueError(f"{name} was not trained to complete holes: give a model that was")
+            raise ValueError(f"the model {name} was not trained to complete holes: give a model that completes holes")
     (first, one), *_ = takes.items()
     for name, other in takes.items():
         if other != one:
             raise ValueError(
-                f"{first} takes images of {one[0]} x {one[0]} x {one[1]}, {name} of {other[0]} x {other[0]} x "
-                f"{other[1]}: give models for images of the same size and channels"
+                f"{first} takes images of {one[0]} x {one[0]} x {one[1]}, but {name} takes {other[0]} x {other[0]} x "
+                f"{other[1]} (height, width, channels): give models that take the same images"
             )
     return next(iter(models.values())).device
 
@@ -95,13 +96,13 @@ def _check_data(data: Dataset) -> None:
         )
     if len(data.train) < 2:
         raise ValueError(
-            f"the number of training images is {len(data.train)}, expected at least 2 to fit densities to: give data "
+            f"the number of training images is {len(data.train)}, but fitting a density needs at least 2: give data "
             "with training images"
         )
 
 
 def _sets(settings: OODSettings, foreign: Mapping[str, Dataset]) -> Sequence[OODSet]:
-    """Return the built-in sets that were chosen by name, then the other data sets."""
+    """Return the sets of strange images: the built-in sets in `settings.sets`, then the other data sets."""
     sets: list[OODSet] = [own(name) for name in settings.sets]
     for name, data in foreign.items():
         if name in {TEST, TRAINING, ALL, PAPERS, *(one.name for one in sets)} or not name.strip():
@@ -113,11 +114,11 @@ def _sets(settings: OODSettings, foreign: Mapping[str, Dataset]) -> Sequence[OOD
 
 
 def _completers(settings: OODSettings, data: Dataset, given: Mapping[str, Completer]) -> dict[str, Completer]:
-    """Return all completers: those that were given, and the baselines that some score uses by name."""
+    """Return the completers by name: those that were given, and the baselines that some score completed-NAME uses."""
     reserved = (ITSELF, *BASELINES)
     if taken := [name for name in given if name in reserved or "-" in name]:
         raise ValueError(
-            f"a completer cannot be called {taken[0]!r}: give it a name without dashes that is not one of "
+            f"a completer cannot be called {taken[0]!r}: give it a name that contains no dash and is not one of "
             f"{', '.join(reserved)}"
         )
     for name in settings.baselines:
@@ -129,6 +130,6 @@ def _completers(settings: OODSettings, data: Dataset, given: Mapping[str, Comple
 
 
 def _tell_numbers(context: OODContext, say: Say) -> None:
-    """Print the amount of work before it begins."""
+    """Print the numbers of methods, of kinds of features and of images, before the work begins."""
     sets = ", ".join(f"{name} {len(images):,}" for name, images in context.levels.items())
     say(f"{len(context.methods)} methods, computed from {len(context.readings.all)} kinds of features; images: {sets}")

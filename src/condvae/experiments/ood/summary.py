@@ -1,7 +1,7 @@
-"""Summarise scores: AUROC per set and column, means over bins and over sets, and differences, all with intervals.
+"""Summarise scores by AUROCs for each set and column, means over bins and sets, and differences, all with intervals.
 
-Every number is also computed on bootstrap resamples of the images. All methods use the same resamples, so means and
-differences have intervals too. A set made from test images is resampled together with them, row by row.
+Every number is also computed on bootstrap resamples of the images. All methods use the same resamples, so that means
+and differences have intervals too. If image i of a set is made from test image i, both are resampled together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +21,9 @@ from condvae.ood.strange_sets import PAPER_SETS, OODSet
 from condvae.runtime.seeds import Seeds
 
 Scores: TypeAlias = Mapping[str, Mapping[str, DensityValues]]
-"""The scores of one method by column and by set, where test images count as a set: [N], higher is more ordinary."""
+"""{column: {set: scores [N]}} of one method; the test images count as a set. Higher is more ordinary."""
 Rows: TypeAlias = dict[DetectionMethod, dict[str, Resampled]]
-"""AUROCs of each method, by set or mean over sets."""
+"""{method: {set, or name of a mean over sets: AUROCs by column}}."""
 
 COLUMNS = (*BINS, MEAN, WHOLE)
 ALL, PAPERS = "all sets", "the paper's sets"
@@ -31,18 +31,19 @@ ALL, PAPERS = "all sets", "the paper's sets"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resamples:
-    """How often each image occurs in each resample."""
+    """How often each image occurs in each of n bootstrap resamples."""
 
     test: Counts
-    """Counts of the test images, [n, N]."""
+    """How often each of N test images occurs in each of n resamples, [n, N]."""
     sets: Mapping[str, Counts]
-    """Counts of the images of each set, [n, M]."""
+    """By name of the set: how often each of its M images occurs in each of n resamples, [n, M]."""
 
     @classmethod
     def draw(cls, groups: NDArray[Any], sets: Mapping[str, tuple[OODSet, int]], n: int, *, seed: int) -> "Resamples":
-        """Draw n resamples. groups: one number per test image, [N]; images with the same number stay together.
+        """Draw n bootstrap resamples of the test images and of each set.
 
-        sets: {name: (set, number of its images)}.
+        groups: one number per test image, [N]; images with the same number, such as those of one patient, are resampled
+        together. sets: {name: (set, number of its images)}.
         """
         test = bootstrap(groups, n, seed=seed)
         return cls(
@@ -55,12 +56,12 @@ class Resamples:
 
 
 def _seed_of(name: str, seed: int) -> int:
-    """Return a set's own seed, so that unrelated sets are resampled independently."""
+    """Derive a seed from a set's name, so that unrelated sets are resampled independently."""
     return Seeds(seed, f"resamples of {name}")(0) % 2**31
 
 
 def means_of(sets: Sequence[str]) -> dict[str, list[str]]:
-    """Return the sets of each reported mean: all sets, and the paper's sets if there are others as well."""
+    """Return {name of a mean: its sets}: over all sets, and over the paper's sets if there are others too."""
     if len(sets) < 2:
         return {}
     papers = {PAPERS: list(PAPER_SETS)} if set(PAPER_SETS) < set(sets) else {}
@@ -72,7 +73,10 @@ def summarise(
     resamples: Resamples,
     chosen: Callable[[DetectionMethod, int], Indices],
 ) -> dict[str, Any]:
-    """Return all numbers of the report. chosen(method, count): indices of the images that a method has scored."""
+    """Return the AUROCs of all methods and their differences, as plain values for the report.
+
+    chosen(method, count): returns the indices of the images that the method has scored, in a set of `count` images.
+    """
     rows = _measured(scored, resamples, chosen)
     means = means_of(list(resamples.sets))
     for found in rows.values():
@@ -105,7 +109,7 @@ def _measured(
 ) -> Rows:
     rows: Rows = {method: {} for method in scored}
     for name, of_set in resamples.sets.items():
-        # Column-major, because later steps read the counts of one image in all resamples; made once for all methods.
+        # Column-major, because later steps read the counts of one image in all resamples. Made once for all methods.
         counts = np.concatenate((resamples.test.T, of_set.T)).T
 
         def one(method: DetectionMethod, name: str = name, counts: Counts = counts) -> Resampled:
@@ -120,7 +124,7 @@ def _measured(
 
 
 def _row(scores: Scores, name: str, counts: Counts) -> Resampled:
-    """Return the AUROC in each column, with test images as positives; NaN in columns that the method lacks."""
+    """Return the AUROC of test images (positives) against the set `name`, by column; NaN where there are no scores."""
     values, found = dict.fromkeys(COLUMNS, np.nan), np.full((len(counts), len(COLUMNS)), np.nan)
     for column, by_set in scores.items():
         both = np.concatenate((by_set[TEST], by_set[name]))

@@ -1,4 +1,4 @@
-"""The tables of the report: CSV in long form, and Markdown to read."""
+"""Write the report's tables as CSV, with one row per number, and as Markdown for reading."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -14,7 +14,7 @@ _signed = partial(cell_text, signed=True)
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[OODRow]:
-    """Yield (method, set, hidden share, mean, low, high) for every AUROC and every difference between methods."""
+    """Yield (method, set, hidden share, mean, low, high) for every AUROC and every difference between AUROCs."""
     found = {name: one["auroc"] for name, one in result["methods"].items()} | result["differences"]
     for method, by_set in found.items():
         for name, cells in by_set.items():
@@ -23,12 +23,12 @@ def rows(result: Mapping[str, Any]) -> Iterator[OODRow]:
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """Return a CSV table in long form; a cell is empty where there is no number."""
+    """Return a CSV table with one row per AUROC or difference; missing numbers are empty cells."""
     return csv_text(("method", "set", "hidden", "auroc", "low", "high"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
-    """Return the report as Markdown."""
+    """Return the whole report as Markdown: a description of the experiment, then all tables."""
     settings, versions = result["settings"], result["versions"]
     sets = ", ".join(f"{name} {one['images']:,}" for name, one in result["sets"].items())
     lines = [
@@ -57,7 +57,7 @@ def as_markdown(result: Mapping[str, Any]) -> str:
 
 
 def _together(result: Mapping[str, Any]) -> str:
-    """Return a clause that tells which images are resampled together, or an empty text."""
+    """Return a clause for the report that states which images are resampled together, or "" if none are."""
     rules = ["all images of a patient stay together"] if result["patients"] is not None else []
     if paired := ", ".join(name for name, one in result["sets"].items() if one["paired"]):
         rules.append(f"images of {paired} stay together with the test images they are made from")
@@ -65,7 +65,7 @@ def _together(result: Mapping[str, Any]) -> str:
 
 
 def _by_set(result: Mapping[str, Any], column: str, title: str) -> list[str]:
-    """Return the paper's table: a row per method, a column per set."""
+    """Return the lines of a table of AUROCs in one column of the result, with a row per method and a column per set."""
     at, names = result["columns"].index(column), [*result["sets"], *result["means"]]
     body = [
         [method, *(cell_text(found["auroc"][name][at]) for name in names)]
