@@ -82,6 +82,6 @@ def test_edited_numbers_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) -> 
     for altered in ({"format": REPORT.format}, short, worded):
         (tmp_path / "results.json").write_text(json.dumps(altered))
         with pytest.raises(
-            ValueError, match=r"has been altered .*: call condvae design experiment with the options of"
+            ValueError, match=r"has been altered .*: run `condvae design experiment` again"
         ):
             redraw(tmp_path)
