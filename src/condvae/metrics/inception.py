@@ -1,7 +1,7 @@
 """Inception-v3 (Szegedy et al. 2015) as released on 2015-12-05, whose features FID, KID and P-IDS use.
 
-Its pooling differs from the pooling in Szegedy et al. and in torchvision: average pooling inside blocks ignores padding,
-and the last block uses maximum instead of average pooling.
+Its pooling differs from the pooling in Szegedy et al. and in torchvision: average pooling inside blocks ignores
+padding, and the last block uses maximum instead of average pooling.
 """
 
 from collections.abc import Mapping, Sequence
