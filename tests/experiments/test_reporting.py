@@ -61,7 +61,7 @@ def test_figures_are_redrawn_from_results_that_were_not_altered(tmp_path: Path) 
     (tmp_path / "heights.png").unlink()
     assert report().redraw(tmp_path) == [tmp_path / "heights.png"]
     (tmp_path / "results.json").write_text('{"format": "test", "heights": [1]}')
-    with pytest.raises(ValueError, match=r"results.json has been altered \(ValueError: .*: call make test with"):
+    with pytest.raises(ValueError, match=r"results.json has been altered \(ValueError: .*: run `make test` again with"):
         report().redraw(tmp_path)
     (tmp_path / "results.json").write_text('{"format": "another"}')
     with pytest.raises(ValueError, match=r"holds no results.json of a test: give the --out folder of make test"):
@@ -72,7 +72,7 @@ def test_a_folder_with_other_files_is_rejected(tmp_path: Path) -> None:
     for name, words in (
         ("notes.txt", "contains notes.txt, which was not written by a test"),
         ("results.json", "results.json was not written by a test"),
-        ("results.csv", "holds results of something else"),
+        ("results.csv", "contains results that are not from a test"),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).write_text("{}")

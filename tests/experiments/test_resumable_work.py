@@ -77,7 +77,7 @@ def test_only_rank_zero_without_a_shard_writes_the_report(tmp_path: Path) -> Non
     alone = World(0, 1, torch.device("cpu"))
     for number in (1, 2):
         assert not work_together(work_units(tmp_path, done), alone, Shard(number, 2), said.append)
-        assert said[-1].startswith(f"shard {number} of 2 is done: when all are, repeat the call without --shard")
+        assert said[-1].startswith(f"shard {number} of 2 is done: when all shards are done, run the command without")
     assert sorted(done) == list(range(12))
     assert work_together(work_units(tmp_path, done), alone, None, said.append) and len(done) == 12
 
@@ -110,7 +110,7 @@ def test_missing_damaged_and_misplaced_parts_are_detected(tmp_path: Path) -> Non
     store = ResultStore(tmp_path / "a", kind="test part")
     store.put("1", {"x": torch.ones(2)}, seconds=1.0)
     with pytest.raises(
-        ValueError, match="lacks 1 of 2 parts, the first is 2: let all processes write to one shared folder"
+        ValueError, match="has no results for 1 of 2 units of work, such as 2: let all processes write to one"
     ):
         store.check_whole(["1", "2"])
     shutil.copy(tmp_path / "a" / "1.safetensors", tmp_path / "a" / "2.safetensors")

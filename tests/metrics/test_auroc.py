@@ -85,7 +85,7 @@ def test_resamples_without_a_class_are_nan_and_ignored() -> None:
 
 
 def test_invalid_inputs_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"scores are \[2\] and labels \[3\]"):
+    with pytest.raises(ValueError, match=r"scores have shape \[2\] and labels have shape \[3\]"):
         auroc([1, 2], [1, 0, 1])
     with pytest.raises(ValueError, match="labels contain values other than 0 and 1"):
         auroc([1, 2], [1, 2])

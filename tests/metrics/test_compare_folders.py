@@ -141,7 +141,7 @@ def test_misaligned_names_are_an_error_and_not_a_wrong_number(tmp_path: Path) ->
         compare(real, fake, NETWORKS)
     (fake / "001.bmp").unlink()
     written(fake, levels(1, size=16), ["003.png"])
-    with pytest.raises(ValueError, match=r"003\.png is 32 x 32 in .*real but 16 x 16 in .*fake"):
+    with pytest.raises(ValueError, match=r"003\.png has two sizes, 32 x 32 in .*real but 16 x 16 in .*fake"):
         compare(real, fake, NETWORKS)
     (fake / "003.png").write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"003\.png cannot be read"):

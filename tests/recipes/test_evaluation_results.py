@@ -104,7 +104,7 @@ def test_the_protocol_is_that_of_the_record(cifar10: dict[str, Any]) -> None:
         f"(end: {record['steps']:,} steps;",
         f"| {short(vae['bits_per_dim'], 4)} |",
         f"| {short(record['bits_per_dim'], 4)} |",
-        f"batch {options['batch']}",
+        f"batches of {options['batch']} images",
         f"with decay {short(options['ema'], 3)}",
     ):
         assert words in WORDS
@@ -137,10 +137,10 @@ def test_coverage_is_stated_as_measured(cifar10: dict[str, Any]) -> None:
         f"{ends[1][0]} to {ends[1][1]} (smooth)",
         f"in only {cool[0]} of cases (white) and {cool[1].removesuffix(' %')} % (smooth)",
         f"FID improves by {100 * (1 - mean(cifar10, COOL, 'fid') / mean(cifar10, WARM, 'fid')):.0f} %",
-        f"in white projections ({errors[NEAREST, 'white']}) and in LPIPS to references ({errors[NEAREST, 'reference']} "
-        f"against {errors[WARM, 'reference']}), and a similar one in smooth projections ({errors[NEAREST, 'smooth']} "
-        f"against {errors[WARM, 'smooth']})",
-        f"LPIPS to references ({errors[RANDOM, 'reference']})",
+        f"in white projections ({errors[NEAREST, 'white']}) and in LPIPS to reference images "
+        f"({errors[NEAREST, 'reference']} against {errors[WARM, 'reference']}), and a similar one in smooth "
+        f"projections ({errors[NEAREST, 'smooth']} against {errors[WARM, 'smooth']})",
+        f"in LPIPS to reference images ({errors[RANDOM, 'reference']})",
     ):
         assert words in WORDS
     assert abs(mean(cifar10, COOL, "lpips_gt") / mean(cifar10, WARM, "lpips_gt") - 1) < 0.01
@@ -161,7 +161,7 @@ def test_pixel_means_and_samples_are_stated_as_measured(raw: dict[str, Any], cif
     for words in (
         f"our FID is {mean(found, drawn, 'fid'):.1f} instead of {mean(found, WARM, 'fid'):.1f}",
         f"and LPIPS-GT is {gt[1]} instead of {gt[0]}",
-        f"LPIPS-GT hardly changes** ({gt[0]} and {gt[1]})",
+        f"LPIPS-GT hardly changes** ({gt[0]} with means, {gt[1]} with samples)",
         f"white projections is {leaning[drawn, 'white']} with samples and {leaning[WARM, 'white']} with means",
         f"it is {leaning[drawn, 'smooth']} and {leaning[WARM, 'smooth']}",
         f"in white projections is {leaning[drawn, 'white']} instead of {leaning[WARM, 'white']}",

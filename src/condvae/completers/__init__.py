@@ -1,4 +1,4 @@
-"""Completers: models and simple baselines that complete images behind one interface, for measurements."""
+"""Completers: models and simple baselines with one common interface, so that their completions can be measured."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The names of the baselines and what each one does, without torch, so that `--help` is quick."""
+"""The names of the baselines and what each one does. This module does not import torch, so that `--help` is quick."""
 
 BASELINE_MEANINGS = {
     "mean": "the mean of all training images",

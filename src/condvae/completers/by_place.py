@@ -22,9 +22,10 @@ def complete_at(
 ) -> Tensor:
     """Return k completions of each observation, uint8 [B, k, C, H, W].
 
-    places: the index of each observation in the full set of images; random numbers depend on it and on the seed.
-    A completer without a `places` argument is called for one image at a time with a seed for its place. This is slow
-    for a completer that is faster with large batches, so such a completer should accept `places`.
+    places: the index of each observation in the full set of images. Random numbers depend only on this index and the
+    seed. If `completer.complete` has no `places` argument, it is called for one image at a time, each with a seed that
+    is derived from the image's index. This is slow for completers that are faster with large batches; these should
+    accept `places`.
     name: the completer's name in error messages.
     """
     name = completer.name if name is None else name
@@ -39,9 +40,11 @@ def complete_at(
 
 
 def identity_of(completer: Completer) -> str:
-    """Return a digest of everything that determines the completions.
+    """Return a digest of everything that determines the completions of a completer.
 
-    A completer that users supply is identified by its `identity` attribute, or by its name if it has none.
+    For a conditional model it covers the weights, the configuration, the temperature and the choice of pixels; for
+    nearest training images, the images. Any other completer is identified by its `identity` attribute, or by its name
+    if it has none.
     """
     if isinstance(completer, ModelCompleter):
         model = completer.sampler.model
@@ -60,5 +63,8 @@ def _checked(made: object, observation: Observation, k: int, name: str) -> Tenso
     if not isinstance(made, Tensor):
         raise ValueError(f"{name} returned a {type(made).__name__}, expected a uint8 tensor of shape {expected}")
     if made.shape != expected or made.dtype != torch.uint8:
-        raise ValueError(f"{name} returned {made.dtype} {tuple(made.shape)}, expected torch.uint8 {expected}")
+        raise ValueError(
+            f"{name} returned a {made.dtype} tensor of shape {tuple(made.shape)}, expected a torch.uint8 tensor of "
+            f"shape {expected}"
+        )
     return made

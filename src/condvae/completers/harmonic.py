@@ -13,9 +13,9 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.pixels import to_levels
 
 _RESIDUAL = 1e-6
-"""Largest residual of the equation that is accepted, in grey levels."""
+"""The solver stops when all residuals of the equation are below this value, in grey levels."""
 _PIXELS_AT_ONCE = {"cuda": 2**21, "cpu": 2**16}
-"""Pixels of all images that are solved together; on a CPU, few enough to stay in its cache."""
+"""How many pixels, over all images, are solved for together. On a CPU, the number is small enough for its cache."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,12 +29,12 @@ class HarmonicFill:
     varies: ClassVar[bool] = False
 
     fallback: Tensor | None = None
-    """The completion where nothing is known, such as the training mean, uint8 [C, H, W]; None for mid grey."""
+    """The completion of an image without known pixels, such as the training mean, uint8 [C, H, W]. None: mid grey."""
     channels: int = 3
-    """Image channels, for observations without pixels."""
+    """Number of image channels. It is used only for observations that contain no pixels."""
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
-        """Return k identical completions, as a view without copies."""
+        """Return k identical completions of each image, as a view that does not copy them."""
         check_whole(k, "the number of samples", least=1)
         count, _, height, width = observation.y.shape
         known, pixels = observation.known, observation.pixels
@@ -54,10 +54,11 @@ class HarmonicFill:
 
 @torch.no_grad()
 def harmonic(values: Tensor, known: Tensor) -> Tensor:
-    """Keep the known values and make every other pixel the mean of its neighbours; float64 [B, C, H, W].
+    """Return images with the known values, in which every hidden pixel is the mean of its neighbours.
 
-    values: [B, C, H, W], used only where known. known: bool [B, 1, H, W]. The solver is conjugate gradients with
-    separate step sizes for every channel. Where nothing is known, every constant is a solution and 0 is returned.
+    values: pixel values [B, C, H, W]; only known ones are used. known: bool [B, 1, H, W]. The result is float64
+    [B, C, H, W]. The solver is the conjugate gradient method, with separate step sizes for every image and channel. If
+    an image has no known pixels, every constant image is a solution, and 0 is returned.
     """
     hole = ~known
     fixed = torch.where(known, values.double(), 0.0)
@@ -82,7 +83,7 @@ def harmonic(values: Tensor, known: Tensor) -> Tensor:
 
 
 def _laplacian(u: Tensor) -> Tensor:
-    """Sum the differences between each pixel and its two to four neighbours inside the image."""
+    """For each pixel, return the sum of its differences from the two to four neighbours that lie inside the image."""
     down, right = u[..., 1:, :] - u[..., :-1, :], u[..., 1:] - u[..., :-1]
     out = torch.zeros_like(u)
     out[..., 1:, :] += down

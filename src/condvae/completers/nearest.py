@@ -1,4 +1,4 @@
-"""A baseline that completes with the nearest training images: the best that memorising the data can do."""
+"""A baseline that completes images with the nearest training images. It shows what memorising the data can do."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,18 @@ from condvae.runtime.checks import check_whole
 from condvae.runtime.pixels import to_uint8
 
 _NUMBERS_AT_ONCE = {"cuda": 2**25, "cpu": 2**22}
-"""Values of the training images that are compared together, in float64."""
+"""How many pixel values of training images are compared with the observations at once, in float64."""
 _RESIDENT = 2**31
-"""Most bytes of training images that are kept on a GPU."""
+"""Training images of up to this many bytes in total are kept on the GPU; more are copied there block by block."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NearestTrainingImages:
-    """Completion i is the i-th nearest training image, by the squared distance over the known pixels of all channels.
+    """Completes an image with its nearest training images: completion i is the i-th nearest.
 
-    Ties keep their order in the training set. Where nothing is known, training images are drawn at random.
+    Distances are sums of squared differences over the known pixels, in all channels. Of two training images at the same
+    distance, the one that comes first in the training set is taken first. If an image has no known pixels, training
+    images are drawn at random.
     """
 
     name: ClassVar[str] = "nearest training images"
@@ -58,11 +60,12 @@ class NearestTrainingImages:
 
     @torch.no_grad()
     def nearest(self, pixels: Tensor, known: Tensor, k: int) -> Tensor:
-        """Return the positions of the k nearest training images, [B, k], without approximation.
+        """Return the positions in the training set of the k nearest images, [B, k], found by an exact search.
 
-        pixels: [B, C, H, W] in [-1, 1]; known: [B, 1, H, W]. For a training image y,
-        sum over known pixels of (y - x)^2 = y^2 . known - 2 y . (x known) + a constant: two matrix products. Grey
-        levels are integers, so float64 is exact. Ties are broken by sorting the integers distance * N + position.
+        pixels: images [B, C, H, W] in [-1, 1]. known: bool [B, 1, H, W]. The distance of an image x to a training
+        image y is the sum over known pixels of (y - x)^2 = y^2 . known - 2 y . (x known) + a constant, which takes two
+        matrix products. Grey levels are integers, so float64 is exact. Sorting by the integer distance * N + position,
+        where N is the number of training images, breaks ties by position.
         """
         seen = known.flatten(1).double()  # [B, H W]
         x = torch.where(known, to_uint8(pixels), 0).flatten(1).double()  # [B, C H W]
@@ -80,7 +83,7 @@ class NearestTrainingImages:
         return best % count
 
     def _blocks(self, device: torch.device) -> Iterator[tuple[int, Tensor]]:
-        """Yield all training images in blocks: (position of the first image, uint8 [n, C, H, W] on the device)."""
+        """Yield blocks of training images on the device: the position of the first image, and uint8 [n, C, H, W]."""
         dims = self.images.channels * self.images.size**2
         step = max(1, _NUMBERS_AT_ONCE.get(device.type, _NUMBERS_AT_ONCE["cpu"]) // dims)
         if device.type == "cuda" and self.images.nbytes <= _RESIDENT and device not in self._resident:

@@ -1,4 +1,4 @@
-"""Baselines from training images: their mean, or a random one."""
+"""Baselines that fill holes with the mean of the training images, or with a random training image."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class TrainingMean:
         return cls(image=(total / len(images)).round().to(torch.uint8))
 
     def complete(self, observation: Observation, k: int, seed: int, *, places: Sequence[int] | None = None) -> Tensor:
-        """Return k identical completions, as a view without copies."""
+        """Return k identical completions of each image, as a view that does not copy them."""
         check_whole(k, "the number of samples", least=1)
         image = self.image.to(observation.y.device).expand(len(observation), 1, -1, -1, -1)
         return paste_known(observation, image).expand(-1, k, -1, -1, -1)
@@ -63,7 +63,11 @@ class RandomTrainingImage:
 def random_positions(
     among: int, observations: int, k: int, seed: int, places: Sequence[int] | None
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Draw positions of training images, [observations, k]; entry (b, i) depends on the seed, the place of b, and i."""
+    """Draw k positions of training images for each observation, at random, as an array [observations, k].
+
+    among: the number of training images. Entry (b, i) depends only on the seed, on i, and on places[b], or on b if
+    places is None.
+    """
     check_whole(k, "the number of samples", least=1)
     seeds = seeds_from(seed, k, observations=range(observations) if places is None else map(int, places)).seeds
     return np.array([number % among for number in seeds], dtype=np.int64).reshape(observations, k)

@@ -1,6 +1,6 @@
 """Long experiments that can be resumed and that write a report.
 
-    resumable_work.py   splits work into units whose results are files: several processes can share it and resume it
+    resumable_work.py   splits work into units whose results are files, so that processes can share and resume work
     reporting.py        writes the report: its folder, tables in JSON, CSV and Markdown, and figures
     evaluation/         measures completions of models, baselines and other programs with all metrics
     design/             compares policies that choose scans
@@ -8,7 +8,7 @@
 
 The three experiments have the same files, in this order:
 
-    plan.py             the settings and the meaning of names; imports no torch, since the command line inherits it
+    plan.py             the settings and the names of choices; imports no torch, so that the command line starts fast
     measure.py          the context of an experiment, and what a unit of work computes
     jobs.py             the list of units, and the files of their results
     summary.py          computes the reported numbers from these files

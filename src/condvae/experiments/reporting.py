@@ -23,12 +23,12 @@ Result = Mapping[str, Any]
 
 TABLES = ("results.json", "results.csv", "results.md")
 INCHES, DPI = (3.4, 3.2), 150
-"""Size of one panel including its part of the legend, and resolution."""
+"""Width and height of one panel in inches, including its part of the legend, and the resolution in dots per inch."""
 _MOST_COLUMNS = 4
 
 
 class DrawingError(ValueError):
-    """Figures could not be drawn, for a reason other than wrong numbers, such as a full disk."""
+    """Figures could not be drawn although the numbers are valid, for example because the disk is full."""
 
 
 class Tables(Protocol):
@@ -47,19 +47,19 @@ class Figures(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Describes and writes the report of an experiment; results of units of work are in the same folder."""
+    """Writes the report of an experiment to its output folder, which also contains the results of units of work."""
 
     format: str
-    """The value of "format" in results.json."""
+    """The value of "format" in results.json, by which a report of this experiment is recognised."""
     what: str
-    """The experiment with its article, such as "an evaluation", for messages."""
+    """The name of the experiment with its article, such as "an evaluation", for messages."""
     command: str
     pictures: Sequence[str]
     """File names of the figures."""
     tables: Tables
     figures: Figures
     parts: str = "runs"
-    """The subfolder that contains a folder of results for each job."""
+    """The name of the subfolder in which each job has a folder for its results."""
 
     def claim(self, folder: Path) -> None:
         """Create the folder, or raise a ValueError if it contains files that are not from this kind of experiment."""
@@ -70,7 +70,7 @@ class Report:
         # A killed process can leave a report without results.json, but not without results of units.
         begun = any((folder / name).exists() for name in ("results.json", self.parts))
         if not begun and any((folder / name).exists() for name in names):
-            raise ValueError(f"{folder} holds results of something else: choose another --out folder")
+            raise ValueError(f"{folder} contains results that are not from {self.what}: choose another --out folder")
         make_folder(folder)
 
     def write(self, result: dict[str, Any], out: Path, say: Say) -> None:
@@ -100,8 +100,8 @@ class Report:
             raise
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{path} has been altered ({type(error).__name__}: {error}): call {self.command} with the options of "
-                "the first call to write it again from the stored measurements"
+                f"{path} has been altered ({type(error).__name__}: {error}): run `{self.command}` again with its "
+                "original options, which writes the file again from the stored measurements"
             ) from error
 
     def _read(self, path: Path) -> dict[str, Any] | None:
@@ -114,7 +114,7 @@ def section(title: str, head: Sequence[str], body: Sequence[Sequence[str]]) -> l
 
 
 def cell_text(cell: Mapping[str, float | None], *, signed: bool = False) -> str:
-    """Format a number with its interval for a table. signed: always show the sign, for differences."""
+    """Format a number with its confidence interval for a table. signed: show the sign of positive numbers too."""
     form = "+.3f" if signed else ".3f"
     if cell["mean"] is None:
         return "-"
@@ -125,7 +125,7 @@ def cell_text(cell: Mapping[str, float | None], *, signed: bool = False) -> str:
 def save_figures(figures: Mapping[str, "Callable[[], Figure | None]"], folder: Path) -> list[Path]:
     """Draw each figure and save it under its name; return the written paths.
 
-    If a figure is None, a file of this name from an earlier report is deleted, since it no longer fits the numbers.
+    If there is no figure (None), the file of an earlier report is deleted, since it does not match the new numbers.
     """
     try:
         import matplotlib as _  # noqa: F401
@@ -175,13 +175,13 @@ def panel_for_each(names: Sequence[str], draw: "Callable[[Axes, str], None]", *,
 
 
 def curve(cells: Sequence[Mapping[str, float | None]]) -> tuple[NDArray[np.float64], ...]:
-    """Return the means, lower ends and upper ends of cells; NaN where there is no number."""
+    """Return the means, the lower limits and the upper limits of numbers with intervals; None becomes NaN."""
     mean, low, high = (np.array([cell[key] for cell in cells], dtype=float) for key in ("mean", "low", "high"))
     return mean, low, high
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Return colour and marker of line 0, 1, ...; markers differ so that lines are distinct without colour."""
+    """Return the colour and marker of a line, given its number. Markers differ, so that colour is not needed."""
     return {"color": f"C{number % 10}", "marker": "osD^vPX*<>"[number % 10]}
 
 

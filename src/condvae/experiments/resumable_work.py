@@ -1,4 +1,4 @@
-"""Work that several processes can share and that can be resumed after a kill.
+"""Work that several processes can share, and that can be resumed if a process was killed.
 
 The work is split into units. The result of each unit is one file, in a folder named by a fingerprint of everything that
 the result depends on. Files are written atomically. Processes that compute the same unit write the same content, so it
@@ -22,19 +22,19 @@ from condvae.runtime.ranks import World
 from condvae.weights import sealed_file
 
 ResultTensors: TypeAlias = Mapping[str, Tensor]
-"""The results of a unit of work by name; the first axis is over its images."""
+"""The results of a unit of work: tensors by name, whose first axis runs over the unit's images."""
 
 _LONGEST = 50
-"""Most characters of a job's name in its folder name."""
+"""The name of a job's folder contains at most this many characters of the job's name."""
 
 
 def joined(pieces: Sequence[ResultTensors]) -> dict[str, Tensor]:
-    """Concatenate the results of several sets of images."""
+    """Concatenate the results of several sets of images, name by name, along the axis of images."""
     return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
 class Shard(NamedTuple):
-    """Shard `number` (counted from 1) of `of` shards; each is computed by an independent process."""
+    """One of `of` shards, with a number from 1 to `of`. An independent process computes each shard."""
 
     number: int
     of: int
@@ -48,7 +48,10 @@ class Shard(NamedTuple):
 
     @classmethod
     def of_text(cls, text: str | None, *, ranks: int) -> "Shard | None":
-        """Parse --shard; return None if it was not given. Under torchrun it is an error, since ranks share the work."""
+        """Parse the value of --shard; return None if it was not given.
+
+        Raise a ValueError if it is combined with torchrun, whose ranks already share the work.
+        """
         if text is None:
             return None
         if ranks > 1:
@@ -57,7 +60,7 @@ class Shard(NamedTuple):
 
 
 class ImageRange(NamedTuple):
-    """Images first ... stop - 1, which are measured together; the result is one file."""
+    """The images from `first` to `stop` - 1. They are measured together, and their result is one file."""
 
     first: int
     stop: int
@@ -67,7 +70,7 @@ class ImageRange(NamedTuple):
 
 
 def image_ranges(images: int, size: int) -> Iterator[ImageRange]:
-    """Yield all images in blocks of this size."""
+    """Yield ranges of at most `size` images that together contain all images."""
     for first in range(0, images, size):
         yield ImageRange(first, min(first + size, images))
 
@@ -80,9 +83,9 @@ class ResultStore:
 
     @classmethod
     def of_job(cls, out: Path, name: str, made_of: Mapping[str, Any], *, kind: str) -> "ResultStore":
-        """Return the store of a job.
+        """Return the store of a job, whose folder name contains a fingerprint of `made_of`.
 
-        made_of: plain values of everything that the results depend on, except rounding. A job with other values gets
+        made_of: everything that the results depend on, except rounding, as plain values. A job with other values gets
         another folder, so that results of different jobs are never mixed.
         """
         return cls(out / "runs" / f"{slug_of(name)[:_LONGEST]}-{fingerprint(made_of)}", kind=kind)
@@ -114,16 +117,16 @@ class ResultStore:
         """Raise a ValueError unless the results of all these units exist."""
         if missing := [unit for unit in units if not self.has(unit)]:
             raise ValueError(
-                f"{self.folder} lacks {len(missing)} of {len(units)} parts, the first is {missing[0]}: let all "
-                "processes write to one shared folder"
+                f"{self.folder} has no results for {len(missing)} of {len(units)} units of work, such as {missing[0]}: "
+                "let all processes write to one shared folder"
             )
 
     def notes(self, unit: object) -> dict[str, Any]:
-        """Return the notes that were stored with the result of a unit."""
+        """Return the JSON object that `put` stored as `notes` with the result of a unit."""
         return dict(self._read(unit)[0]["notes"])
 
     def keep_only(self, unit: object) -> None:
-        """Delete the results of all other units."""
+        """Delete the results of all units except this one."""
         for path in self.folder.glob("*.safetensors"):
             if path != self._file(unit):
                 path.unlink(missing_ok=True)
@@ -138,7 +141,7 @@ class ResultStore:
         return description, tensors
 
     def _name(self, unit: object) -> str:
-        """Return the name that is stored in the file, by which copied or renamed files are detected."""
+        """Return the name that is stored in the unit's file, so that a copied or renamed file can be detected."""
         return f"{self.folder.name}/{unit}"
 
     def _file(self, unit: object) -> Path:
@@ -150,13 +153,13 @@ class WorkUnit:
     """A part of an experiment whose result is one file."""
 
     what: str
-    """A description for the log. Consecutive units with the same description share one line."""
+    """A description for the log. Consecutive units with the same description share one line of the log."""
     store: ResultStore
     unit: object
     images: int
     measure: Callable[[], ResultTensors]
     prepare: Callable[[Say], object] | None = None
-    """Called before `measure`; its time is not counted."""
+    """A function that is called before `measure`, and whose time is not counted."""
 
     @property
     def done(self) -> bool:
@@ -196,7 +199,10 @@ def work_together(units: Sequence[WorkUnit], world: World, shard: Shard | None, 
     work(units, shard or Shard(world.rank + 1, world.size), say, show_progress=world.leads)
     world.sum(torch.zeros(1, device=world.device))  # returns when all ranks have finished
     if shard is not None:
-        say(f"shard {shard.number} of {shard.of} is done: when all are, repeat the call without --shard for the report")
+        say(
+            f"shard {shard.number} of {shard.of} is done: when all shards are done, run the command without --shard to "
+            "write the report"
+        )
     return shard is None and world.leads
 
 

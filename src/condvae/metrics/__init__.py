@@ -1,4 +1,4 @@
-"""Metrics of completions: perceptual distances, set distances, calibration, and bounds on log-probabilities."""
+"""Metrics of completions: distances between images and between sets of images, calibration, and likelihood bounds."""
 
 from typing import TYPE_CHECKING
 

@@ -19,12 +19,12 @@ from condvae.runtime.checks import check_seed, check_whole
 Counts = NDArray[np.int32]
 RankedValues = NDArray[np.float64]
 Cell: TypeAlias = dict[str, float | None]
-"""A number of a report with its interval: mean, low, high; None where there is no number."""
+"""A number of a report with its confidence interval, under the keys mean, low and high; None replaces NaN."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 _THREADS = 4
-"""Most threads: each needs memory for its resamples, and more would gain little."""
+"""The largest number of threads. Each needs memory for its resamples, and more threads would gain little."""
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
@@ -36,7 +36,10 @@ class Interval(NamedTuple):
 
 
 def auroc(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Return the AUROC of scores [N] for labels [N], True where positive; NaN if one of the two classes is empty."""
+    """Return the AUROC of scores [N], or NaN if there are no positive or no negative cases.
+
+    labels: [N], True for positive and False for negative cases.
+    """
     scores, labels = _checked(scores, labels)
     return float(_auroc(scores, labels, np.ones((len(scores), 1), dtype=np.int32))[0])
 
@@ -44,7 +47,7 @@ def auroc(scores: ArrayLike, labels: ArrayLike) -> float:
 def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> RankedValues:
     """Return the AUROC of each of n resamples, [n]; NaN for a resample without positives or without negatives.
 
-    counts: [n, N], how often each of the N cases is in each resample.
+    counts: [n, N], how often each of the N cases occurs in each resample.
     """
     scores, labels = _checked(scores, labels)
     _check_counts(counts, len(scores))
@@ -52,16 +55,20 @@ def resampled_auroc(scores: ArrayLike, labels: ArrayLike, counts: Counts) -> Ran
 
 
 def resampled_mean(values: ArrayLike, counts: Counts) -> RankedValues:
-    """Return the mean of values [N] in each resample, [n]."""
+    """Return the mean of values [N] in each of n resamples, [n].
+
+    counts: [n, N], how often each of the N cases occurs in each resample.
+    """
     values = np.asarray(values, dtype=np.float64)
     _check_counts(counts, len(values))
     return np.asarray(counts @ values / counts.sum(axis=1), dtype=np.float64)
 
 
 def bootstrap(groups: ArrayLike, n: int, *, seed: int = 0) -> Counts:
-    """Draw n bootstrap resamples; return how often each of N cases is in each of them, [n, N].
+    """Draw n bootstrap resamples of N cases; return how often each case occurs in each resample, [n, N].
 
-    groups: [N], the group of each case. A resample draws whole groups with replacement, as many as there are groups.
+    groups: [N], the group of each case, such as the patient of an image. If there are G groups, each resample draws G
+    whole groups with replacement.
     """
     check_whole(n, "the number of resamples", least=1)
     check_seed(seed, "the seed of resamples")
@@ -76,7 +83,7 @@ def bootstrap(groups: ArrayLike, n: int, *, seed: int = 0) -> Counts:
 
 
 def interval(resamples: ArrayLike, *, level: float = 0.95) -> Interval:
-    """Return the central interval with this share of the resamples. NaN are ignored; all NaN gives NaN."""
+    """Return the central interval that contains this share of the resampled values, without NaN; NaN if all are NaN."""
     if not 0 < level < 1:
         raise ValueError(f"the level of an interval is {level}, expected a number between 0 and 1, such as 0.95")
     values = np.asarray(resamples, dtype=np.float64)
@@ -94,7 +101,7 @@ class Resampled:
     values: RankedValues
     """The number of each column, [columns]."""
     resamples: RankedValues
-    """The numbers in each of n resamples, [n, columns]."""
+    """The same numbers, computed from each of n bootstrap resamples, [n, columns]."""
 
     def __sub__(self, other: "Resampled") -> "Resampled":
         return Resampled(values=self.values - other.values, resamples=self.resamples - other.resamples)
@@ -106,22 +113,29 @@ class Resampled:
         return cls(values=np.mean(values, axis=0), resamples=np.mean(resamples, axis=0))
 
     def cells(self) -> list[Cell]:
-        """Return each number with its interval for JSON; None where there is no number."""
+        """Return each number with its confidence interval, for JSON: NaN and infinity become None."""
         return [_cell(float(value), column) for value, column in zip(self.values, self.resamples.T, strict=True)]
 
     def over(self, columns: slice) -> Cell:
-        """Return the mean over some columns, with its interval."""
+        """Return the mean of the numbers of some columns, with its confidence interval."""
         return _cell(float(self.values[columns].mean()), self.resamples[:, columns].mean(axis=1))
 
 
 def resampled_each(resample: Callable[[T], R], each: Iterable[T]) -> list[R]:
-    """Apply `resample` to each item in threads and keep the order: NumPy releases the lock while it sorts and sums."""
+    """Apply `resample` to each item in parallel threads; return the results in the order of the items.
+
+    Threads help, since NumPy releases Python's global lock while it sorts and sums.
+    """
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         return list(pool.map(resample, each))
 
 
 def _auroc(scores: RankedValues, labels: NDArray[np.bool_], counts: Counts) -> RankedValues:
-    """Return AUROCs [n] for counts [N, n]: for each positive, count the negatives below it, and half of the ties."""
+    """Return the AUROC of each of n resamples, [n].
+
+    counts: [N, n], how often each of the N cases occurs in each resample. For each positive case, a negative case with
+    a lower score counts 1, and one with an equal score counts one half.
+    """
     positives, negatives = np.flatnonzero(labels), np.flatnonzero(~labels)
     negatives = negatives[np.argsort(scores[negatives])]
     rising = np.zeros((len(negatives) + 1, counts.shape[1]), dtype=np.int32)  # integers, so that sums are exact
@@ -151,7 +165,10 @@ def _plain(value: float) -> float | None:
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[RankedValues, NDArray[np.bool_]]:
     scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels)
     if scores.ndim != 1 or labels.shape != scores.shape:
-        raise ValueError(f"scores are {list(scores.shape)} and labels {list(labels.shape)}: give vectors of one length")
+        raise ValueError(
+            f"scores have shape {list(scores.shape)} and labels have shape {list(labels.shape)}: give two vectors of "
+            "the same length"
+        )
     if not np.isin(labels, (0, 1)).all():
         raise ValueError("labels contain values other than 0 and 1: give 1 for positives and 0 for negatives")
     if np.isnan(scores).any():
@@ -161,4 +178,6 @@ def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[RankedValues, NDArra
 
 def _check_counts(counts: Counts, number: int) -> None:
     if counts.ndim != 2 or counts.shape[1] != number:
-        raise ValueError(f"counts have shape {list(counts.shape)}, expected [n, {number}], as bootstrap returns")
+        raise ValueError(
+            f"counts have shape {list(counts.shape)}, expected [n, {number}]: give the result of `bootstrap`"
+        )

@@ -1,8 +1,8 @@
 """Bounds on log-probabilities of images: bits per dimension, nats and forward KL.
 
 The functions return one number for each image. For a set of images with holes of different sizes, bits per hidden
-dimension are the sum of nats divided by the sum of dimensions (`Estimate.of_ratio`). A mean of the ratios of single
-images would instead give the smallest holes as much weight as the largest.
+dimension are the sum of all images' bits divided by the sum of their hidden dimensions (`Estimate.of_ratio`). Averaging
+the bits per dimension of single images would instead give the smallest holes as much weight as the largest.
 """
 
 import math
@@ -22,29 +22,36 @@ class ByLikelihood(NamedTuple):
     """An upper bound on -log p of each image, under two likelihoods."""
 
     native: Tensor
-    """[B]: under the model's own likelihood; with `GaussianPixels`, relative to its noise floor."""
+    """[B]: the bound under the model's own likelihood. `GaussianPixels` ignores detail below its noise floor."""
     of_8_bits: Tensor | None
-    """[B]: for 8-bit images, and so comparable between models. None for a 5-bit likelihood."""
+    """[B]: the bound for 8-bit images, which can be compared between models. None for a 5-bit likelihood."""
 
 
 class ConditionalNats(NamedTuple):
-    """Upper bounds on -log p_cond(x~ | y) of each image in nats, for two targets x~ from the same decoder passes."""
+    """Upper bounds on -log p_cond(x~ | y) of each image, in nats.
+
+    The target x~ is the hidden pixels in one bound and the whole image in the other. Both bounds use the same decoder
+    passes.
+    """
 
     hidden: ByLikelihood
-    """Bounds where x~ is the hidden pixels."""
+    """The bounds for the hidden pixels."""
     whole: ByLikelihood
-    """Bounds where x~ is the whole image."""
+    """The bounds for the whole image."""
     hidden_dims: Tensor
-    """[B]: number of hidden pixels times channels."""
+    """[B]: the number of each image's hidden pixels times channels."""
     whole_dims: Tensor
-    """[B]: number of all pixels times channels, C * H * W."""
+    """[B]: the number of all pixels of an image times channels, C * H * W."""
     kl: Tensor | None
-    """[B]: KL(q(z | x) || c(z | y)), a part of the bound with one sample; None with several samples."""
+    """[B]: KL(q(z | x) || c(z | y)), which is a part of the bound with one sample; None with several samples."""
 
 
 @torch.no_grad()
 def elbo_bits_per_dim(vae: VDVAE, x: Tensor, *, noise: NoiseSource) -> ByLikelihood:
-    """Return -ELBO in bits per dimension, with one z from q(z | x), of 8-bit images [B, C, H, W] in [-1, 1]."""
+    """Return the -ELBO of each image in bits per dimension, with one sample z from q(z | x).
+
+    x: 8-bit images, scaled to [-1, 1], [B, C, H, W].
+    """
     bound = objectives.elbo(vae, x, noise=noise, pixel_score=vae.pixel_log_probs)
     return _by_likelihood(vae, bound.bits_per_dim.double())
 
@@ -53,7 +60,10 @@ def elbo_bits_per_dim(vae: VDVAE, x: Tensor, *, noise: NoiseSource) -> ByLikelih
 def forward_kl_nats_per_dim(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource
 ) -> Tensor:
-    """Return KL(q(z | x) || c(z | y)) / (C * H * W), [B], which training minimises (eq:forward-elbo)."""
+    """Return KL(q(z | x) || c(z | y)) / (C * H * W) of each image, [B].
+
+    Training minimises this KL, which is a part of the paper's equation for the forward ELBO (eq:forward-elbo).
+    """
     bound = objectives.forward(model, x, observation, noise=noise, likelihood=model.trains_artifact)
     return bound.kl_nats.double().sum(dim=1) / bound.image_dims
 
@@ -62,10 +72,11 @@ def forward_kl_nats_per_dim(
 def conditional_nats(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource, samples: int = 1
 ) -> ConditionalNats:
-    """Return upper bounds on -log p_cond(x~ | y) for 8-bit images [B, C, H, W] in [-1, 1].
+    """Return upper bounds on -log p_cond(x~ | y) of each image, where x~ is the hidden pixels or the whole image.
 
-    With one sample the bound is -ELBO (eq:forward-elbo), with z from q(z | x). With several samples it is the
-    importance-weighted bound, which becomes tighter as their number grows.
+    x: 8-bit images, scaled to [-1, 1], [B, C, H, W]. With one sample z from q(z | x), the bound is minus the paper's
+    forward ELBO (eq:forward-elbo). With several samples it is the importance-weighted bound, which becomes tighter as
+    the number of samples grows.
     """
     vae = model.artifact
     score = objectives.for_both_targets(observation, vae.pixel_log_probs)
@@ -91,9 +102,10 @@ def conditional_nats(
 def hidden_bits_per_dim(
     model: ConditionalVAE, x: Tensor, observation: Observation, *, noise: NoiseSource, samples: int = 1
 ) -> ByLikelihood:
-    """Return the bound on the hidden pixels in bits per hidden dimension of each image; NaN where nothing is hidden.
+    """Return the upper bound on -log2 p of each image's hidden pixels, divided by its number of hidden dimensions.
 
-    To average over images, use `conditional_nats` and divide the sum of nats by the sum of dimensions.
+    The result is NaN for an image without hidden pixels. To average over images, divide the sum of their nats by the
+    sum of their hidden dimensions, both from `conditional_nats`.
     """
     nats = conditional_nats(model, x, observation, noise=noise, samples=samples)
     native, of_8_bits = nats.hidden
@@ -102,5 +114,5 @@ def hidden_bits_per_dim(
 
 
 def _by_likelihood(vae: VDVAE, values: Tensor) -> ByLikelihood:
-    """Name the rows of values [1 or 2, B], which are in the order of `VDVAE.pixel_log_probs`."""
+    """Convert values [1 or 2, B], whose rows are in the order of `VDVAE.pixel_log_probs`, to a `ByLikelihood`."""
     return ByLikelihood(values[0], values[-1] if vae.likelihood.bits == 8 else None)

@@ -1,4 +1,4 @@
-"""Compare two folders or zip files of images: real images, and completions or samples."""
+"""Compare two folders or zip files of images: one with real images, the other with completions or samples."""
 
 import itertools
 import sys
@@ -23,7 +23,7 @@ from condvae.metrics.pixel_errors import psnr, ssim
 from condvae.runtime.checks import check_choice, first_few
 
 OF_SETS: tuple[FolderMetric, ...] = ("fid", "kid")
-"""Metrics of whole sets, which need no pairs."""
+"""Metrics that compare two whole sets, for which images need not be paired."""
 OF_INCEPTION: tuple[FolderMetric, ...] = ("fid", "kid", "ids")
 _FEWEST = {"fid": 2, "kid": 4}
 _IMAGES_AT_ONCE = 64
@@ -35,7 +35,7 @@ class Comparison(NamedTuple):
     real_images: int
     fake_images: int
     values: dict[str, Estimate]
-    """The requested ones of fid, kid, p_ids, u_ids, lpips, psnr and ssim."""
+    """The requested metrics by name: fid, kid, p_ids, u_ids, lpips, psnr or ssim."""
 
 
 def compare(
@@ -43,13 +43,13 @@ def compare(
 ) -> Comparison:
     """Compute metrics between two folders or zip files.
 
-    paired: images of the same name, ignoring the file extension, are compared with each other. Both sets must then
-    contain the same names, otherwise a ValueError is raised. Without pairs only FID and KID are possible.
+    paired: compare images of the same name with each other, ignoring the file extension. Both sets must then contain
+    the same names, otherwise a ValueError is raised. If False, only FID and KID are possible.
     """
     if (networks.inception is None and set(metrics) & set(OF_INCEPTION)) or (
         networks.lpips is None and "lpips" in metrics
     ):
-        raise ValueError("a requested metric has no network: give Inception for fid, kid and ids, and LPIPS for lpips")
+        raise ValueError("a requested metric has no network: give Inception for fid, kid and ids, or LPIPS for lpips")
     found = _Collected(metrics, networks)
     with _files(real) as reals, _files(fake) as fakes:
         names = _names(reals, fakes, metrics, paired=paired)
@@ -64,13 +64,13 @@ def compare(
 
 
 def check_folders(real: Path, fake: Path, *, metrics: Sequence[FolderMetric] = METRICS, paired: bool = True) -> None:
-    """Raise the ValueError that `compare` would raise for file names, before any network is loaded."""
+    """Raise the ValueError that `compare` would raise because of file names. This needs no networks."""
     with _files(real) as reals, _files(fake) as fakes:
         _names(reals, fakes, metrics, paired=paired)
 
 
 class _Collected:
-    """Collects features and distances, batch by batch."""
+    """Collects Inception features of images and distances between pairs, batch by batch."""
 
     def __init__(self, metrics: Sequence[FolderMetric], networks: FeatureNetworks) -> None:
         self.metrics, self.networks = metrics, networks
@@ -114,14 +114,14 @@ def _files(path: Path) -> AbstractContextManager[Files]:
     if not path.exists():
         raise ValueError(f"{path} does not exist: give a folder or a zip file of images")
     if path.is_file() and path.suffix.lower() != ".zip":
-        raise ValueError(f"{path} is not a folder or a zip file: give one of these with images in it")
+        raise ValueError(f"{path} is not a folder or a zip file: give a folder or a zip file of images")
     return opened(path)
 
 
 def _names(
     real: Files, fake: Files, metrics: Sequence[FolderMetric], *, paired: bool
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the file names of both sets; if paired, in the same order."""
+    """Return the file names of the real and of the fake images. If paired, equal positions in both lists are a pair."""
     if not metrics:
         raise ValueError(f"no metric was requested: give some of {', '.join(METRICS)}")
     for metric in metrics:
@@ -154,7 +154,7 @@ def _paired(real: Files, fake: Files) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _by_plain_name(files: Files) -> dict[str, str]:
-    """Map names without extension and common top folder to file names, so that a.jpg can be paired with a.png."""
+    """Map image names without extension and common top folder to file names, so that a.jpg and a.png can be a pair."""
     names = files.images()
     top = len(common_top(names))
     found: dict[str, str] = {}
@@ -167,9 +167,9 @@ def _by_plain_name(files: Files) -> dict[str, str]:
 
 
 def _batches(sets: Sequence[Files], rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[Tensor, ...]]:
-    """Yield batches of images, uint8 [B, 3, H, W] for each set. Rows of different image sizes get separate batches.
+    """Yield batches of images of the same size, as tuples with one tensor for each set, uint8 [B, 3, H, W].
 
-    rows: the file names that belong together, one for each set.
+    rows: tuples of file names that belong together, with one name for each set.
     """
     with tqdm(total=len(rows), unit=" images", disable=not sys.stderr.isatty()) as bar:
         for start in range(0, len(rows), _IMAGES_AT_ONCE):
@@ -185,7 +185,7 @@ def _row(sets: Sequence[Files], names: tuple[str, ...]) -> tuple[Tensor, ...]:
         sizes = [
             f"{image.shape[2]} x {image.shape[1]} in {files.path}" for files, image in zip(sets, images, strict=True)
         ]
-        raise ValueError(f"{names[0]} is {' but '.join(sizes)}: give pairs of the same size")
+        raise ValueError(f"{names[0]} has two sizes, {' but '.join(sizes)}: give pairs of the same size")
     return images
 
 

@@ -19,18 +19,18 @@ from condvae.runtime.checks import check_choice, check_whole
 from condvae.sampling.plain import seeds_from
 
 _STREAMS = 2**33
-"""First noise stream used here. Sampling uses lower streams, so equal seeds give independent numbers."""
+"""The first noise stream of this module. Sampling uses lower streams, so its numbers are independent of these."""
 _SMOOTH_GRID = 4
 _NUMBERS_AT_ONCE = 2**26
-"""Values of differences and directions held at once, to bound the memory."""
+"""How many values of image differences and projection weights are held at once, to bound the memory."""
 _LEVELS = 99
 _HISTOGRAM_BINS = 20
 _RESAMPLED = 1000
 _BAND_PROBABILITY = 0.95
 _SURE = 3.0
-"""Standard errors from zero beyond which leaning or shift counts as real."""
+"""Leaning or shift counts as real if it is more than this many standard errors away from zero."""
 _UNLIKELY = 0.003
-"""The p-value that corresponds to three standard errors."""
+"""A calibration error with a lower p-value counts as real. This value corresponds to three standard errors."""
 
 
 class Calibration(NamedTuple):
@@ -40,24 +40,25 @@ class Calibration(NamedTuple):
     one_sided: bool
     """True if regions grow from a reference image (TARP), False if they grow from the middle of the samples."""
     levels: Tensor
-    """[99]: nominal levels 0.01 ... 0.99, the shares of the samples."""
+    """[99]: the nominal levels 0.01, 0.02, ..., 0.99. A level is the share of the samples that a region contains."""
     coverage: Tensor
-    """[99]: how often the truth is inside; equal to the level for a calibrated posterior."""
+    """[99]: how often the truth lies in the region of each level; equal to the level for a calibrated posterior."""
     band: float
-    """With probability 0.95, |coverage - level| of a calibrated posterior is at most this at all levels at once."""
+    """With probability 0.95, a calibrated posterior has |coverage - level| <= band at all levels at once."""
     error: float
     """Calibration error: the mean of |coverage - level| over the levels."""
     error_by_chance: float
-    """The calibration error that a calibrated posterior is expected to have by chance, with as many images."""
+    """The calibration error that a calibrated posterior has on average, by chance, for the same number of images."""
     p_value: float
-    """The probability that a calibrated posterior has an error at least this large."""
+    """The probability that a calibrated posterior has a calibration error of at least `error` by chance."""
     largest: float
-    """The largest |coverage - level| (Kolmogorov-Smirnov)."""
+    """The largest |coverage - level| over the levels (the Kolmogorov-Smirnov statistic)."""
     leaning: Estimate
     """Twice the signed area between the diagonal and the coverage curve: 0 if calibrated, towards 1 if the truth is
     always outside the samples (overconfident), towards -1 if it is always in their middle (underconfident)."""
     shift: Estimate
-    """The mean rank minus 1/2: above 0 if samples lie below the truth. 0 for random projections, which have no sign."""
+    """The mean rank minus 1/2: above 0 if samples tend to lie below the truth. Random projections have random signs, so
+    their shift is 0 except for chance."""
     histogram: Tensor
     """[20]: histogram of the ranks, scaled so that uniform ranks give 1."""
 
@@ -65,9 +66,10 @@ class Calibration(NamedTuple):
     def verdict(self) -> str:
         """Return "overconfident", "underconfident", "biased", "miscalibrated" or "calibrated".
 
-        A deviation counts only if it is statistically clear. "biased" is a posterior that is not calibrated but leans
-        to neither side: it is shifted, or its curve crosses the diagonal. With one_sided, every clear deviation is
-        "miscalibrated": on which side of the diagonal a narrow posterior lies depends on where the references are.
+        A deviation counts only if it is statistically significant. A posterior is "biased" if it is not calibrated but
+        neither over- nor underconfident: its samples are shifted, or its coverage curve crosses the diagonal. With
+        one_sided, every significant deviation is "miscalibrated", since the side of the diagonal on which the curve of
+        a narrow posterior lies depends on the reference images.
         """
         leans = abs(self.leaning.mean) > _SURE * self.leaning.standard_error
         shifted = abs(self.shift.mean) > _SURE * self.shift.standard_error
@@ -89,12 +91,13 @@ def projection_ranks(
     first: int = 0,
     kind: Literal["white", "smooth"] = "white",
 ) -> Tensor:
-    """Rank the images among their samples in P random directions; return ranks in (0, 1), [B, P].
+    """Rank each original image among its samples by P random projections; return the ranks in (0, 1), [B, P].
 
-    truth: [B, C, H, W]. samples: [B, K, C, H, W]. hidden: [B, 1, H, W]; only hidden pixels are projected, and an image
-    without hidden pixels gets NaN. The directions depend on (seed, first + row) only.
-    kind: "white" weights each pixel and channel by an independent normal number; "smooth" draws the weights on a
-    4 x 4 grid and interpolates them, which tests the colours of large regions.
+    truth: the original images, [B, C, H, W]. samples: K samples of each, [B, K, C, H, W]. hidden: bool [B, 1, H, W];
+    only hidden pixels are projected, and the ranks of an image without hidden pixels are NaN. The projections of image
+    b depend only on the seed and on first + b.
+    kind: "white" draws the weight of each pixel and channel independently from a normal distribution; "smooth" draws
+    weights on a 4 x 4 grid and interpolates them, which tests the colours of large regions.
     """
     if samples.ndim != 5 or (samples.shape[0], *samples.shape[2:]) != tuple(truth.shape) or not samples.shape[1]:
         raise ValueError(
@@ -103,10 +106,11 @@ def projection_ranks(
         )
     if hidden.shape != (len(truth), 1, *truth.shape[2:]) or hidden.dtype != torch.bool:
         raise ValueError(
-            f"hidden is {hidden.dtype} {list(hidden.shape)}, expected bool [B, 1, H, W] for images {list(truth.shape)}"
+            f"hidden is a {hidden.dtype} tensor of shape {list(hidden.shape)}, expected bool [B, 1, H, W] for images "
+            f"of shape {list(truth.shape)}"
         )
     if truth.dtype != samples.dtype:
-        raise ValueError(f"images are {truth.dtype} but samples are {samples.dtype}: give the same dtype")
+        raise ValueError(f"images are {truth.dtype} but samples are {samples.dtype}: give the same dtype for both")
     check_whole(projections, "the number of projections", least=1)
     check_choice(kind, "the kind of projections", ("white", "smooth"))
     step = max(1, _NUMBERS_AT_ONCE // (truth[0].numel() * (samples.shape[1] + projections))) if len(truth) else 1
@@ -124,10 +128,11 @@ def projection_ranks(
 
 
 def reference_ranks(reference_truth: Tensor, reference_samples: Tensor, *, seed: int, first: int = 0) -> Tensor:
-    """Return the share of samples that are nearer to each reference than the truth is (TARP), in (0, 1), [B, R].
+    """For each reference image, return the share of samples that are nearer to it than the truth is (TARP), [B, R].
 
-    reference_truth: [B, R], distances of the images to their references. reference_samples: [B, K, R], distances of
-    the samples. The references must not depend on the truth.
+    reference_truth: [B, R], distances of the B original images to their R reference images. reference_samples:
+    [B, K, R], distances of their K samples to the same reference images, which must not depend on the truth. Shares are
+    in (0, 1). Ties are broken at random, with numbers that depend only on the seed and on first + row.
     """
     if (
         reference_samples.ndim != 3
@@ -135,8 +140,8 @@ def reference_ranks(reference_truth: Tensor, reference_samples: Tensor, *, seed:
         or not reference_samples.shape[1]
     ):
         raise ValueError(
-            f"distances have shapes {tuple(reference_truth.shape)} and {tuple(reference_samples.shape)}, "
-            "expected [B, R] and [B, K, R]"
+            f"distances to references have shape {tuple(reference_truth.shape)} for the originals and "
+            f"{tuple(reference_samples.shape)} for the samples, expected [B, R] and [B, K, R]"
         )
     noise = seeds_from(seed, 1, observations=range(first, first + len(reference_truth)))
     return _ranks(reference_samples - reference_truth[:, None], noise)
@@ -145,12 +150,14 @@ def reference_ranks(reference_truth: Tensor, reference_samples: Tensor, *, seed:
 def calibration(ranks: Tensor, *, one_sided: bool = False, seed: int = 0) -> Calibration:
     """Compute coverage from ranks [B, P] of B images; rows with NaN (images without a hole) are ignored.
 
-    The credibility of the truth is the level of the smallest region that contains it. Regions grow from the middle of
-    the samples outwards, which gives |2 rank - 1|; with one_sided (TARP) from the reference outwards, which gives the
-    rank itself. The ranks of one image are correlated, so the effect of chance is estimated over whole images, by a
-    multiplier bootstrap with one normal number per image. It resamples the credibilities after replacing them by
-    uniform values of the same order: these are calibrated and have the same correlations. Without this step, a
-    posterior that is always certain would seem to vary by chance not at all.
+    The credibility of the truth is the level of the smallest region that contains the truth. Regions grow from the
+    middle of the samples outwards, so the credibility is |2 rank - 1|. With one_sided (TARP), they grow from the
+    reference image outwards, and the credibility is the rank itself.
+
+    The ranks of one image are correlated, so the effect of chance is estimated by a multiplier bootstrap over whole
+    images, with one normal number per image. Before the bootstrap, the credibilities are replaced by uniform values in
+    the same order, which are calibrated and have the same rank correlations. Without this replacement, a posterior that
+    is always certain would appear to have no variation by chance.
     """
     if ranks.ndim != 2 or not ranks.shape[1]:
         raise ValueError(f"ranks have shape {tuple(ranks.shape)}, expected [images, projections]")
@@ -187,7 +194,10 @@ def calibration(ranks: Tensor, *, one_sided: bool = False, seed: int = 0) -> Cal
 
 
 def _share_at_most(credibility: Tensor, levels: Tensor) -> Tensor:
-    """Return the share of each image's credibilities [images, P] that are at most each level, [images, levels]."""
+    """For each image and level, return the share of the image's P credibilities that are at most the level.
+
+    credibility: [images, P]. The result is [images, levels].
+    """
     return torch.stack([(credibility <= level).double().mean(dim=1) for level in levels], dim=1)
 
 
@@ -201,7 +211,10 @@ def _direction(noise: SeededNoise, p: int, kind: str, like: Tensor) -> Tensor:
 
 
 def _ranks(above_truth: Tensor, noise: SeededNoise) -> Tensor:
-    """Return ranks of the truth, [B, P]. above_truth: how much each sample is above the truth, [B, K, P]."""
+    """Return the rank of the truth among K samples by each of P functions of the image, [B, P].
+
+    above_truth: the function of each sample minus the function of the truth, [B, K, P].
+    """
     below, ties = ((above_truth < 0).sum(dim=1), (above_truth == 0).sum(dim=1))
     batch, k, p = above_truth.shape
     uniform = noise.uniform(_STREAMS + 2, (batch, p), above_truth.device) + 2.0**-25
@@ -209,6 +222,6 @@ def _ranks(above_truth: Tensor, noise: SeededNoise) -> Tensor:
 
 
 def _from_diagonal(deviations: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the maximum of |coverage - level| over the last dimension."""
+    """Return the mean and the maximum of |coverage - level| over the levels, which are the last dimension."""
     sizes = deviations.abs()
     return sizes.mean(dim=-1), sizes.max(dim=-1).values

@@ -10,18 +10,21 @@ from condvae.metrics.frechet import check_features
 
 _MOST_STEPS = 200
 _TOLERANCE = 1e-10
-"""Stop when the gradient norm is this fraction of the sum of all row norms: precise enough for every sign."""
+"""The fit stops when the norm of the gradient is at most this fraction of the sum of the norms of all feature vectors.
+
+Further steps would not change how any image is classified.
+"""
 _SHORTEST = 2.0**-30
 
 
 class InceptionDiscrimination(NamedTuple):
-    """Higher is better: the classifier is mistaken more often.
+    """P-IDS and U-IDS. Higher is better, since the classifier is then mistaken more often.
 
-    Standard errors are over images, with the classifier held fixed.
+    Standard errors are over images, for a fixed classifier.
     """
 
     p_ids: Estimate
-    """The share of pairs whose completion scores as more real than the original: f(fake_i) > f(real_i)."""
+    """The share of pairs whose completion the classifier f rates as more real than the original: f(fake) > f(real)."""
     u_ids: Estimate
     """The share of all images and completions that are classified wrongly: 1 - accuracy."""
 
@@ -29,9 +32,10 @@ class InceptionDiscrimination(NamedTuple):
 def ids(real: Tensor, fake: Tensor) -> InceptionDiscrimination:
     """Compute P-IDS and U-IDS from features [N, D] of images and of their completions; row i of both is a pair.
 
-    A wrong order of rows cannot be detected and gives a wrong P-IDS. A pair of equal features counts 0, since neither
-    looks more real. If both sets contain the same rows in different orders, f is constant: U-IDS is one half, and each
-    pair of different features counts one half, as it would on average if f had a little noise.
+    If rows are not in the same order, P-IDS is wrong, which cannot be detected. In P-IDS, a pair with equal features
+    counts 0, since neither image looks more real. If both sets contain the same rows in different orders, the
+    classifier f is constant: U-IDS is then one half, and in P-IDS a pair with different features counts one half, as it
+    would on average if f had a little noise.
     """
     check_features(real)
     check_features(fake, real.shape[1])
@@ -50,8 +54,9 @@ def ids(real: Tensor, fake: Tensor) -> InceptionDiscrimination:
 def _classifier(real: Tensor, fake: Tensor) -> Tensor:
     """Fit the classifier by Newton's method; return its weights [D + 1], with the bias last.
 
-    It minimises |w|^2 / 2 + sum_i max(0, 1 - y_i f(x_i))^2, like scikit-learn's LinearSVC(dual=False). The Hessian is
-    1 + 2 X'X over the rows inside the margin. Few rows enter or leave the margin in a step, so only these update it.
+    The weights minimise |w|^2 / 2 + sum_i max(0, 1 - y_i f(x_i))^2 like scikit-learn's LinearSVC(dual=False), where
+    y_i is 1 for real and -1 for fake rows. The Hessian is I + 2 X'X, where X contains the rows inside the margin. Few
+    rows enter or leave the margin in one step, so the Hessian is updated with these rows only.
     """
     signed = torch.cat((real, -fake))  # y_i x_i
     signs = torch.cat((real.new_ones(len(real), 1), real.new_full((len(fake), 1), -1)))
@@ -82,7 +87,7 @@ def _add_rows(hessian: Tensor, rows: Tensor, factor: float) -> None:
 
 
 def _line_search(weights: Tensor, margins: Tensor, move: Tensor, change: Tensor, slope: float) -> tuple[Tensor, Tensor]:
-    """Line search along the move: return weights and margins after a step that lowers the loss enough (Armijo)."""
+    """Return weights and margins after a step along `move` that is short enough to lower the loss (Armijo's rule)."""
     before = _loss(weights, margins)
     length = 1.0
     while length > _SHORTEST:

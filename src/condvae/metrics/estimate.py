@@ -23,7 +23,7 @@ class Estimate(NamedTuple):
 
     @staticmethod
     def of_ratio(values: Tensor, weights: Tensor) -> "Estimate":
-        """Return the sum of values [N] over the sum of weights [N]; its standard error is by the delta method."""
+        """Return sum(values) / sum(weights), both [N], with a standard error by the delta method."""
         values, weights = values.double(), weights.double()
         ratio = values.sum() / weights.sum()
         # To first order the ratio's error is the mean of (value - ratio * weight) / mean weight.

@@ -1,4 +1,4 @@
-"""The feature networks that metrics need, bundled together."""
+"""The networks whose features metrics use, in one object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from condvae.metrics.lpips import LPIPS
 
 
 class FeatureNetwork(Protocol):
-    """The interface that FID needs from a network; `Inception` has it, and others may."""
+    """The interface of a network whose features FID can use; `Inception` implements it."""
 
     @property
     def device(self) -> torch.device: ...
@@ -25,7 +25,7 @@ class FeatureNetwork(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureNetworks:
-    """The networks of the chosen metrics, on the device that computes them; None where no metric needs one."""
+    """The networks that the chosen metrics need, on the device that computes them. An unneeded network is None."""
 
     lpips: LPIPS | None = None
     inception: FeatureNetwork | None = None

@@ -2,9 +2,10 @@
 
     F = |m1 - m2|^2 + tr S1 + tr S2 - 2 tr (S1 S2)^(1/2)
 
-With S1 = B B', the last trace equals that of (B' S2 B)^(1/2), a symmetric matrix. This takes one `eigh` for B and one
-for the square root. Columns of B with zero eigenvalues are dropped, so that with fewer images than features the matrix
-is only as large as the rank of S1.
+m1 and S1 are the mean and covariance of the first set, m2 and S2 of the second. With S1 = B B', the last trace equals
+the trace of (B' S2 B)^(1/2), the square root of a symmetric matrix. Computing it takes one `eigh` for B and one for the
+square root. Columns of B with zero eigenvalues are dropped, so that with fewer images than features the matrix is only
+as large as the rank of S1.
 """
 
 import math
@@ -18,11 +19,11 @@ from torch import Tensor
 from condvae.metrics.estimate import Estimate
 
 _ROWS_AT_ONCE = 8192
-"""Rows converted to float64 at once, to bound the memory."""
+"""How many feature vectors are converted to float64 at once, to bound the memory."""
 
 
 class Root(NamedTuple):
-    """A square root of the covariance: the covariance is factor @ factor.T."""
+    """A square root of a covariance matrix, such that the covariance is factor @ factor.T."""
 
     factor: Tensor
     """The square root, [D, rank]."""
@@ -102,7 +103,7 @@ class Moments:
 
 
 def frechet_distance(real: Moments, fake: Moments) -> float:
-    """Return the Frechet distance F of two sets, at least 0."""
+    """Return the Frechet distance F between two sets of features; it is never negative."""
     inner = _inner(real, fake)
     overlap = torch.linalg.eigvalsh(inner).clamp_min(0).sqrt().sum() if len(inner) else inner.sum()
     return _distance(real, fake, overlap)
@@ -111,27 +112,29 @@ def frechet_distance(real: Moments, fake: Moments) -> float:
 def fid(real: Tensor, fake: Tensor, *, paired: bool, real_moments: Moments | None = None) -> Estimate:
     """Compute the FID of features [N, D] and [M, D], with its standard error by the delta method.
 
-    paired: row i of both sets is an image and its completion, so their contributions to F are correlated and the error
-    accounts for that. The standard error does not include the bias of FID, which is too high for few images: compare
-    only FIDs of equally many images.
-    real_moments: `Moments.of(real)`, to avoid computing it again when one real set is compared with several.
+    paired: row i of both sets is an image and its completion. Their contributions to F are then correlated, and the
+    standard error accounts for that. It does not include the bias of FID, which is too high for few images, so compare
+    only FIDs of the same number of images.
+    real_moments: `Moments.of(real)`, if it is known already. This saves time if one real set is compared with several.
     """
     check_features(real)
     check_features(fake, real.shape[1])
     if paired and len(real) != len(fake):
-        raise ValueError(f"there are {len(real)} real but {len(fake)} fake images: give one fake image for each")
+        raise ValueError(
+            f"there are {len(real)} real but {len(fake)} fake images: give one fake image for each real one"
+        )
     one = Moments.of(real) if real_moments is None else real_moments
     if (one.count, len(one.mean)) != tuple(real.shape):
         raise ValueError(
-            f"real_moments are of {one.count} x {len(one.mean)} features, but real is {tuple(real.shape)}: "
-            "give the moments of the same set"
+            f"real_moments are of {one.count} images with {len(one.mean)} features, but real has shape "
+            f"{tuple(real.shape)}: give the moments of the same set"
         )
     other = Moments.of(fake)
     inner = _inner(one, other)
     values, vectors = torch.linalg.eigh(inner)
     values = values.clamp_min(0)
     overlap = values.sqrt()
-    # What one image adds to F is the potential of the optimal transport between the two normal distributions:
+    # The influence of one image on F is the potential of the optimal transport between the two normal distributions:
     # u'(1 - T) u - 2 u'(m2 - m1) for its deviation u, with the maps T12 = B^-T (B'S2B)^(1/2) B^-1 and T21 = T12^-1.
     largest = values[-1] if len(values) else values.sum()
     there = values > largest * len(values) * torch.finfo(values.dtype).eps
@@ -160,7 +163,7 @@ def check_features(features: Tensor, dims: int | None = None) -> None:
 
 
 def _inner(real: Moments, fake: Moments) -> Tensor:
-    """Return B' S2 B, [rank, rank]."""
+    """Return the symmetric matrix B' S2 B, [rank, rank], where S1 = B B' is the covariance of the real features."""
     factor = real.root.factor
     inner = factor.T @ fake.covariance.to(factor) @ factor
     return (inner + inner.T) / 2

@@ -1,7 +1,7 @@
 """Inception-v3 (Szegedy et al. 2015) as released on 2015-12-05, whose features FID, KID and P-IDS use.
 
-Its pooling differs from that in Szegedy et al. and in torchvision: average pooling inside blocks ignores padding, and
-the last block uses maximum instead of average pooling.
+Its pooling differs from the pooling in Szegedy et al. and in torchvision: average pooling inside blocks ignores
+padding, and the last block uses maximum instead of average pooling.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from condvae.runtime.pixels import to_levels
 from condvae.weights.downloaded_networks import read
 
 WIDTH = 2048
-"""Features per image."""
+"""Number of features per image."""
 _SIDE = 299
-"""Side of the network's input in pixels."""
+"""Width and height of the network's input in pixels."""
 _SMALLEST = 8
 _EPSILON = 1e-3
-"""Epsilon of the batch normalisations, which have no gain."""
+"""Epsilon of the batch normalisations, which have no learned scale."""
 _IMAGES_AT_ONCE = {"cuda": 128, "cpu": 8}
 """Images per forward pass, to bound the memory; one image takes 20 MB."""
 
@@ -41,7 +41,7 @@ class Pool(Enum):
 
 
 class Conv(NamedTuple):
-    """A convolution, a batch normalisation and a ReLU."""
+    """Describes a convolution that is followed by batch normalisation and a ReLU."""
 
     name: str
     channels: int
@@ -51,7 +51,7 @@ class Conv(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Branches with the same input, whose output channels are concatenated."""
+    """Describes several branches with the same input, whose output channels are concatenated."""
 
     branches: tuple["Steps", ...]
 
@@ -60,7 +60,7 @@ Steps: TypeAlias = Sequence["Conv | Pool | Fork"]
 
 
 def _chain(prefix: str, *layers: tuple[int, int, int]) -> list[Conv]:
-    """Create a chain of convolutions with the names of the release; layers are (channels, kernel height, width)."""
+    """Return consecutive convolutions, named as in the release. layers: (channels, kernel height, kernel width)."""
     return [
         Conv(f"{prefix}conv_{i}" if i else f"{prefix}conv", channels, (height, width))
         for i, (channels, height, width) in enumerate(layers)
@@ -143,15 +143,16 @@ NETWORK: Steps = (  # the comments give the side in pixels and the channels of t
 
 
 class Inception(nn.Module):
-    """Computes features of images.
+    """Computes Inception features of images.
 
     With precision "fast", convolutions on a GPU are in float16, and the final mean over positions is in float32.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], *, precision: FeaturePrecision = "exact") -> None:
-        """Load weights: NAME.weight, .beta, .mean and .var of each convolution in `NETWORK`.
+        """Create the network from its weights.
 
-        Batch normalisations are folded into the convolutions, in float64.
+        weights: the tensors NAME.weight, NAME.beta, NAME.mean and NAME.var for the name of each convolution in
+        `NETWORK`. Batch normalisations are folded into the convolutions, in float64.
         """
         super().__init__()
         check_choice(precision, "precision", ("exact", "fast"))
@@ -173,7 +174,10 @@ class Inception(nn.Module):
         layers = {key.replace("/", "."): layer for key, layer in self.convolutions.items()}
         wanted = {f"{name}.{kind}" for name in layers for kind in ("weight", "beta", "mean", "var")}
         if wrong := sorted(wanted ^ weights.keys()):
-            raise ValueError(f"the weights are not those of Inception: {first_few(wrong)} missing or unknown")
+            raise ValueError(
+                "the weights are not those of Inception, since these tensors are missing or unknown: "
+                + first_few(wrong)
+            )
         for name, layer in layers.items():
             kernel, beta, mean, var = (weights[f"{name}.{kind}"].double() for kind in ("weight", "beta", "mean", "var"))
             gain = (var + _EPSILON).rsqrt()
@@ -186,7 +190,10 @@ class Inception(nn.Module):
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        """Return features, float32 [B, 2048], of images [B, 3 or 1, H, W], uint8 or floats in [-1, 1]; in chunks."""
+        """Return the features of images, float32 [B, 2048], computed in chunks.
+
+        images: [B, 3 or 1, H, W], uint8 or floats in [-1, 1].
+        """
         step = _IMAGES_AT_ONCE.get(self.device.type, _IMAGES_AT_ONCE["cpu"])
         # Process at least one chunk, even an empty one, so that shapes and values are checked.
         return torch.cat([self._chunk(images[first : first + step]) for first in range(0, max(1, len(images)), step)])
@@ -223,8 +230,8 @@ class Inception(nn.Module):
 def resized(x: Tensor, side: int = _SIDE) -> Tensor:
     """Resize images to side x side as FID does: bilinear, without antialiasing.
 
-    Output pixel i is read at input position i * size / side. This aligns the first pixels instead of the image
-    centres, as the original implementation does.
+    Output pixel i is read at position i * size / side of an input with `size` pixels. This aligns the first pixels
+    instead of the image centres, as the original implementation does.
     """
     height, width = x.shape[2:]
     # grid_sample aligns the image centres, so shift the grid.
@@ -235,7 +242,7 @@ def resized(x: Tensor, side: int = _SIDE) -> Tensor:
 
 
 def _add(layers: nn.ModuleDict, steps: Steps, channels: int) -> int:
-    """Add uninitialised convolutions for the steps, and return the number of output channels."""
+    """Add an uninitialised convolution to `layers` for each one in the steps; return the number of output channels."""
     for step in steps:
         if isinstance(step, Conv):
             padding = tuple(side // 2 if step.padded else 0 for side in step.kernel)

@@ -11,8 +11,9 @@ from condvae.runtime.checks import check_seed, check_whole
 def kid(real: Tensor, fake: Tensor, *, subsets: int = 100, size: int = 1000, seed: int = 0) -> Estimate:
     """Compute the KID of features [N, D] and [M, D] as a mean over random subsets; it is unbiased and may be negative.
 
-    size: rows per subset, at most half of each set. The reported error is the standard deviation over subsets, as is
-    customary; with subsets of at most half a set it is at least the standard error of the mean.
+    size: the number of rows in a subset; at most half of the smaller set is used. The `standard_error` of the result is
+    the standard deviation over subsets, as is customary. Since a subset is at most half of a set, this is at least the
+    standard error of the mean.
     """
     check_features(real)
     check_features(fake, real.shape[1])
@@ -43,6 +44,6 @@ def _kernel(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _off_diagonal_mean(kernel: Tensor) -> Tensor:
-    """Return the mean of a kernel matrix without its diagonal."""
+    """Return the mean of the off-diagonal entries of a kernel matrix."""
     n = len(kernel)
     return (kernel.sum() - kernel.trace()) / (n * (n - 1))

@@ -1,4 +1,4 @@
-"""LPIPS: a perceptual distance of two images on features of a trained network (Zhang et al. 2018, version 0.1)."""
+"""LPIPS: a perceptual distance between two images on features of a trained network (Zhang et al. 2018, version 0.1)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,10 +16,10 @@ from condvae.weights.downloaded_networks import read
 
 
 class Layer(NamedTuple):
-    """A convolution with its ReLU."""
+    """Describes a convolution that is followed by a ReLU."""
 
     number: int
-    """Position in torchvision's list of the trunk's layers."""
+    """Index of the convolution in torchvision's list of the network's layers."""
     channels: int
     kernel: int = 3
     stride: int = 1
@@ -51,18 +51,18 @@ _TRUNKS: Mapping[str, tuple[Layer, ...]] = {
 }
 _NETWORKS = {"alex": LPIPS_ALEX, "vgg": LPIPS_VGG}
 _SMALLEST = {"alex": 31, "vgg": 16}
-"""Smallest side in pixels; pooling would leave nothing of a smaller image."""
+"""The smallest side of an image in pixels; pooling would leave nothing of a smaller image."""
 _SHIFT, _SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
-"""The normalisation of red, green and blue in [-1, 1] that LPIPS defines."""
+"""The shift and scale by which LPIPS normalises red, green and blue values in [-1, 1]."""
 _EPSILON = 1e-10
 _PIXELS_AT_ONCE = {"cuda": 2**22, "cpu": 2**18}
-"""Pixels of all images in one forward pass of AlexNet, to bound the memory."""
+"""How many pixels, over all images, go through AlexNet in one forward pass, to bound the memory."""
 _MEMORY = {"alex": 1, "vgg": 8}
-"""Memory per pixel relative to AlexNet."""
+"""The memory that each network needs per pixel, as a multiple of AlexNet's."""
 
 
 class LPIPS(nn.Module):
-    """LPIPS on AlexNet or VGG16.
+    """The LPIPS distance on features of AlexNet or VGG16.
 
     `features` are scaled so that LPIPS is the squared Euclidean distance between them. The features of an image are
     therefore computed only once, however many images it is compared with.
@@ -72,7 +72,11 @@ class LPIPS(nn.Module):
     scale: Tensor
 
     def __init__(self, weights: Mapping[str, Tensor], *, trunk: Trunk = "alex") -> None:
-        """Load weights: features.N.weight and .bias of the trunk's convolutions, and nonnegative lin0 ... lin4."""
+        """Create the network from its weights.
+
+        weights: features.N.weight and features.N.bias of the convolution with index N in torchvision's list, and the
+        nonnegative weights lin0 ... lin4 of the heads.
+        """
         super().__init__()
         check_choice(trunk, "trunk", tuple(_TRUNKS))
         self.trunk, self.layers = trunk, _TRUNKS[trunk]
@@ -100,10 +104,13 @@ class LPIPS(nn.Module):
         mine = {name.replace("convolutions.", "features.").replace("lin.", "lin"): name for name in self.state_dict()}
         if wrong := sorted(mine.keys() ^ weights.keys()):
             raise ValueError(
-                f"the weights are not those of LPIPS on {self.trunk}: {first_few(wrong)} missing or unknown"
+                f"the weights are not those of LPIPS on {self.trunk}, since tensors are missing or unknown: "
+                f"{first_few(wrong)}"
             )
         if any((weights[f"lin{i}"] < 0).any() for i in range(len(self.lin))):
-            raise ValueError("a head of LPIPS has negative weights, so the result would not be a distance")
+            raise ValueError(
+                "a head of LPIPS has negative weights, so the result would not be a distance: give the released weights"
+            )
         self.load_state_dict({name: weights[other] for other, name in mine.items()})
 
     @property
@@ -143,14 +150,14 @@ class LPIPS(nn.Module):
 
     @staticmethod
     def distance(a: Tensor, b: Tensor) -> Tensor:
-        """Return LPIPS [...] between features [..., D] and [..., D]."""
+        """Return the LPIPS distances [...] between two tensors of features, both [..., D]."""
         return (a - b).square().sum(dim=-1)
 
     @torch.no_grad()
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return LPIPS [B] between images a and b of the same shape [B, 3 or 1, H, W], computed in chunks."""
+        """Return the LPIPS distances [B] between images a and b, both [B, 3 or 1, H, W], computed in chunks."""
         if a.shape != b.shape:
-            raise ValueError(f"images have shapes {tuple(a.shape)} and {tuple(b.shape)}: give pairs of one shape")
+            raise ValueError(f"images have shapes {tuple(a.shape)} and {tuple(b.shape)}: give pairs of the same shape")
         step = self.images_at_once(*a.shape[-2:]) if a.ndim == 4 else 1
         distances = [
             self.distance(self.features(a[first : first + step]), self.features(b[first : first + step]))
@@ -160,7 +167,7 @@ class LPIPS(nn.Module):
 
 
 def _convolved(layer: Layer, convolution: nn.Module, x: Tensor) -> Tensor:
-    """Convolve without kernel rows and columns that only meet padding: on small images these are most of the work."""
+    """Convolve without kernel rows and columns that only meet padding, which are most of the work on small images."""
     assert isinstance(convolution, nn.Conv2d)
     rows, columns = (max(0, layer.padding - side + 1) if layer.stride == 1 else 0 for side in x.shape[2:])
     kernel = convolution.weight[:, :, rows : layer.kernel - rows, columns : layer.kernel - columns]

@@ -1,7 +1,7 @@
 """Where to download the feature networks of metrics, and how to convert them.
 
-The downloaded files are pickles and TorchScript, which can run code when loaded. Only files with the expected SHA-256
-are loaded.
+The downloaded files are pickles and TorchScript archives, which can run code when they are loaded. Therefore, only
+files with the expected SHA-256 are loaded.
 """
 
 import io
@@ -17,7 +17,10 @@ from condvae.weights.downloaded_networks import DownloadedNetwork, StateDict
 
 
 def _lpips(trunk: str, layers: Sequence[int]) -> Callable[[Mapping[str, bytes]], StateDict]:
-    """Return a function that builds LPIPS weights: convolutions with torchvision's names, and heads lin0 ... lin4."""
+    """Return a function that builds the weights of `LPIPS` from the contents of downloaded files.
+
+    trunk: the name of the network in its file. layers: the indices of its convolutions in torchvision's list of layers.
+    """
 
     def build(parts: Mapping[str, bytes]) -> StateDict:
         convolutions = pickle.loads(parts["trunk"])[trunk]

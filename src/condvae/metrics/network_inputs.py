@@ -7,9 +7,10 @@ from condvae.runtime.pixels import check_values, from_uint8
 
 
 def as_colour(images: Tensor, *, device: torch.device, smallest: int, network: str) -> Tensor:
-    """Convert images [B, 3 or 1, H, W], uint8 or floats in [-1, 1], to floats [B, 3, H, W] in [-1, 1] on the device.
+    """Convert images to floats in [-1, 1] with three channels, [B, 3, H, W], on the device.
 
-    smallest: the smallest side in pixels that the network accepts. network: its name in error messages.
+    images: [B, 3 or 1, H, W], uint8 or floats in [-1, 1]. smallest: the smallest side in pixels that the network
+    accepts. network: the network's name in error messages.
     """
     if images.ndim != 4 or images.shape[1] not in (1, 3):
         raise ValueError(f"images have shape {tuple(images.shape)}, expected [B, 3 or 1, H, W]")

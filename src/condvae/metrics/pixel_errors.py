@@ -1,17 +1,20 @@
-"""Pixel errors: MSE of samples, PSNR and SSIM of pairs. Images are 8-bit grey levels, or means of grey levels."""
+"""Pixel errors: the MSE of samples, and PSNR and SSIM of image pairs.
+
+Images contain grey levels from 0 to 255, as uint8 or, if they are means of images, as floats.
+"""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 _CLEAREST = 100.0
-"""PSNR of equal images in dB: finite, so that means can be taken."""
+"""The largest PSNR in dB. Equal images get this value instead of infinity, so that means are finite."""
 _WHITE = 255.0
 _WINDOW, _SIGMA = 11, 1.5
 _LUMINANCE, _CONTRAST = (0.01 * _WHITE) ** 2, (0.03 * _WHITE) ** 2
 """Constants that prevent a division by zero in SSIM where both images are black or flat (Wang et al. 2004)."""
 _PIXELS_AT_ONCE = 2**24
-"""Pixels converted to floats at once, to bound the memory."""
+"""How many pixel values are converted to floats at once, to bound the memory."""
 
 
 def pixel_mean(samples: Tensor) -> Tensor:
@@ -23,7 +26,8 @@ def pixel_mean(samples: Tensor) -> Tensor:
 def sample_mse(truth: Tensor, samples: Tensor) -> Tensor:
     """Return the mean squared error of each sample [B, K, C, H, W] against its image [B, C, H, W], as [B, K].
 
-    Pixels are scaled so that white is 1, and known pixels are included. The minimum of a row is the best of K.
+    Pixels are scaled so that white is 1, and known pixels are included. The minimum of a row is the error of the best
+    of K samples.
     """
     _check_levels(truth, 4)
     _check_levels(samples, 5)
@@ -78,9 +82,9 @@ def _windowed(images: Tensor) -> Tensor:
 
 
 def _check_pair(a: Tensor, b: Tensor) -> None:
-    """Raise a ValueError unless both are grey levels (uint8) or means of grey levels (floats in 0..255) of one shape.
+    """Raise a ValueError unless a and b have the same shape and contain grey levels, as uint8 or as floats in 0..255.
 
-    Images in [-1, 1] would otherwise give a wrong number.
+    Without this check, images in [-1, 1] would give a wrong number.
     """
     if a.shape != b.shape:
         raise ValueError(f"the images have shapes {tuple(a.shape)} and {tuple(b.shape)}: give pairs of the same shape")
@@ -88,10 +92,14 @@ def _check_pair(a: Tensor, b: Tensor) -> None:
         if not images.is_floating_point():
             _check_levels(images, 4)
         elif images.ndim != 4 or (images.numel() and not (float(images.min()) >= 0 and float(images.max()) <= _WHITE)):
-            raise ValueError(f"float images are {list(images.shape)}, expected [B, C, H, W] with grey levels 0..255")
+            raise ValueError(
+                f"float images of shape {list(images.shape)} are invalid: give [B, C, H, W] with grey levels in 0..255"
+            )
 
 
 def _check_levels(images: Tensor, dims: int) -> None:
     if images.dtype != torch.uint8 or images.ndim != dims:
         shape = "[B, C, H, W]" if dims == 4 else "[B, K, C, H, W]"
-        raise ValueError(f"images are {images.dtype} {list(images.shape)}, expected grey levels, uint8 {shape}")
+        raise ValueError(
+            f"images are a {images.dtype} tensor of shape {list(images.shape)}, expected grey levels, uint8 {shape}"
+        )

@@ -1,4 +1,4 @@
-"""LPIPS distances of K samples of an image: to the truth, to each other, to their mean, and to references."""
+"""LPIPS distances of K samples of an image to the original ("truth"), each other, their mean and reference images."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from condvae.metrics.lpips import LPIPS
 from condvae.sampling.plain import chunks
 
 FWV_SIGMAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
-"""Values of sigma in FWV: a small one counts only samples close to the truth, a large one counts all."""
+"""Values of sigma for which FWV is reported. A small sigma counts only samples close to the truth, a large one all."""
 
 
 class SampleDistances(NamedTuple):
@@ -18,19 +18,19 @@ class SampleDistances(NamedTuple):
     to_truth: Tensor
     """[B, K]: distance of each sample to the original image (the truth)."""
     between: Tensor
-    """[B, K // 2]: distance of sample 1 to sample 2, of 3 to 4, and so on. Its mean is an unbiased estimate of the mean
-    over all pairs, from K / 2 distances instead of K (K - 1) / 2."""
+    """[B, K // 2]: distance of sample 1 to sample 2, of sample 3 to sample 4, and so on. The mean of these K / 2
+    distances is an unbiased estimate of the mean over all K (K - 1) / 2 pairs."""
     to_mean: Tensor
     """[B, K]: distance of each sample to the pixelwise mean of the K samples."""
     reference_truth: Tensor | None = None
-    """[B, R]: distance of the original to each reference."""
+    """[B, R]: distance of the original image to each of R reference images."""
     reference_samples: Tensor | None = None
-    """[B, K, R]: distance of each sample to each reference."""
+    """[B, K, R]: distance of each sample to each of R reference images."""
 
     def closest(self, k: int | None = None) -> Tensor:
-        """Return the distance from the truth to the nearest of the first k samples (None: of all), [B].
+        """Return the distance from the truth to the nearest of the first k samples, or of all if k is None, [B].
 
-        Its mean over images is LPIPS-GT (section 4 of the paper).
+        The mean of the result over images is LPIPS-GT (section 4 of the paper).
         """
         return self.to_truth[:, :k].min(dim=1).values
 
@@ -43,9 +43,9 @@ class SampleDistances(NamedTuple):
 def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: Tensor | None = None) -> SampleDistances:
     """Compute the LPIPS distances of samples [B, K, C, H, W] of images [B, C, H, W], on the network's device.
 
-    Images are uint8 or floats in [-1, 1]. references: [B, R, C, H, W], images that are independent of the truth, for
-    `reference_ranks`. Memory is bounded for any B and K: samples are processed in chunks, and only the features of one
-    chunk are held. The features of each sample are computed once.
+    Images are uint8 or floats in [-1, 1]. references: R reference images for each image, [B, R, C, H, W], which must
+    not depend on the truth; their distances are for `reference_ranks`. Samples are processed in chunks, and only the
+    features of one chunk are held, so that memory is bounded for any B and K.
     """
     _check(truth, samples, "samples", "K")
     if references is not None:
@@ -78,10 +78,11 @@ def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: T
 
 
 def faithfulness_weighted_variance(to_truth: Tensor, to_mean: Tensor, sigma: float) -> Tensor:
-    """Return sum_k exp(-to_truth / (2 sigma^2)) to_mean of each image, [B], from distances [B, K].
+    """Return sum_k exp(-to_truth_k / (2 sigma^2)) * to_mean_k of each image, [B].
 
-    Its mean over N images is the paper's FWV / N (Li et al. 2020; the paper's appendix on metrics). It is a sum over
-    the K samples, so it grows with K.
+    to_truth, to_mean: LPIPS distances of the K samples, [B, K]. The mean of the result over N images is the paper's FWV
+    divided by N (Li et al. 2020; the paper's appendix on metrics). The result is a sum over the K samples, so it grows
+    with K.
     """
     if to_truth.shape != to_mean.shape or to_truth.ndim != 2:
         raise ValueError(
@@ -103,18 +104,18 @@ def _check(truth: Tensor, others: Tensor, name: str, k: str) -> None:
 def _samples_at_once(lpips: LPIPS, truth: Tensor, k: int, r: int) -> int:
     """Return how many samples to process at once, an even number.
 
-    It is smaller if an image has more references than samples, since the features of references are held as well.
+    The number is smaller if an image has more references than samples, since features of references are held as well.
     """
     most = lpips.images_at_once(*truth.shape[-2:])
     return max(2, most * k // max(k, r) // 2 * 2)
 
 
 def _features(lpips: LPIPS, images: Tensor) -> Tensor:
-    """Return features [B, K, D] of images [B, K, C, H, W]."""
+    """Return LPIPS features [B, K, D] of images [B, K, C, H, W]."""
     return lpips.features(images.flatten(0, 1)).reshape(*images.shape[:2], -1)
 
 
 def _mean_image(samples: Tensor) -> Tensor:
-    """Return the mean of samples [B, K, C, H, W] in [-1, 1], [B, C, H, W], not rounded to grey levels."""
+    """Return the mean of the K samples [B, K, C, H, W] of each image, [B, C, H, W] in [-1, 1], without rounding."""
     mean = samples.mean(dim=1, dtype=torch.float32)
     return mean / 127.5 - 1 if samples.dtype == torch.uint8 else mean

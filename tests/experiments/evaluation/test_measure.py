@@ -44,8 +44,8 @@ def forgets(observation: Observation, k: int) -> Tensor:
         (lambda o, k: None, "odd returned a NoneType, expected a uint8 tensor"),
         (lambda o, k: blank(o, k).tolist(), "odd returned a list"),
         (lambda o, k: blank(o, k).numpy(), "odd returned a ndarray"),
-        (lambda o, k: blank(o, k).float() * float("nan"), "odd returned torch.float32"),
-        (lambda o, k: blank(o, k)[:, :1], r"torch.uint8 \(1, 1, 3, 32, 32\), expected"),
+        (lambda o, k: blank(o, k).float() * float("nan"), "odd returned a torch.float32 tensor"),
+        (lambda o, k: blank(o, k)[:, :1], r"torch.uint8 tensor of shape \(1, 1, 3, 32, 32\), expected"),
     ],
 )
 def test_invalid_completions_are_rejected(

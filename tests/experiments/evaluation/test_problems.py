@@ -25,7 +25,7 @@ def test_images_are_spread_evenly_and_references_are_other_images() -> None:
     some = chosen.known(3, np.array([7, 2]), cpu)
     assert torch.equal(some, known_in_bin(HOLE_BINS[3], 20, 32, seed=0)[[7, 2]])
     assert torch.equal(chosen.truth(np.array([4]), cpu), data.test.take(chosen.rows[[4]]).images)
-    others = chosen.others(np.array([3, 5]), cpu)
+    others = chosen.reference_images(np.array([3, 5]), cpu)
     assert torch.equal(others[1, 0], data.test.take(chosen.references[5, :1]).images[0])
 
 

@@ -120,7 +120,7 @@ def test_only_an_unaltered_report_is_redrawn(tmp_path: Path) -> None:
         if altered == "{}":
             assert redraw(tmp_path) == []
             continue
-        with pytest.raises(ValueError, match=r"results\.json has been altered .* call condvae evaluate"):
+        with pytest.raises(ValueError, match=r"results\.json has been altered .* run `condvae evaluate` again"):
             redraw(tmp_path)
 
 

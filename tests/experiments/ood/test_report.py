@@ -71,5 +71,5 @@ def test_altered_numbers_are_not_drawn(tmp_path: Path, whole: dict[str, Any]) ->
     worded["methods"]["ipa gradient"]["auroc"]["noise"][1]["mean"] = "much"
     for altered in ({"format": REPORT.format}, short, worded):
         (tmp_path / "results.json").write_text(json.dumps(altered))
-        with pytest.raises(ValueError, match=r"has been altered .*: call condvae ood experiment with the options of"):
+        with pytest.raises(ValueError, match=r"has been altered .*: run `condvae ood experiment` again"):
             redraw(tmp_path)

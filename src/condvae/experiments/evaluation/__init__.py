@@ -1,4 +1,4 @@
-"""Evaluation: the metrics of the paper's section 4 and more, for models, baselines and other programs."""
+"""Evaluation: measure models, baselines and other programs with the metrics of the paper's section 4, and more."""
 
 from typing import TYPE_CHECKING
 

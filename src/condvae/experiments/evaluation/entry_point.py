@@ -51,8 +51,8 @@ def evaluate(
     Settings are given as an `EvaluationSettings` object or by name: images, n (completions of each image),
     deep_images, bits_images, metrics, seed.
 
-    Results that are already in `out` are not measured again. With a shard, and in ranks other than the first, the
-    return value is None, since another process writes the report.
+    Results that are already in `out` are not measured again. The return value is None if another process writes the
+    report, which is the case with a shard and in ranks other than 0.
     """
     settings = _settings(settings, given)
     if not isinstance(data, Dataset):

@@ -1,10 +1,11 @@
-"""Completions of other programs as a method: files whose names identify the bin and the image.
+"""Read the completions that another program has written, so that they can be measured like those of a model.
 
-    FOLDER/BIN/NAME/K.png      several completions: K = 0, 1, ... or 1, 2, ...
-    FOLDER/BIN/NAME.png        one completion
-    FOLDER/BIN/NAME.npy        one or several: uint8 [H, W, C] or [K, H, W, C]
+    FOLDER/BIN/NAME/K.png      several completions of an image, with K = 0, 1, ... or K = 1, 2, ...
+    FOLDER/BIN/NAME.png        one completion of an image
+    FOLDER/BIN/NAME.npy        one or several completions of an image, uint8 [H, W, C] or [K, H, W, C]
 
-The files are .png, .webp or .npy. Bins and names are those that `condvae evaluate --inputs-to` writes.
+Files can be .png, .webp or .npy. BIN and NAME identify the image and its hole, as `condvae evaluate --inputs-to` writes
+them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +29,10 @@ from condvae.runtime.fingerprints import fingerprint
 ENDINGS = (".png", ".webp", ".npy")
 _EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
 KNOWN_TOLERANCE = 8
-"""Largest error of a known pixel in grey levels that is accepted, since programs round and files can be lossy.
+"""Known pixels may be wrong by up to this many grey levels, since programs round and files can be lossy.
 
-Such pixels are restored and counted. A larger error is rejected: the completion is probably of another image or hole.
+Such pixels are restored, and the report states in how many completions. If an error is larger, the completion is
+rejected, since it is probably of another image or hole.
 """
 
 
@@ -47,14 +49,15 @@ class ExternalCompletions:
     def open(cls, name: str, folder: Path, problems: Problems, *, k: int, deep: bool = True) -> Method:
         """Check the files and return them as a method.
 
-        deep: require k completions of each deep image, or one of each for a method that always gives the same result.
+        deep: require k completions of each deep image, or exactly one of each if the other program always gives the
+        same completion of an image.
         """
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder of completions: give an existing folder")
         expected = [str(hole) for hole in HOLE_BINS]
         if unexpected := sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name not in expected):
             raise ValueError(
-                f"{folder} contains {first_few(unexpected)}: expected the subfolders {', '.join(expected)}"
+                f"{folder} contains other folders, {first_few(unexpected)}: expected only {', '.join(expected)}"
             )
         bins = [_completions_by_name(folder / hole) for hole in expected]
         wanted = {problems.names[i] for i in problems.deep}
@@ -85,12 +88,14 @@ class ExternalCompletions:
         )
 
     def complete(self, observation: Observation, k: int, seed: int) -> Tensor:
-        raise ValueError(f"{self.name} only has completions read from files: use Method.in_bin to get those of a bin")
+        raise ValueError(
+            f"the completions of {self.name} are files of single bins: use Method.in_bin to get those of a bin"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class _Bin:
-    """The completions of one bin."""
+    """A completer that returns the completions of one bin, which it reads from files."""
 
     folder: ExternalCompletions
     hole: int
@@ -127,7 +132,7 @@ def _completions_by_name(folder: Path) -> dict[str, tuple[Path, ...]]:
             twice.append(name)
         found[name] = _numbered(path) if path.is_dir() else (path,)
     if twice:
-        raise ValueError(f"{folder} has two entries of the same name, {first_few(twice)}: keep one of them")
+        raise ValueError(f"{folder} has two files or folders named {first_few(twice)}: keep one of each name")
     return found
 
 
@@ -150,7 +155,7 @@ def _numbered(folder: Path) -> tuple[Path, ...]:
 
 
 def _count(files: Sequence[Path], problems: Problems, k: int) -> int:
-    """Return the number of completions; check the size and type of the first k, which are the ones that are used."""
+    """Return the number of completions in these files. Check the size and type of the first k, which are used."""
     size = problems.test.size
     for path in files[:k]:
         if path.suffix.lower() == ".npy":
@@ -158,7 +163,7 @@ def _count(files: Sequence[Path], problems: Problems, k: int) -> int:
             if len(files) == 1 and array.ndim == 4:
                 if array.shape[1:] != (size, size, problems.test.channels) or array.dtype != np.uint8 or not len(array):
                     raise ValueError(
-                        f"{path} is {array.dtype} {list(array.shape)}, "
+                        f"{path} contains a {array.dtype} array of shape {list(array.shape)}, "
                         f"expected uint8 [K, {size}, {size}, {problems.test.channels}]"
                     )
                 return len(array)
@@ -173,7 +178,7 @@ def _count(files: Sequence[Path], problems: Problems, k: int) -> int:
 
 
 def _images(files: Sequence[Path], k: int, problems: Problems) -> NDArray[np.uint8]:
-    """Read the first k completions, [k, H, W, C]."""
+    """Read the first k completions of an image, uint8 [k, H, W, C]."""
     if len(files) == 1 and files[0].suffix.lower() == ".npy" and _array(files[0], mapped=True).ndim == 4:
         many = _array(files[0])[:k]
         _check(files[0], many[0], problems)
@@ -201,7 +206,9 @@ def _images(files: Sequence[Path], k: int, problems: Problems) -> NDArray[np.uin
 def _check(path: Path, image: NDArray[Any], problems: Problems) -> None:
     expected = (problems.test.size, problems.test.size, problems.test.channels)
     if image.shape != expected or image.dtype != np.uint8:
-        raise ValueError(f"{path} is {image.dtype} {list(image.shape)}, expected uint8 {list(expected)}")
+        raise ValueError(
+            f"{path} contains a {image.dtype} array of shape {list(image.shape)}, expected uint8 {list(expected)}"
+        )
 
 
 def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
@@ -222,6 +229,6 @@ def _opened(path: Path) -> Image.Image:
 
 
 def _state(path: Path) -> tuple[str, int, int]:
-    """Identify a file by path, size and modification time; reading all bytes could take long."""
+    """Return a file's path, size and modification time, which identify it. Reading all bytes could take long."""
     stat = path.stat()
     return "/".join(path.parts[-3:]), stat.st_size, stat.st_mtime_ns

@@ -1,4 +1,4 @@
-"""The figures of a report: metrics against the hidden share, as in the paper, and coverage curves."""
+"""The figures of an evaluation's report: metrics against the hidden share, as in the paper, and coverage curves."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Panel(NamedTuple):
-    """A panel of metrics.png: its title, and a factor on the values."""
+    """A panel of metrics.png: its title, and a factor by which its values are multiplied."""
 
     title: str
     scale: float = 1.0
@@ -28,7 +28,7 @@ PANELS = {
     "lpips_gt": Panel("LPIPS-GT ↓"),
     "lpips_diversity": Panel("LPIPS diversity"),
 }
-COVERAGES = {"white": "white projections", "smooth": "smooth projections", "reference": "LPIPS to references"}
+COVERAGES = {"white": "white projections", "smooth": "smooth projections", "reference": "LPIPS to reference images"}
 
 
 def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -38,7 +38,7 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def metrics_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Return a figure with a panel for each metric and a line for each method; bars are standard errors."""
+    """Return a figure with a panel for each metric and a line for each method; error bars are standard errors."""
     methods = result["methods"]
     shown = [name for name in PANELS if any(name in found["metrics"] for found in methods.values())]
     return panel_for_each(shown, partial(_metric, methods)) if shown else None
@@ -70,7 +70,7 @@ def _metric(methods: Mapping[str, Any], axis: "Axes", metric: str) -> None:
 
 
 def coverage_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Return a figure of coverage against the nominal level in the mixture of bins; calibrated is the diagonal."""
+    """Return a figure of coverage against the nominal level, in the mixture of bins. A diagonal line is calibrated."""
     methods = result["methods"]
     having = any(found.get("coverage") for found in methods.values())
     return panel_for_each(list(COVERAGES), partial(_coverage, methods), ylabel="coverage") if having else None

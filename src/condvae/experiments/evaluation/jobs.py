@@ -1,7 +1,8 @@
-"""The jobs of an evaluation: one for each method or model and kind of measurement. Their results are files.
+"""The jobs of an evaluation. Each job is one kind of measurement of one method or model, and stores results as files:
 
-DIR/parts/NAME-KIND-FINGERPRINT/UNIT.safetensors     results of some images; deleted when the job is final
-DIR/parts/NAME-KIND-FINGERPRINT/final.safetensors    the final numbers, which are small and are kept
+DIR/parts/NAME-KIND-FINGERPRINT/UNIT.safetensors     results of some images, deleted when all numbers are final
+DIR/parts/NAME-KIND-FINGERPRINT/final.safetensors    the final numbers of the job, which are small and are kept
+
 The fingerprint covers everything that the numbers depend on.
 """
 
@@ -21,7 +22,7 @@ from condvae.runtime.fingerprints import fingerprint, slug_of
 
 PART = "condvae evaluation part"
 FINAL = "final"
-"""The unit whose notes contain the final numbers of a job."""
+"""The name of the file that stores the final numbers of a job, as if it were the result of a unit of work."""
 _TRUTH = "test images"
 
 Measure = Callable[[EvaluationUnit], ResultTensors]
@@ -29,14 +30,14 @@ Measure = Callable[[EvaluationUnit], ResultTensors]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EvaluationJob:
-    """One kind of measurement of one method, one model or the test images."""
+    """A job of an evaluation: one kind of measurement of one method, of one model, or of the test images."""
 
     name: str
     kind: MeasurementKind
     identity: str
-    """Identity of the method or model; empty for the test images."""
+    """A digest that identifies the method or model; empty for the test images."""
     common: str
-    """Fingerprint of everything else that the numbers depend on: jobs with the same value are comparable."""
+    """A fingerprint of everything else that the numbers depend on. Jobs with the same fingerprint are comparable."""
     about: dict[str, Any]
     units: tuple[EvaluationUnit, ...]
     store: ResultStore
@@ -51,7 +52,7 @@ class EvaluationJob:
         return self.store.folder.name
 
     def finish(self, numbers: dict[str, Any]) -> None:
-        """Store the final numbers."""
+        """Store the final numbers of the job in a file."""
         notes = {"kind": self.kind, "identity": self.identity, "common": self.common, "about": self.about}
         self.store.put(FINAL, {}, seconds=numbers["seconds"], notes={**notes, "numbers": numbers})
 
@@ -80,7 +81,7 @@ def jobs_of(
 
 
 def truth_job(context: EvaluationContext, out: Path, sizes: UnitSizes) -> EvaluationJob:
-    """Return the job that computes features of the test images."""
+    """Return the job that computes Inception features of the test images."""
     units = units_of("truth", len(context.problems), sizes)
     return _job(context, out, _TRUTH, "truth", "", about={}, units=units, measure=context.truth)
 
@@ -95,13 +96,13 @@ def _job(
 
 
 def units_of(kind: MeasurementKind, images: int, sizes: UnitSizes) -> tuple[EvaluationUnit, ...]:
-    """Return all units of a kind of measurement over this many images, bin by bin."""
+    """Return all units of work for one kind of measurement of this many images, bin by bin if it uses holes."""
     holes = range(len(HOLE_BINS)) if kind in ("wide", "deep", "bounds") else (None,)
     return tuple(EvaluationUnit(hole, *block) for hole in holes for block in image_ranges(images, sizes.of(kind)))
 
 
 def work_units(jobs: Sequence[EvaluationJob], problems: Problems) -> list[WorkUnit]:
-    """Return all units of these jobs, each described by its method and bin."""
+    """Return all units of work of these jobs. Their descriptions for the log name the method and the bin."""
     return [_work_unit(job, unit, problems) for job in jobs for unit in job.units]
 
 

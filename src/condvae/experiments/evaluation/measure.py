@@ -1,4 +1,4 @@
-"""Compute a unit of work: numbers of single images, and Inception features for the metrics of whole sets."""
+"""Compute the results of a unit of work: metrics of each image, and Inception features for metrics of whole sets."""
 
 import functools
 from collections.abc import Iterator
@@ -41,18 +41,18 @@ from condvae.runtime.pixels import from_uint8
 from condvae.runtime.seeds import Seeds
 
 _BYTES_AT_ONCE = 2**26
-"""Most bytes of completions that are measured together."""
+"""At most this many bytes of completions are measured together."""
 _PIXELS_AT_ONCE = 2**19
-"""Pixels of images whose bounds are computed together on a GPU; large, since kernel launches dominate the time."""
+"""How many pixels, over all images, get their bounds together on a GPU. It is large, since kernel launches are slow."""
 
 MeasuredNumbers = dict[str, Tensor]
 
 
 class EvaluationUnit(NamedTuple):
-    """Some images with holes of one bin; the result is one file."""
+    """A unit of work: a range of images, with holes of one bin or without holes. Its result is one file."""
 
     hole: int | None
-    """Index of the bin; None where nothing is hidden."""
+    """Index of the bin; None for measurements without holes."""
     first: int
     stop: int
 
@@ -85,7 +85,10 @@ class EvaluationContext:
 
     @functools.cached_property
     def fingerprints(self) -> dict[MeasurementKind, str]:
-        """Fingerprint of everything that each kind of measurement depends on, except its subject and rounding."""
+        """A fingerprint for each kind of measurement, of everything that its results depend on.
+
+        It does not cover the method or model that is measured, nor rounding.
+        """
         problems, settings, networks = self.problems, self.settings, self.networks
         base = {"revision": REVISION, "seed": settings.seed}
         holes = {**base, "images": problems.identity}
@@ -113,16 +116,16 @@ class EvaluationContext:
 
     @torch.inference_mode()
     def truth(self, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Return features of the test images."""
+        """Return Inception features of the unit's test images."""
         assert self.networks.inception is not None
         images = self.problems.truth(unit.positions, self.device)
         return {"features": self.networks.inception.features(images)}
 
     @torch.inference_mode()
     def wide(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Return features of one completion of each image."""
+        """Return Inception features of one completion of each of the unit's images."""
         assert self.networks.inception is not None
-        completed = (self._completed(method, unit, places, 1) for places in self._together(unit.positions, 1))
+        completed = (self._completed(method, unit, places, 1) for places in self._completion_chunks(unit.positions, 1))
         return {"features": torch.cat([self.networks.inception.features(one.made[:, 0]) for one in completed])}
 
     @torch.inference_mode()
@@ -130,7 +133,7 @@ class EvaluationContext:
         """Measure k completions of each image, or one if the method always gives the same completion."""
         k = self.settings.n if method.varies else 1
         pieces = []
-        for numbers in self._together(unit.positions, k):
+        for numbers in self._completion_chunks(unit.positions, k):
             completed = self._completed(method, unit, self.problems.deep[numbers], k)
             pieces.append({"put_back": completed.put_back, **self._of_samples(completed, numbers)})
         return joined(pieces)
@@ -143,7 +146,7 @@ class EvaluationContext:
             assert self.networks.lpips is not None
             references = None
             if "coverage" in chosen:  # keep the known pixels, which all images share and which carry no information
-                others = self.problems.others(numbers, self.device)
+                others = self.problems.reference_images(numbers, self.device)
                 references = torch.where(known[:, None], truth[:, None], others)
             distances = sample_distances(self.networks.lpips, truth, made, references)
             if "lpips" in chosen:
@@ -165,7 +168,7 @@ class EvaluationContext:
 
     @torch.inference_mode()
     def elbo(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Return bits per dimension of the VAE alone; positions are indices into `problems.bits`."""
+        """Return bits per dimension of each image under the VAE alone. The unit's positions are indices into `bits`."""
         seeds, pieces = Seeds(self.settings.seed, "bits per dimension"), []
         for numbers in self._batches(unit.positions):
             x = from_uint8(self.problems.test.take(self.problems.bits[numbers]).images.to(self.device))
@@ -175,7 +178,10 @@ class EvaluationContext:
 
     @torch.inference_mode()
     def bounds(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
-        """Return -log p bounds in nats of hidden pixels and whole images given y (1 and 16 samples), dims and KL."""
+        """Return upper bounds on -log p of each image in nats, with the number of dimensions and the forward KL.
+
+        The bounds are given y, for the hidden pixels and for the whole image, each with 1 and 16 importance samples.
+        """
         assert unit.hole is not None
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
         for numbers in self._batches(unit.positions):
@@ -196,7 +202,10 @@ class EvaluationContext:
         return joined(pieces)
 
     def _completed(self, method: Method, unit: EvaluationUnit, places: Indices, k: int) -> "_Completed":
-        """Complete the images at these places k times, and raise a ValueError if known pixels were changed."""
+        """Complete the images at these positions k times, and correct small errors in known pixels.
+
+        Raise a ValueError if an error in a known pixel is larger than the method's tolerance.
+        """
         assert unit.hole is not None
         truth = self.problems.truth(places, self.device)
         known = self.problems.known(unit.hole, places, self.device)
@@ -218,8 +227,11 @@ class EvaluationContext:
         made = torch.where(known[:, None], truth[:, None], made)
         return _Completed(made, truth, known, altered.flatten(2).any(dim=2).float().sum(dim=1))
 
-    def _together(self, positions: Indices, k: int) -> Iterator[Indices]:
-        """Split positions so that k completions fit in bounded memory; the split depends on image size only."""
+    def _completion_chunks(self, positions: Indices, k: int) -> Iterator[Indices]:
+        """Split the positions of images into chunks, such that k completions of each image in a chunk fit in memory.
+
+        The size of a chunk depends only on k and on the size of images, so that results do not depend on the device.
+        """
         test = self.problems.test
         return _chunks(positions, max(1, _BYTES_AT_ONCE // (k * test.channels * test.size**2)))
 

@@ -1,4 +1,4 @@
-"""The methods that are measured: a model at a temperature, a baseline, a folder of completions, or any completer."""
+"""The methods that are measured: models at a temperature, baselines, folders of completions, and other completers."""
 
 import dataclasses
 import itertools
@@ -26,32 +26,32 @@ from condvae.sampling.plain import PixelChoice
 from condvae.vdvae.temperature import parse
 
 _PIXELS_AT_ONCE = 2**18
-"""Pixels of the completions that a model computes together on a GPU."""
+"""How many pixels of completions a model computes together on a GPU."""
 _TRAINING_IMAGES = "training images"
 _LONGEST_NAME = 150
-"""Most bytes in the name of a method, since it becomes part of file names."""
+"""The name of a method has at most this many bytes, since it becomes part of file names."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Method:
-    """A completer together with what identifies its results on disk."""
+    """A completer that is measured, and the digest by which its stored results are found."""
 
     completer: Completer
     identity: str
     """A digest of everything that determines the completions. Results of different identities are never mixed."""
     in_bin: Callable[[int], Completer] | None = None
-    """For completions read from files: returns the completer of one bin."""
+    """For completions that are read from files: a function that returns the completer of a bin, given its index."""
     known_tolerance: int = 0
-    """Largest error of known pixels, in grey levels, that is corrected instead of rejected."""
+    """Known pixels that are wrong by up to this many grey levels are corrected; larger errors are rejected."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """Extra entries for the report. `made_of`, if present, is {name: digest} of the model or images that it uses."""
+    """Extra entries for the report. `made_of`, if present, is {name: digest} of the model or training images used."""
 
     @classmethod
     def of(cls, completer: Completer) -> "Method":
-        """Wrap any completer.
+        """Wrap any completer as a method.
 
-        It is identified by its `identity` attribute, or by its name if it has none. Change this value whenever its
-        completions change, so that old results are not reused.
+        The completer is identified by its `identity` attribute, or by its name if it has none. Change this value
+        whenever the completions change, so that old results are not reused.
         """
         identity = str(getattr(completer, "identity", completer.name))
         return cls(completer=completer, identity=fingerprint({"completer": identity}))
@@ -65,7 +65,10 @@ class Method:
         return self.completer.varies
 
     def complete(self, observation: Observation, k: int, *, seed: int, hole: int, places: Indices) -> Tensor:
-        """Return k completions of observations of one bin; places are their positions among all images."""
+        """Return k completions of each observation.
+
+        hole: the index of the bin that all holes belong to. places: the positions of the observations among all images.
+        """
         completer = self.in_bin(hole) if self.in_bin else self.completer
         seed = Seeds(seed, "completions")(hole)
         return complete_at(completer, observation, k, seed=seed, places=places.tolist())
@@ -117,7 +120,7 @@ def methods_of(
     k: int,
     say: Say | None = None,
 ) -> list[Method]:
-    """Return a method for each combination of temperature and pixel choice of a model."""
+    """Return one method of a model for each combination of a temperature and a pixel choice (mean or sample)."""
     config, device = subject.model.artifact.config, subject.model.device
     most = images_at_once(config.image_size, device, on_cuda=_PIXELS_AT_ONCE)
     at_one = ModelCompleter.of(subject.model, name=subject.name, chunk=even_chunk(k, most), say=say)
@@ -139,12 +142,15 @@ def methods_of(
 
 
 def images_at_once(size: int, device: torch.device, *, on_cuda: int) -> int:
-    """Return how many images of this size to compute together: `on_cuda` pixels on a GPU, fewer on a CPU."""
+    """Return how many images of size x size pixels to compute together: `on_cuda` pixels on a GPU, fewer on a CPU."""
     return max(1, (on_cuda if device.type == "cuda" else 2**15) // size**2)
 
 
 def even_chunk(k: int, most: int) -> int:
-    """Return how many samples to compute together so that the k samples of an image fill their chunks evenly."""
+    """Return how many samples to compute together, at most `most`.
+
+    A chunk holds all k samples of one or several images, or else the k samples of an image are split evenly.
+    """
     size = -(-k // -(-k // most))
     return size * max(1, most // size)
 

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from condvae.runtime.checks import check_seed, check_whole
 
 REVISION = 2
-"""Version of the measurement code. Increase it whenever a number changes: results of older code are then measured again
-and never shown next to new ones."""
+"""Version of the measurement code. Increase it whenever a change of the code changes results: these are then measured
+again, and old results are never shown next to new ones."""
 
 Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
 FAMILY_METRICS: dict[Family, str] = {
@@ -18,27 +18,28 @@ FAMILY_METRICS: dict[Family, str] = {
     "coverage": "calibration",
     "bounds": "bits per dimension and forward KL, only for models",
 }
-"""The metrics of each group."""
+"""The metrics that belong to each group of metrics."""
 FAMILIES = tuple(FAMILY_METRICS)
 DEEP_IMAGES = 500
-"""The usual number of images that get n completions each."""
+"""The default number of deep images: test images that get n completions each."""
 DEEP: tuple[Family, ...] = ("lpips", "pixels", "coverage")
 """Groups of metrics that need n completions of each image."""
 
 MeasurementKind: TypeAlias = Literal["truth", "wide", "deep", "elbo", "bounds"]
-"""truth: features of the test images. wide: features of one completion of each image. deep: n completions of each of
-fewer images. elbo: the bound of the VAE alone. bounds: bounds given y on the deep images."""
+"""The kinds of measurement. truth: Inception features of the test images. wide: Inception features of one completion of
+each image. deep: metrics of n completions of each deep image. elbo: the bound of the VAE alone. bounds: the bounds of a
+conditional model, given y, on the deep images."""
 
 DIRECTIONS: tuple[Literal["white", "smooth"], ...] = ("white", "smooth")
-"""Kinds of random projections for coverage."""
+"""The kinds of random projections on which coverage is measured."""
 PROJECTIONS, REFERENCES, IMPORTANCE_SAMPLES = 16, 2, 16
 MIXTURE = "mixture"
-"""The column in which each bin of the hidden share counts equally."""
+"""The name of the column for the mixture, in which each bin of the hidden share counts equally."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """How much is measured, the same for all methods."""
+    """What is measured, and on how many images. The settings are the same for all methods."""
 
     images: int = 2000
     """How many test images to use, spread evenly over the test set; all of them if there are fewer."""
@@ -89,7 +90,10 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitSizes:
-    """Images per unit of work: at most this much work is lost by a kill. Results depend on it only by rounding."""
+    """The number of images in a unit of work.
+
+    A killed process loses at most one unit. The sizes change results only by rounding.
+    """
 
     wide: int = 500
     deep: int = 50

@@ -26,8 +26,8 @@ FOLDER/BIN/NAME/0.png, 1.png, ... {last}.png   for each name under "deep" in ind
 FOLDER/BIN/NAME.png                            for each other name: one completion
 
 The files may be {endings}. NAME.npy may contain several completions: uint8 [K, {size}, {size}, {channels}]. If your
-program always gives the same completion, write NAME.png for all names. Then repeat the call of condvae evaluate
-with --completions YOURS=FOLDER in place of --inputs-to.
+program always gives the same completion, write NAME.png for all names. Then run the same condvae evaluate command
+with --completions YOURS=FOLDER instead of --inputs-to.
 """
 
 

@@ -20,22 +20,22 @@ from condvae.runtime.messages import Say, silent
 from condvae.runtime.seeds import Seeds
 
 _PATIENCE = 2.0
-"""Seconds after which a message explains the wait."""
+"""If drawing holes takes longer than this many seconds, a message explains the wait."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problems:
-    """Test images, evenly chosen from the test set, and their holes in the five bins."""
+    """N test images, spread evenly over the test set, and their holes in the five bins."""
 
     test: ImageSet
     rows: Indices
-    """[N]: positions of the chosen images in the test set."""
+    """[N]: positions of the N images in the test set."""
     deep: Indices
-    """[M]: positions among the N images of those that are completed many times."""
+    """[M]: positions, among the N images, of the M deep images, which are completed many times."""
     bits: Indices
-    """Positions in the test set of the images for the bits per dimension of the VAE alone."""
+    """Positions in the test set of the images that are used for the bits per dimension of the VAE alone."""
     references: Indices
-    """[M, R]: positions in the test set of reference images, random images other than the image itself."""
+    """[M, R]: positions in the test set of R reference images for each deep image, drawn at random from the others."""
     seed: int
     _drawn: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
@@ -43,7 +43,9 @@ class Problems:
     def choose(cls, data: Dataset, settings: EvaluationSettings) -> "Problems":
         test = data.test
         if len(test) < 2:
-            raise ValueError(f"{_count(len(test))}, but two are needed: give data with more, or with a folder test/")
+            raise ValueError(
+                f"{_count(len(test))}, but two are needed: give data with more test images, such as a folder test/"
+            )
         rows = spread(len(test), settings.images)
         deep = spread(len(rows), settings.deep)
         dice = np.random.Generator(np.random.Philox(Seeds(settings.seed, "reference images")(0)))
@@ -62,21 +64,24 @@ class Problems:
         return len(self.rows)
 
     def truth(self, positions: Indices, device: torch.device) -> Tensor:
-        """Return the images at these positions among the N, uint8 [B, C, H, W]."""
+        """Return the test images at these positions among the N images, uint8 [B, C, H, W]."""
         return self.test.take(self.rows[positions]).images.to(device)
 
     def known(self, hole: int, positions: Indices, device: torch.device) -> Tensor:
-        """Return where these images are known in one bin, bool [B, 1, H, W]."""
+        """Return the masks of known pixels of the images at these positions, for one bin, bool [B, 1, H, W]."""
         return self.holes(hole)[torch.from_numpy(positions)].to(device)
 
-    def others(self, numbers: Indices, device: torch.device) -> Tensor:
-        """Return the reference images of these deep images, uint8 [B, R, C, H, W]."""
+    def reference_images(self, numbers: Indices, device: torch.device) -> Tensor:
+        """Return the R reference images of each of B deep images, given their positions in `deep`, [B, R, C, H, W]."""
         chosen = self.references[numbers]
         images = self.test.take(chosen.reshape(-1)).images.to(device)
         return images.view(*chosen.shape, *images.shape[1:])
 
     def holes(self, hole: int, say: Say = silent) -> Tensor:
-        """Return where all images are known in one bin, bool [N, 1, H, W]; drawn on first use, which may take long."""
+        """Return the masks of known pixels of all N images for one bin, bool [N, 1, H, W].
+
+        The holes are drawn when they are first needed, which may take long.
+        """
         if hole not in self._drawn:
             told = f"drawing {len(self):,} holes with a hidden share of {HOLE_BINS[hole]} ..."
             patience = threading.Timer(_PATIENCE, say, [told])
@@ -95,7 +100,7 @@ class Problems:
 
     @functools.cached_property
     def identity(self) -> str:
-        """A digest of the N images and of everything that determines their holes, without drawing them."""
+        """A digest of the N images and of everything that determines their holes. It does not draw the holes."""
         return fingerprint(
             {
                 "pixels": hashlib.sha256(pixels_of(self.test, self.rows)).hexdigest(),
@@ -113,7 +118,7 @@ class Problems:
 
     @functools.cached_property
     def bits_identity(self) -> str:
-        """A digest of the images for the bits per dimension of the VAE alone."""
+        """A digest of the images that are used for the bits per dimension of the VAE alone."""
         return digest_of_set(self.test.subset(self.bits))
 
 

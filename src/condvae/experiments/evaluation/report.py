@@ -1,4 +1,4 @@
-"""Build the report from finished jobs: final numbers of each job, the merged result, and its files."""
+"""Build the report from finished jobs: compute the final numbers of each job, merge them, and write the files."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ def _summary(job: EvaluationJob, truth: Callable[[], Tensor], context: Evaluatio
 def assemble(
     jobs: Sequence[EvaluationJob], out: Path, context: EvaluationContext, data_name: str, say: Say
 ) -> dict[str, Any]:
-    """Merge everything in this folder that was measured with the same settings, by this call or earlier ones."""
+    """Merge all results in `out` that were measured with the same settings, by this call or earlier ones."""
     problems, settings, networks = context.problems, context.settings, context.networks
     groups: dict[str, dict[str, Any]] = {"models": {}, "methods": {}}
     for final in _comparable(jobs, out, say):
@@ -131,8 +131,9 @@ def assemble(
 def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict[str, Any]]:
     """Return the final numbers in `out` that are comparable with this call: its own jobs first, then the others.
 
-    If different subjects have had the same name, only this call's or else the newest is kept. Methods made of another
-    model or other training images with a name that this call or a newer one uses are left out as well.
+    If different methods or models have the same name, only the one of this call is kept, or else the newest one. A
+    method is also left out if it used a model or training images whose name stands for another model or other images in
+    this call or in newer results.
     """
     order, common = {job.folder: i for i, job in enumerate(jobs)}, {job.kind: job.common for job in jobs}
     stored = {name: one for name, one in all_final_numbers(out).items() if one["common"] == common.get(one["kind"])}

@@ -86,7 +86,7 @@ def check(
         raise ValueError(f"FID and KID need four test images, but there are {len(problems)}: choose other --metrics")
     if "pixels" in chosen and test.size < 11:
         raise ValueError(
-            f"images are {test.size} x {test.size}, but SSIM needs 11 x 11: choose --metrics without pixels"
+            f"images are {test.size} x {test.size}, but SSIM needs 11 x 11: choose --metrics without the group pixels"
         )
     one = test.take(problems.rows[:1]).images
     for network in (networks.lpips, networks.inception):

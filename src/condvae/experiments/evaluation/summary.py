@@ -1,9 +1,13 @@
-"""Compute the numbers of a method from the results of its units: mean and standard error per bin and for the mixture.
+"""Compute means and standard errors of a method's metrics, for each bin and for the mixture, from results of units.
 
-Metrics of single images: all bins use the same images, so the mixture is the mean over the bins of each image, and its
-standard error is over images. Bits per dimension: a sum of nats divided by a sum of dimensions, so that every hidden
-pixel counts equally; in the mixture the sums run over all bins, and the error is again over images. Metrics of sets:
-the mixture contains each image once, image i with a hole of bin i mod 5.
+The mixture is computed in three ways:
+
+- Metrics of single images: all bins use the same images. The value of an image is the mean over its bins.
+- Bits per dimension: a sum of bits is divided by a sum of dimensions, so that every hidden pixel counts equally. The
+  sums run over all images and bins.
+- Metrics of sets: the set contains each image once, where image i has a hole of bin i mod 5.
+
+Standard errors are always over images.
 """
 
 import math
@@ -24,7 +28,7 @@ Plain = dict[str, float | None]
 ByColumn = dict[str, Plain]
 COLUMNS = (*map(str, HOLE_BINS), MIXTURE)
 ALL = "all"
-"""The column of metrics without holes."""
+"""The name of the column for metrics that do not use holes."""
 CURVE = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of completions for which LPIPS-GT is reported, in addition to n."""
 BOUNDS = {
@@ -33,7 +37,7 @@ BOUNDS = {
     "_native": "the model's own likelihood, -ELBO",
     f"_native@{IMPORTANCE_SAMPLES}": f"the model's own likelihood, {IMPORTANCE_SAMPLES} importance samples",
 }
-"""Bounds on -log p given y: the suffix of the metric name, and its meaning."""
+"""Suffixes in the names of bounds on -log p given y, and their meanings."""
 _SHOWN = slice(4, None, 5)
 """Levels at which coverage curves are stored, 0.05 ... 0.95; errors are computed from all 99 levels."""
 
@@ -44,7 +48,7 @@ def plain(estimate: Estimate) -> Plain:
 
 
 def by_column(values: Tensor) -> ByColumn:
-    """Estimate the mean of values [bins, images] in each bin and in the mixture; None if any image has no number."""
+    """Estimate the mean of values [bins, images] in each bin and in the mixture; None if a value is NaN or infinite."""
     found = {str(hole): plain(Estimate.of(row)) for hole, row in zip(HOLE_BINS, values, strict=True)}
     return {**found, MIXTURE: plain(Estimate.of(values.double().mean(dim=0)))}
 
@@ -57,7 +61,10 @@ def ratio_by_column(values: Tensor, weights: Tensor) -> ByColumn:
 
 
 def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str, ByColumn]:
-    """Compute FID, KID, P-IDS and U-IDS of completions [N, D] in each bin against originals [N, D], paired by row."""
+    """Compute FID, KID, P-IDS and U-IDS in each bin and in the mixture.
+
+    real: features of the originals, [N, D]. bins: features of their completions in each bin, [N, D], in the same order.
+    """
     moments = Moments.of(real)
     mixture = torch.empty_like(real)
     found: dict[str, ByColumn] = {"fid": {}, "kid": {}, "p_ids": {}, "u_ids": {}}
@@ -144,7 +151,10 @@ def of_vae(numbers: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def of_bounds(bins: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
-    """Compute forward KL, and bounds given y of hidden pixels and whole images, in bits per dimension and nats."""
+    """Compute the forward KL, and bounds on -log p given y in bits per dimension and in nats.
+
+    The bounds are for the hidden pixels and for the whole image.
+    """
     joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images]
     metrics = {"forward_kl_nats_per_dim": by_column(joined["kl_nats"] / joined["whole_dims"])}
     for target in ("hidden", "whole"):

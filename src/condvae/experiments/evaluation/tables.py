@@ -1,4 +1,4 @@
-"""Format the report as CSV in long form and as Markdown tables."""
+"""Format the report as CSV, with one number per row, and as Markdown tables."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -43,12 +43,12 @@ TABLES: dict[str, Metric] = {
         for kind, bound in BOUNDS.items()
     },
 }
-"""The tables, in this order: rows are methods, columns are bins and their mixture."""
+"""The tables of the report, in this order. Their rows are methods, their columns are the bins and the mixture."""
 CURVES = {
     "lpips_gt": "LPIPS-GT in the mixture of bins, by the number of completions",
     "fwv": "Faithfulness-weighted variance in the mixture of bins, by sigma",
 }
-"""Metrics with a parameter: one table for each, with the parameter as columns, in the mixture."""
+"""Metrics with a parameter. Each gets a table for the mixture of bins, with one column per value of the parameter."""
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | None, float | None]]:
@@ -61,7 +61,7 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | Non
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """Return the CSV in long form; a field is empty where there is no number."""
+    """Return the CSV, with one number per row; a field is empty where there is no number."""
     return csv_text(("method", "metric", "bin", "mean", "standard_error"), rows(result))
 
 
@@ -99,12 +99,12 @@ def _made_by(result: Mapping[str, Any]) -> str:
 
 
 def _of_pixels(methods: Mapping[str, Any]) -> list[str]:
-    """Explain which pixels completions of a model show, if there is a model."""
+    """If there is a model, return lines that explain whether its completions show pixel means or pixel samples."""
     if not any("pixels" in found for found in methods.values()):
         return []
     return [
         'Completions of a model show means of its pixel distributions, unless its name contains "sample pixels". '
-        "If the likelihood has a noise floor, means look overconfident in white projections.",
+        "If the likelihood has a noise floor, means lack its noise and look overconfident in white projections.",
         "",
     ]
 
@@ -147,7 +147,7 @@ def _curves(prefix: str, title: str, methods: Mapping[str, Any]) -> list[str]:
 
 
 def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
-    """Tabulate the calibration error, what chance alone gives, and the verdict."""
+    """Tabulate the calibration error, the error that is expected by chance, and the verdict."""
     having = {name: found["coverage"][kind] for name, found in methods.items() if found.get("coverage")}
     if not having:
         return []
@@ -156,7 +156,7 @@ def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
         return f"{found['error']:.3f} ({found['error_by_chance']:.3f}) {found['verdict']}"
 
     body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
-    what = "LPIPS to references (TARP)" if kind == "reference" else f"{kind} projections"
+    what = "LPIPS distances to reference images (TARP)" if kind == "reference" else f"{kind} projections"
     return section(
         f"Calibration error, {what}, lower is better (in brackets: expected by chance)",
         ["hidden share", *COLUMNS],
