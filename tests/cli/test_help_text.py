@@ -157,8 +157,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
     from condvae.conditional import PartialConfig
     from condvae.data.delivery import Residency
     from condvae.design.avp_cnn.network import ClassifierPrecision
-    from condvae.design.policies import ESTIMATORS
-    from condvae.design.scan_settings import ScanSettings
+    from condvae.design.scan_settings import ESTIMATORS, ScanSettings
     from condvae.images.holes import Half
     from condvae.sampling.plain import PixelChoice
     from condvae.training.optimiser import Rule

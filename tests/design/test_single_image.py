@@ -6,8 +6,9 @@ from condvae.design.candidates import Candidates
 from condvae.design.choose_location import next_location
 from condvae.design.information import entropy, expected_posterior_entropy
 from condvae.design.lookahead import look_ahead
-from condvae.design.policies import Estimator, Greedy, Random
+from condvae.design.policies import Greedy, Random
 from condvae.design.prediction_task import PredictionTask
+from condvae.design.scan_settings import Estimator
 from condvae.design.scanning import scan
 from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.sources import Completions

@@ -14,4 +14,4 @@ LAYOUT_MEANINGS = {
     "idx": "MNIST's idx files",
     "chest-xray14": "Chest X-ray 14",
 }
-"""For each value of `ParsedData.kind`: the files that the data set consists of."""
+"""For each value of `condvae.data.splits.ParsedData.kind`: the files that the data set consists of."""

@@ -11,7 +11,8 @@ from condvae.conditional import ConditionalVAE
 from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
 from condvae.design.lookahead import check_probabilities, predict
-from condvae.design.policies import Estimator, Greedy, check_seed
+from condvae.design.policies import Greedy, check_seed
+from condvae.design.scan_settings import Estimator
 from condvae.design.sources import Completions, check_completes
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels

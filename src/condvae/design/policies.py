@@ -13,7 +13,7 @@ Most policies evaluate the classifier on possible images, which are completions 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,14 +22,12 @@ from condvae.design.candidates import Candidates
 from condvae.design.classifier import Classifier, variable_of
 from condvae.design.information import expected_posterior_entropy, information_gains
 from condvae.design.lookahead import look_ahead
+from condvae.design.scan_settings import ESTIMATORS, Estimator
 from condvae.design.sources import ImageSource
 from condvae.observe import Observation
 from condvae.observe.observation import observe_pixels
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.seeds import Seeds
-
-Estimator: TypeAlias = Literal["eig", "epe"]
-ESTIMATORS: tuple[Estimator, ...] = ("eig", "epe")
 
 _NUMBERS_AT_ONCE = 2**24
 """The most probabilities whose information gains are computed together. This limits memory, because the computation

@@ -2,9 +2,12 @@
 # This module does not import torch, because the command line inherits these settings and --help must be quick.
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from condvae.runtime.checks import check_choice, check_seed, check_whole
+
+Estimator: TypeAlias = Literal["eig", "epe"]
+ESTIMATORS: tuple[Estimator, ...] = ("eig", "epe")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +21,7 @@ class ScanSettings:
     """How many scans to make of each image."""
     n: int = 10
     """How many completions to draw in order to choose each scan."""
-    estimator: Literal["eig", "epe"] = "eig"
+    estimator: Estimator = "eig"
     """What the chosen scan maximises: the expected information gain (eig), or minus the expected posterior entropy
     (epe), an older estimate of the same gain."""
     side: float = 0.25
@@ -37,7 +40,7 @@ class ScanSettings:
         check_whole(self.steps, "the number of scans", least=1)
         check_whole(self.n, "the number of completions", least=1)
         check_seed(self.seed)
-        check_choice(self.estimator, "the estimator", ("eig", "epe"))
+        check_choice(self.estimator, "the estimator", ESTIMATORS)
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         if not 0 < self.side < 1:
             raise ValueError(

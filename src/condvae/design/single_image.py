@@ -11,9 +11,10 @@ from condvae.design.choose_location import Location
 from condvae.design.classifier import Classifier
 from condvae.design.information import entropy
 from condvae.design.lookahead import log_posteriors
-from condvae.design.policies import Choice, Estimator, Policy
+from condvae.design.policies import Choice, Policy
 from condvae.design.prediction_task import PredictionTask
 from condvae.design.scan_figure import FigureRow
+from condvae.design.scan_settings import Estimator
 from condvae.design.scanning import scan
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8

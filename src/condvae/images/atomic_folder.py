@@ -56,7 +56,7 @@ class AtomicFolder:
             )
 
     def put(self, name: str, picture: Image.Image, **options: Any) -> None:
-        """Write a picture. The suffix of the name sets the file format; options are arguments of `Image.save`."""
+        """Write a picture in the format of the name's suffix; options are arguments of `PIL.Image.Image.save`."""
         self.check_free(name)
         try:
             picture.save(self._hidden / name, **options)

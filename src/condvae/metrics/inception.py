@@ -53,7 +53,7 @@ class Conv(NamedTuple):
 class Fork(NamedTuple):
     """Describes several branches with the same input, whose output channels are concatenated."""
 
-    branches: tuple["Steps", ...]
+    branches: "tuple[Sequence[Conv | Pool | Fork], ...]"
 
 
 Steps: TypeAlias = Sequence["Conv | Pool | Fork"]

@@ -2,9 +2,9 @@
 
 A stroke is a chain of segments. A segment is drawn as a parallelogram and a vertex as a disc. Both are convex, so each
 covers one span of pixels in a row. A span adds +1 at its start and -1 after its end; the cumulative sum over x then is
-the number of shapes over each pixel. The result has exactly the pixels that `PIL.ImageDraw.line` and `.ellipse` draw,
-because these define the distribution of freeform holes. This is why corners and radii are whole pixels, and why some
-halves are rounded up and others down.
+the number of shapes over each pixel. The result has exactly the pixels that PIL's ImageDraw draws as lines and
+ellipses, because these define the distribution of freeform holes. This is why corners and radii are whole pixels, and
+why some halves are rounded up and others down.
 """
 
 import math

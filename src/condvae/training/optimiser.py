@@ -60,7 +60,7 @@ class Optimiser:
 
     @torch.no_grad()
     def update(self, lr: Tensor, *, bad_losses: Tensor) -> tuple[Tensor, Tensor]:
-        """Update the weights with `flat.gradients`, or skip the update.
+        """Update the weights with `self.flat.gradients`, or skip the update.
 
         bad_losses: the number of losses that were not finite, on all ranks. The update is skipped unless it is 0.
         Return the gradient norm, and whether the update was made, as 1 or 0.

@@ -1,7 +1,7 @@
 """One training step: compute the gradients of micro-batches, update the weights or skip the update, and sum logged
 values.
 
-Nothing in a step waits for the device, so that `Capture` can record it as one CUDA graph.
+Nothing in a step waits for the device, so that `condvae.training.capture.Capture` can record it as one CUDA graph.
 """
 
 from collections.abc import Iterator, Sequence

@@ -89,7 +89,10 @@ class Lite0(nn.Module):
         return features
 
     def folded_layers(self) -> "tuple[nn.Conv2d, list[FoldedBlock]]":
-        """Return the convolutions as `FusedLite0` expects them. The normalisations must be merged (`layers.folded`)."""
+        """Return the convolutions as `condvae.kernels.fused_classifier.FusedLite0` expects them.
+
+        The normalisations must have been merged into them by `condvae.design.avp_cnn.layers.folded`.
+        """
         from condvae.kernels.fused_classifier import FoldedBlock  # imported late, because it needs Triton
 
         layers = [layer for layer in self.modules() if isinstance(layer, ConvNorm)]

@@ -3,12 +3,10 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from condvae.design.scan_settings import Estimator
 from condvae.runtime.checks import check_resamples, check_seed, check_whole
-
-if TYPE_CHECKING:
-    from condvae.design.policies import Estimator
 
 REVISION = 1
 """Revision of the scanning code. Increase it when results change, so that older results are computed again."""
@@ -46,7 +44,7 @@ class PolicySpec(NamedTuple):
 
     name: str
     kind: PolicyKind
-    estimator: "Estimator" = "eig"
+    estimator: Estimator = "eig"
     completer: str | None = None
     n: int = 0
     """Number of completions or training images per observation; 0 if the policy uses neither."""

@@ -84,7 +84,7 @@ def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str,
 
 
 def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -> dict[str, Any]:
-    """Compute metrics and coverage from the results of `EvaluationContext.deep` in each bin."""
+    """Compute metrics and coverage from the numbers of the deep images in each bin."""
     joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images, ...]
     metrics: dict[str, ByColumn] = {}
     if "lpips" in settings.metrics:
