@@ -125,7 +125,10 @@ def test_a_fit_only_replaces_another_fit(tmp_path: Path, model: Path, capsys: py
     own = tmp_path / "own.safetensors"
     own.write_bytes(model.read_bytes())
     (tmp_path / "folder.safetensors").mkdir()
-    for out, said in ((own, "exists and is not a fit"), (tmp_path / "folder.safetensors", "is a folder")):
+    for out, said in (
+        (own, "exists, but was not written by condvae ood fit"),
+        (tmp_path / "folder.safetensors", "is a folder"),
+    ):
         asked = ("fit", "--data", tmp_path, "--model", own, "--fit-images", "3", "--device", "cpu", "--out", out)
         assert said in refused(capsys, tmp_path, *asked)
         assert own.read_bytes() == model.read_bytes()

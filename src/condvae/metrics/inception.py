@@ -5,6 +5,7 @@ padding, and the last block uses maximum instead of average pooling.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -50,10 +51,11 @@ class Conv(NamedTuple):
     padded: bool = True
 
 
-class Fork(NamedTuple):
+@dataclass(frozen=True)
+class Fork:
     """Describes several branches with the same input, whose output channels are concatenated."""
 
-    branches: "tuple[Sequence[Conv | Pool | Fork], ...]"
+    branches: "tuple[Steps, ...]"
 
 
 Steps: TypeAlias = Sequence["Conv | Pool | Fork"]

@@ -261,7 +261,7 @@ def larger(data: Dataset) -> Dataset:
         ({"models": {"mute": without_process()}}, "this model has no observation process"),
         ({"data": without("test")}, "number of test images is 0"),
         ({"data": without("train")}, "number of training images is 0"),
-        ({"data": larger(plain_data()), "foreign": {}}, r"expected \[batch, 3, 8, 8\]"),
+        ({"data": larger(plain_data()), "foreign": {}}, r"expected shape \[batch, 3, 8, 8\]"),
         (
             {"foreign": {"digits": larger(digits())}},
             r"images of digits have shape .* open digits with the size and channels",
