@@ -74,7 +74,7 @@ class Bound(LogProbability):
     def nats(self) -> Tensor:
         """[B]: the bound, log-likelihood minus KL."""
         if self.log_likelihood_nats is None:
-            raise ValueError("this bound was computed without its likelihood: compute it with likelihood=True")
+            raise ValueError("this bound does not include the likelihood: compute it with likelihood=True")
         return self.log_likelihood_nats - self.kl_nats.sum(dim=1)
 
     @property

@@ -167,5 +167,7 @@ class _ArraysOnly(pickle.Unpickler):
             ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # how Python 3 pickles bytes for Python 2
         }
         if (core, name) not in allowed:
-            raise pickle.UnpicklingError(f"it refers to {module}.{name}, which no array needs and which could run code")
+            raise pickle.UnpicklingError(
+                f"the file refers to {module}.{name}, which is not needed for arrays and could run code"
+            )
         return allowed[core, name]

@@ -129,9 +129,9 @@ _PAIRS = "whole numbers of shape [L, 2]: a row and a column for each window"
 def _check_corners(corners: Tensor) -> None:
     found = f"{corners.dtype} of shape {tuple(corners.shape)}" if isinstance(corners, Tensor) else f"{corners!r:.50}"
     if not isinstance(corners, Tensor) or corners.ndim != 2 or corners.shape[1] != 2 or not len(corners):
-        raise ValueError(f"the corners are {found}, expected {_PAIRS}")
+        raise ValueError(f"the corners of the windows are {found}, expected {_PAIRS}")
     if corners.is_floating_point() or corners.dtype == torch.bool:
-        raise ValueError(f"the corners are {found}, expected {_PAIRS}")
+        raise ValueError(f"the corners of the windows are {found}, expected {_PAIRS}")
 
 
 def _check_sizes(size: int, side: int) -> None:

@@ -34,7 +34,9 @@ def variable_of(classifier: Classifier, name: str | int, *, also: Sequence[str] 
     if isinstance(name, int) and not isinstance(name, bool):
         if not 0 <= name < len(names):
             listed = ", ".join(names)
-            raise ValueError(f"there is no variable {name}: choose one of the {len(names)}, numbered from 0: {listed}")
+            raise ValueError(
+                f"there is no variable {name}: give a name, or a number from 0 to {len(names) - 1}: {listed}"
+            )
         return name
     plain = [normalised_name(one) for one in names]
     if normalised_name(str(name)) in plain:

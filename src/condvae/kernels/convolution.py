@@ -3,8 +3,8 @@
 These operations are GELU before the convolution, GELU or ReLU6 after it, the addition of a residual, and, for backward
 passes, the multiplication by GELU's derivative. Images are tensors [M, C] with one row for each of the M = B * H * W
 pixels, which is channels_last memory. A 1x1 convolution is one matrix product. A 3x3 convolution is nine matrix
-products with shifted rows, which are not copied. The same kernel computes the gradient of a convolution's input, from
-weights with exchanged strides and taps in the opposite order.
+products with shifted rows, which are not copied. The same kernel computes the gradient with
+respect to a convolution's input. It then reads the weights with input and output channels swapped, and mirrored.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,no-any-return"

@@ -184,7 +184,7 @@ def _held_out(data: Dataset, chosen: Indices, count: int, kind: EncoderKind, say
         origin = UNFITTED
         if not len(held):
             raise ValueError(
-                f"there are no validation images, and all {len(chosen):,} training images are fitted, so none are "
+                f"there are no validation images, and the fit uses all {len(chosen):,} training images, so none are "
                 "held out: hold some out with --validation, or fit fewer images"
             )
         say(f"there are no validation images: {len(held):,} training images that are not fitted are held out instead")

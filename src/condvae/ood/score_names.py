@@ -6,7 +6,7 @@ DEFAULT_SCORE = "parts-4"
 SCORE_MEANINGS = {
     "gradient": "the temperature gradient of each latent group, as in the paper",
     "parts": "the two terms of the temperature gradient as separate features",
-    "channels": "the temperature gradient of each channel of the latents, which needs a larger file",
+    "channels": "the temperature gradient of each channel of the latents, which makes the fit file larger",
     "likelihood": "the bound on the log-likelihood",
     "regret": "how much the bound grows when the latents are optimised for this one image",
     "ratio": "how much the bound falls when only the coarse latents are inferred",

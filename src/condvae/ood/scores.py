@@ -77,7 +77,7 @@ class _DerivedScore(_PassScore, ABC):
 
     @property
     def source(self) -> PassFeatures:
-        """The features that are measured in place of this score's own, so that several scores can share them."""
+        """The features from which this score is computed. Scores with the same source share one measurement."""
         return PassFeatures(walks=self.walks)
 
     @abstractmethod

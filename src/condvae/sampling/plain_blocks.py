@@ -141,7 +141,7 @@ class _Drawing:
 
     @torch.inference_mode()
     def _draw(self, pairs: list[Pair]) -> tuple[Tensor, list[Tensor]]:
-        """Draw one block of samples; on a CPU, repeat the last sample until the block is full."""
+        """Draw one block of samples. On a CPU, fill an incomplete block with copies of its last sample."""
         whole = [*pairs, *[pairs[-1]] * (self.blocks.size - len(pairs))] if self.blocks.cpu else pairs
         noise = SeededNoise([int(self.seeds[pair]) % 2**64 for pair in whole])  # int64 bits as unsigned numbers
         source = Posterior.joined([self.posteriors[pair.b] for pair in whole])

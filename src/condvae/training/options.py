@@ -50,9 +50,9 @@ class TrainingOptions:
     batch: int = 32
     """How many images each update uses, all ranks together."""
     micro_batch: int | None = None
-    """How many images one rank passes through the network at a time; the gradients of several such micro-batches are
-    added up. Smaller values need less memory. If not given, --batch divided by the number of ranks. The result does not
-    depend on how many ranks share the micro-batches."""
+    """How many images one rank passes through the network at a time. Gradients are added up until --batch images are
+    done. Smaller values need less memory. If not given, --batch divided by the number of ranks. For the same
+    micro-batch, the result does not depend on the number of ranks."""
     steps: int | None = None
     """How many updates to make. Give --steps, --minutes or both; training stops at whichever comes first."""
     minutes: float | None = None
@@ -86,8 +86,9 @@ class TrainingOptions:
     """Decay of the moving average of the weights, per update. The averaged weights are evaluated and saved. The decay
     is smaller during the first updates."""
     patience: int = 100
-    """After this many skipped updates in a row, roll back to the last good checkpoint and halve the learning rate.
-    Training fails if three roll-backs do not help."""
+    """After this many skipped updates in a row, return to the last good checkpoint and halve the learning rate. An
+    update is skipped if its gradient is not finite or larger than --skip-above. Training fails if this is needed a
+    fourth time."""
 
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""

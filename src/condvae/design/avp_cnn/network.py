@@ -269,14 +269,14 @@ class AVPCNN(nn.Module):
         self._ready, self._fused, self._folded_from = {}, None, None
 
     def _forget_if_changed(self) -> None:
-        """Drop the folded copies of the network if its weights have changed, for instance by an optimiser."""
+        """Drop the copies of the network for fast evaluation if its weights have changed, for instance by an optimiser."""
         now = _Weights.of(self)
         if self._folded_from is None or not now.are(self._folded_from):
             self._forget()
             self._folded_from = now
 
     def train(self, mode: bool = True) -> "AVPCNN":
-        """Switch between training and evaluation mode, and drop the folded copies of the network."""
+        """Switch between training and evaluation mode, and drop the copies of the network for fast evaluation."""
         self._forget()
         return super().train(mode)
 

@@ -47,10 +47,10 @@ class ExternalCompletions:
 
     @classmethod
     def open(cls, name: str, folder: Path, problems: Problems, *, k: int, deep: bool = True) -> Method:
-        """Check the files and return them as a method.
+        """Check the files of another program, and return its completions as a method of the comparison.
 
-        deep: require k completions of each deep image, or exactly one of each if the other program always gives the
-        same completion of an image.
+        k: how many completions each deep image must have, or exactly one if the program always gives the same.
+        deep: whether to check this.
         """
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder of completions: give an existing folder")

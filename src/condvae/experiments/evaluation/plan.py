@@ -73,7 +73,7 @@ class EvaluationSettings:
                 "--images, and coverage needs at least 2 --deep-images"
             )
         if not self.metrics:
-            raise ValueError(f"no metrics were given: give all, or some of {', '.join(FAMILIES)}")
+            raise ValueError(f"no metrics were given: give --metrics all, or one or more of {', '.join(FAMILIES)}")
 
     @property
     def deep(self) -> int:

@@ -22,7 +22,7 @@ WHOLE, MEAN = "whole", "mean"
 q(z | x). MEAN: the mean over the bins."""
 
 OURS = ("parts", "channels", "gradient")
-"""Scores based on the temperature gradient. The other scores are compared with them."""
+"""The scores that are based on the temperature gradient. Reports compare every other score with these."""
 
 
 class DetectionMethod(NamedTuple):
