@@ -199,7 +199,7 @@ def test_numbers_in_help_are_those_of_the_code() -> None:
     from condvae.ood.scores import Gradient
     from condvae.training import memory, recovery
 
-    assert recovery.MAX_ROLLBACKS == 3 and "three roll-backs" in help_of("train --patience")
+    assert recovery.MAX_ROLLBACKS == 3 and "needed a fourth time" in help_of("train --patience")
     assert f"more than {100 * memory._SHARE:.0f} % of the GPU's memory" in help_of("train --recompute")
     assert f"images are {memory._LARGE} x {memory._LARGE} pixels or larger" in help_of("train --recompute")
     assert delivery._SHARE == 3 and "a third of the device's free memory" in help_of("train --residency")

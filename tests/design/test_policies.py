@@ -311,5 +311,5 @@ def test_wrong_arguments_are_refused() -> None:
         greedy(estimator="best")
     with pytest.raises(ValueError, match="the number n of completions or training images is 0"):
         greedy(n=0)
-    with pytest.raises(ValueError, match="there is no variable 2: choose one of the 2, numbered from 0: one, other"):
+    with pytest.raises(ValueError, match="there is no variable 2: give a name, or a number from 0 to 1: one, other"):
         greedy(variable=2)

@@ -118,7 +118,10 @@ def test_bad_holes_are_refused() -> None:
         (Hole(known=WHITE // 255), "only the grey levels 0 and 1, which both count as black: multiply it by 255"),
         (Hole(hole=Image.fromarray(WHITE // 255)), "only the grey levels 0 and 1"),
         (Hole(known=INSIDE[0]), r"has shape \(9,\), expected \[H, W\]"),
-        (Hole(hole=np.dstack([levels(6, 9), 255 - WHITE])), "transparent pixels, whose meaning is unclear"),
+        (
+            Hole(hole=np.dstack([levels(6, 9), 255 - WHITE])),
+            "transparent pixels, but should mark hidden pixels in white",
+        ),
         (Hole(), "has no transparent pixels, so specify which are hidden: .*--known.*--hole.*--box.*--half.*--random"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -111,7 +111,7 @@ def test_training_images_replace_missing_validation_images() -> None:
     fit = fit_score(Gradient(), inference, data, images=40, held_out=50, say=said.append)
     assert fit.record["held_out_images"] == 20 and "not fitted" in fit.record["held_out_from"]
     assert len(said) == 1 and "no validation images" in said[0]
-    with pytest.raises(ValueError, match="all 60 training images are fitted"):
+    with pytest.raises(ValueError, match="the fit uses all 60 training images"):
         fit_score(Gradient(), inference, data, images=60, held_out=50)
 
 

@@ -156,7 +156,7 @@ def _white(source: PictureLike, meaning: str, picture: Picture) -> Hidden:
     _check_same_size(read.name, read.size, picture)
     if read.alpha is not None:
         raise ValueError(
-            f"{read.name} has transparent pixels, but should mark the {meaning} pixels in white: give a black and white "
+            f"{read.name} has transparent pixels, but should mark {meaning} pixels in white: give a black and white "
             "picture, or leave it out and make the hidden pixels of the image itself transparent"
         )
     levels: PixelArray = np.asarray(read.colours.convert("L"))

@@ -197,7 +197,7 @@ class LimitedNotes:
 
 
 def progress(selected: Sequence[SelectedPicture], say: Say) -> Iterator[tuple[SelectedPicture, Say]]:
-    """Yield each file and a function that prints a message. On a terminal, show a progress bar, else a line per file."""
+    """Yield each file and a function that prints a message. Show a progress bar on a terminal, else a line per file."""
     if not sys.stderr.isatty():
         for i, one in enumerate(selected):
             if len(selected) > 1:

@@ -269,7 +269,7 @@ class AVPCNN(nn.Module):
         self._ready, self._fused, self._folded_from = {}, None, None
 
     def _forget_if_changed(self) -> None:
-        """Drop the copies of the network for fast evaluation if its weights have changed, for instance by an optimiser."""
+        """Drop the copies of the network for fast evaluation if its weights have changed."""
         now = _Weights.of(self)
         if self._folded_from is None or not now.are(self._folded_from):
             self._forget()

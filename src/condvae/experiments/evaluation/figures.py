@@ -70,7 +70,7 @@ def _metric(methods: Mapping[str, Any], axis: "Axes", metric: str) -> None:
 
 
 def coverage_figure(result: Mapping[str, Any]) -> "Figure | None":
-    """Return a figure of coverage against the nominal level, in the mixture of bins. A calibrated method lies on the diagonal."""
+    """Plot coverage against its nominal level, in the mixture of bins. A calibrated method lies on the diagonal."""
     methods = result["methods"]
     having = any(found.get("coverage") for found in methods.values())
     return panel_for_each(list(COVERAGES), partial(_coverage, methods), ylabel="coverage") if having else None
