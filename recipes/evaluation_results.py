@@ -184,7 +184,7 @@ def of_coverage(methods: Mapping[str, Any]) -> str:
             cell = found["coverage"][kind][MIXTURE]
             cells.append(f"{estimate(cell['leaning'], 2)}, {cell['verdict']}")
         rows.append(cells)
-    head = ["", "error, white projections", "error, smooth projections", "error, LPIPS to references"]
+    head = ["", "error, white projections", "error, smooth projections", "error, LPIPS to reference images"]
     return markdown([*head, "leaning and verdict, white", "leaning and verdict, smooth"], rows)
 
 
