@@ -14,5 +14,5 @@ def test_variables_are_found_by_name_or_index() -> None:
     with pytest.raises(ValueError, match=r"choose one of Pleural_Thickening, Effusion, any finding"):
         variable_of(g, "pleural thickning")
     for number in (3, -1):
-        with pytest.raises(ValueError, match=f"there is no variable {number}: choose one of the 3"):
+        with pytest.raises(ValueError, match=f"there is no variable {number}: give a name, or a number from 0 to 2"):
             variable_of(g, number)

@@ -271,7 +271,7 @@ def _channels(files: Files, headers: Sequence[tuple[str, ImageHeader]], reading:
 
 
 def _common_size(path: Path, headers: Sequence[ImageHeader], *, pairs: bool) -> int:
-    """Return the height of the images. Raise ValueError unless all have the same size and are square or pairs."""
+    """Return the height of the images. Raise ValueError unless all have one size, square or (as pairs) 2 to 1."""
     sizes = Counter((one.width, one.height) for one in headers).most_common()
     (width, height), _ = sizes[0]
     if len(sizes) == 1 and (pairs or width == height):

@@ -173,7 +173,7 @@ def score_of(name: str, *, completers: Mapping[str, Completer] | None = None) ->
 
 def _alone(score: Score, text: str) -> Score:
     if text:
-        raise ValueError(f"unknown score {score.name}-{text}: {score.name} takes no number, so leave it out")
+        raise ValueError(f"unknown score {score.name}-{text}: {score.name} takes no number: write {score.name}")
     return score
 
 

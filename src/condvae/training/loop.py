@@ -26,7 +26,7 @@ from condvae.training.step import MicroBatch, Progress, TrainingStep
 
 
 class TakeStep(Protocol):
-    """Takes one training step when it is called: a `TrainingStep`, or a `condvae.training.capture.Capture` of one."""
+    """Takes one training step when called: a `TrainingStep`, or its CUDA graph (`condvae.training.capture.Capture`)."""
 
     def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
         """Take one step on this rank's micro-batches; see `TrainingStep.__call__`."""
