@@ -13,9 +13,11 @@ from PIL import Image
 
 from condvae.data.image_cache import ReadOptions, store
 from condvae.data.image_set import ImageSet, Labels
+from condvae.data.layout_names import Layout
 from condvae.data.splits import ParsedData
 from condvae.images.archive import stat_identity
 from condvae.images.decode import fit
+from condvae.runtime.messages import listed
 from condvae.runtime.pixels import PixelArray
 
 _HELD_NAMES = {"validation": ("validation", "valid", "val"), "test": ("test",)}
@@ -74,7 +76,7 @@ def read_npy(path: Path, reading: ReadOptions) -> ParsedData:
 
 
 def parsed_arrays(
-    kind: str,
+    kind: Layout,
     path: Path,
     reading: ReadOptions,
     train: ArrayPart,
@@ -91,7 +93,7 @@ def parsed_arrays(
     parts = [part for part in (train, validation, test) if part is not None]
     sets = {id(part): _image_set(part, path, reading) for part in parts}
     if len({(one.size, one.channels) for one in sets.values()}) > 1:
-        shapes = " and ".join(f"{one.size} x {one.size} x {one.channels}" for one in sets.values())
+        shapes = listed(f"{one.size} x {one.size} x {one.channels}" for one in sets.values())
         raise ValueError(
             f"the training, validation and test images of {path} have different shapes ({shapes}): "
             "give --size to resize them, or use images that are all grey or all in colour"
@@ -99,7 +101,7 @@ def parsed_arrays(
     if any(one.labels is None for one in sets.values()):
         sets = {key: ImageSet(images=one.images, rows=one.rows) for key, one in sets.items()}
     return ParsedData(
-        kind=kind,
+        kinds=(kind,),
         name=str(path),
         identity=stat_identity([file for part in parts for file in part.paths]),
         train=sets[id(train)],
@@ -165,7 +167,7 @@ def joined_parts(parts: Sequence[ArrayPart]) -> ArrayPart:
         return parts[0]
     shapes = {part.images.shape[1:]: part.paths[0].name for part in parts}
     if len(shapes) > 1:
-        odd = " and ".join(f"{list(shape)} in {name}" for shape, name in shapes.items())
+        odd = listed(f"{list(shape)} in {name}" for shape, name in shapes.items())
         raise ValueError(
             f"the training files contain images of different shapes ({odd}), expected the same shape in all files"
         )

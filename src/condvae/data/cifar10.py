@@ -94,7 +94,7 @@ def read(reading: ReadOptions) -> ParsedData:
             f"the current folder contains no {NAME}, and the downloaded copy, {folder}, lacks {absent[0]}: "
             f"run condvae fetch {NAME}, or give the path to the data"
         )
-    return replace(read_npz_folder(folder, reading), kind=NAME, name=NAME, label_names=CIFAR10_NAMES)
+    return replace(read_npz_folder(folder, reading), kinds=(NAME,), name=NAME, label_names=CIFAR10_NAMES)
 
 
 def digest(images: Images) -> str:

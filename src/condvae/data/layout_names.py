@@ -3,7 +3,10 @@
 This module does not import NumPy, so that `--help` is quick.
 """
 
-LAYOUT_MEANINGS = {
+from typing import Literal, TypeAlias
+
+Layout: TypeAlias = Literal["images", "pack", "pairs", "npy", "npz", "cifar10", "svhn", "idx", "chest-xray14"]
+LAYOUT_MEANINGS: dict[Layout, str] = {
     "images": "a folder or zip of image files",
     "pack": "a folder or zip with a dataset.json",
     "pairs": "pix2pix pairs",
@@ -14,4 +17,4 @@ LAYOUT_MEANINGS = {
     "idx": "MNIST's idx files",
     "chest-xray14": "Chest X-ray 14",
 }
-"""For each value of `condvae.data.splits.ParsedData.kind`: the files that the data set consists of."""
+"""The files that a data set of each layout consists of."""

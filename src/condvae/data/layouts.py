@@ -18,6 +18,7 @@ from condvae.data.standard_sets import idx_images, read_cifar10, read_idx, read_
 from condvae.images.archive import SUFFIXES, digest
 from condvae.runtime import folders
 from condvae.runtime.checks import check_seed, check_whole
+from condvae.runtime.messages import listed
 from condvae.runtime.pixels import PixelArray
 
 _KINDS = (
@@ -146,8 +147,8 @@ def _joined(found: Sequence[ParsedData], reading: ReadOptions) -> ParsedData:
     assert train is not None
     return replace(
         first,
-        kind=" + ".join(dict.fromkeys(one.kind for one in found)),
-        name=" and ".join(one.name for one in found),
+        kinds=tuple(dict.fromkeys(kind for one in found for kind in one.kinds)),
+        name=listed(one.name for one in found),
         identity=identity,
         train=train,
         validation=join("validation"),

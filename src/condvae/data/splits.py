@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from condvae.data.image_set import Dataset, ImageSet, Indices
+from condvae.data.layout_names import Layout
 from condvae.images.archive import common_top
 
 _MOST_TEST = 7_000  # as for FFHQ, a tenth of 70,000 images
@@ -23,7 +24,8 @@ _FOLDERS = {
 class ParsedData:
     """A data set as its files define it, before any training images are held out."""
 
-    kind: str
+    kinds: tuple[Layout, ...]
+    """The layout of the files, or several if data sets were joined."""
     name: str
     """The path of the data set, as the user gave it."""
     identity: str
@@ -111,7 +113,7 @@ def finish(found: ParsedData, *, validation: int | None, seed: int) -> Dataset:
             f"{0 if found.test is None else len(found.test):,} for testing): add training images"
         )
     return Dataset(
-        kind=found.kind,
+        kind=" + ".join(found.kinds),
         train=train,
         validation=held_set,
         test=train.subset(nothing) if found.test is None else found.test,
