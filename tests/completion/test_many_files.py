@@ -107,7 +107,7 @@ def test_a_record_is_not_repeated_with_other_files(
         assert f"{changed.name} is not the file that the record was made with" in refused(words, again, capsys)
         changed.write_bytes(kept)
     path.rename(tmp_path / "y.png")
-    assert "x.png cannot be read: No such file" in refused(words, again, capsys)
+    assert "x.png does not exist: check the path" in refused(words, again, capsys)
     (tmp_path / "y.png").rename(path)
     # Other versions are reported, but the call is repeated.
     plain = json.loads(record.read_text())
@@ -303,7 +303,7 @@ def test_wrong_input_is_reported_in_one_sentence_and_nothing_is_written(
         ([good, *model, "--known", text], "text.png is not an image"),
         ([text, *model, *half], "text.png is not an image"),
         ([good, text, *model, *half], "text.png is not an image"),
-        ([str(tmp_path / "none.png"), *model, *half], "none.png cannot be read"),
+        ([str(tmp_path / "none.png"), *model, *half], "none.png does not exist"),
         ([good, *model, *half, "-n", "0"], "number of completions is 0"),
         ([good, *model, *half, "-n", "99999999"], "at most 10000"),
         ([good, *model, *half, "--seed", "-1"], "the seed is -1"),

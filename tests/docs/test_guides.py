@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 from helpers.fixtures import FIXTURES, ROOT
 from helpers.training import call
 from PIL import Image, ImageDraw
 
 from condvae import Completion
+from condvae.design import Location
 from condvae.weights import locate
 
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/guides/*.md"))]
@@ -114,10 +116,22 @@ def check_extend(names: dict[str, object], scene: Path) -> None:
     assert 8 < psnr < 40
 
 
+def check_design(names: dict[str, object], scene: Path) -> None:
+    answer = names["answer"]
+    assert isinstance(answer, Location)
+    assert answer.index not in (4, 20)  # these lines are known
+    assert answer.window.sum() == 32
+    assert answer.eig.shape == (32,) and answer.gains.shape == (10, 32) and answer.completions.shape == (10, 3, 32, 32)
+    assert torch.allclose(answer.gains.mean(dim=0), answer.eig)
+    assert answer.eig[[4, 20]].max() == 0 < answer.eig.max()
+    assert answer.posterior.shape == (2,)
+
+
 CHECKS: dict[str, Callable[[dict[str, object], Path], None]] = {
     "README": check_readme,
     "library": check_library,
     "extend": check_extend,
+    "design": check_design,
 }
 
 

@@ -9,6 +9,7 @@ from helpers.training import call
 
 from condvae.weights import describe, locate
 from recipes.evaluation_results import PAPER
+from recipes.pages import short
 
 README = (ROOT / "README.md").read_text()
 RESULTS = ROOT / "docs" / "results"
@@ -23,10 +24,6 @@ def answer(question: str) -> tuple[str, str]:
     (row,) = (line for line in README.splitlines() if line.startswith(f"| [{question}"))
     _, ours, others = (cell.strip() for cell in row.strip("|").split("|"))
     return ours, others
-
-
-def short(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}".removeprefix("0")
 
 
 def test_every_command_has_a_row() -> None:
@@ -103,3 +100,7 @@ def test_training_times_and_sizes() -> None:
     assert (round(min(minutes.values())), round(max(minutes.values()))) == (int(low), int(high))
     assert f"2.5 million weights and took {minutes['cifar10']:.1f} GPU-minutes, VAE included" in README
     assert round(raw("evaluation/cifar10")["models"]["cifar10"]["parameters"] / 1e6, 1) == 2.5
+    (ipa,) = (row for row in PAPER if row.method == "IPA")
+    words = " ".join(README.split())
+    million = 39 + int(ipa.weights)  # the paper's VAE and partial encoder
+    assert f"model has {million} million weights and took {ipa.hours} GPU-hours, VAE not included" in words

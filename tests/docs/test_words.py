@@ -43,7 +43,7 @@ def test_the_texts_are_all_there(texts: list[Text]) -> None:
     assert any("<...> is a file" in text.words for text in kinds["error"])
 
 
-def test_every_term_of_the_issue_is_explained() -> None:
+def test_the_terms_of_the_method_are_explained() -> None:
     terms = "artifact, partial encoder, observation, known / hidden, completion, latent group, temperature, noise floor"
     for term in (*terms.split(", "), "strangeness"):
         assert f"| **{term}** |" in GLOSSARY, term

@@ -5,17 +5,20 @@ python tests/helpers/texts.py 10 --seed 18       # prints ten of each kind, draw
 
 import argparse
 import ast
-import contextlib
-import io
-import os
 import random
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
-ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from helpers.cli_options import options, verbs
+from helpers.fixtures import ROOT
+
+from recipes import api_reference
+
 SOURCE = ROOT / "src" / "condvae"
 VALUE = "<...>"
 """Stands for a value in an error message."""
@@ -32,39 +35,11 @@ def all_texts() -> list[Text]:
 
 
 def help_lines() -> Iterator[Text]:
-    """The sentence of each verb and of each option, as `--help` prints them."""
-    from condvae.cli import main
-
-    def printed(*verb: str) -> str:
-        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # boxes are drawn only where the encoding has them
-        with (
-            mock.patch.dict(os.environ, COLUMNS="2000"),
-            contextlib.redirect_stdout(out),
-            contextlib.suppress(SystemExit),
-        ):
-            main([*verb, "--help"])
-        out.seek(0)
-        return out.read()
-
-    def lines(*verb: str) -> Iterator[Text]:
-        text = printed(*verb)
-        subverbs = re.match(r"usage: [^\n{]*\{([\w,-]+)\}\n", text)
-        head, *boxes = re.split(r"^╭.*╮\n", text, flags=re.MULTILINE)
-        yield Text("help", " ".join(("condvae", *verb)), " ".join(head.split("\n\n", 1)[1].split()))
-        if subverbs:
-            for name in subverbs[1].split(","):
-                yield from lines(*verb, name)
-            return
-        option, found = "", dict[str, str]()
-        for row in (line[2:].rstrip(" │") for box in boxes for line in box.splitlines() if line[:1] == "│"):
-            start, *words = re.split(r"   *", row, maxsplit=1)
-            option = start or option
-            found[option] = f"{found.get(option, '')} {' '.join(words)}".strip()
-        for option, words_of in found.items():
-            if not option.startswith("-h"):
-                yield Text("help", " ".join(("condvae", *verb, option)), words_of)
-
-    yield from lines()
+    """The text of each verb and of each of its options, as `--help` prints them."""
+    for verb, kind in verbs().items():
+        yield Text("help", f"condvae {verb}", " ".join((kind.__doc__ or "").split()))
+        for option, told in options(kind).items():
+            yield Text("help", f"condvae {verb} --{option}", told["whole help"])
 
 
 def error_messages() -> Iterator[Text]:
@@ -82,13 +57,9 @@ def error_messages() -> Iterator[Text]:
 def docstrings() -> Iterator[Text]:
     """Docstrings of modules, classes and functions, and of their attributes."""
     for path, tree in _modules():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                for line in node.body:
-                    found = line.value if isinstance(line, ast.Expr) else None
-                    if isinstance(found, ast.Constant) and isinstance(found.value, str):
-                        name = getattr(node, "name", "the module")
-                        yield Text("docstring", f"{path}:{line.lineno} ({name})", found.value.strip())
+        for node, owners in api_reference.documented(tree):
+            for words in api_reference.docstrings(node):
+                yield Text("docstring", f"{path} ({'.'.join(owners) or 'the module'})", words.strip())
 
 
 def paragraphs() -> Iterator[Text]:
@@ -120,10 +91,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, help="texts of each kind")
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    chosen = random.Random(options.seed)
+    given = parser.parse_args()
+    chosen = random.Random(given.seed)
     number = 0
     for kind in ("help", "error", "docstring", "paragraph"):
-        for text in chosen.sample([text for text in all_texts() if text.kind == kind], options.count):
+        for text in chosen.sample([text for text in all_texts() if text.kind == kind], given.count):
             number += 1
             print(f"{number}. [{text.kind}] {text.place}\n   {text.words}\n")

@@ -100,7 +100,7 @@ def test_ways_that_are_not_given_do_not_count() -> None:
 def test_bad_holes_are_refused() -> None:
     for options, message in (
         ({"box": (1, 1, 2, 2), "half": "left"}, "specified in 2 ways, box and half: give only one"),
-        ({"known": WHITE, "hole": WHITE, "random": True}, "3 ways, known and hole and random"),
+        ({"known": WHITE, "hole": WHITE, "random": True}, "3 ways, known, hole and random"),
         ({"half": "middle"}, "the half is 'middle', expected 'left' or"),
         ({"box": (1, 2, 3)}, "four whole numbers"),
         ({"box": (1, 2, 3, 4.0)}, "four whole numbers"),

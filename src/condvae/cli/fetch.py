@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import tyro
 
-from condvae.cli.help_text import explained, listed
+from condvae.cli.help_text import explained
 from condvae.cli.shared import say
 from condvae.data.fetched_data import CIFAR10_MEGABYTES, CIFAR10_PACKAGE, FETCHED_NAME
 from condvae.design.avp_cnn.efficientnet_package import EFFICIENTNET_MEGABYTES, EFFICIENTNET_PACKAGE
 from condvae.metrics.network_packages import INCEPTION_PACKAGES, LPIPS_PACKAGES, NETWORK_MEGABYTES
 from condvae.runtime.downloads import Package
+from condvae.runtime.messages import listed
 
 if TYPE_CHECKING:
     from condvae.weights.downloaded_networks import DownloadedNetwork

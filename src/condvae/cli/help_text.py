@@ -7,7 +7,7 @@ import itertools
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -52,12 +52,6 @@ def explained(**texts: str) -> Callable[[type[T]], type[T]]:
         return kind
 
     return decorate
-
-
-def listed(names: Iterable[str], *, last: str = "and") -> str:
-    """Join names as in "a, b and c"; `last` is the word before the last name."""
-    *first, final = names
-    return f"{', '.join(first)} {last} {final}" if first else final
 
 
 def described(meanings: Mapping[Any, str]) -> str:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from condvae.cli import shared
-from condvae.cli.help_text import described, explained, listed
+from condvae.cli.help_text import described, explained
 from condvae.cli.model_data import open_as_trained
 from condvae.completers.baseline_names import BASELINES
 from condvae.experiments.ood.plan import OODSettings
 from condvae.ood.score_names import SCORE_MEANINGS, SET_MEANINGS
+from condvae.runtime.messages import listed
 from condvae.weights.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:

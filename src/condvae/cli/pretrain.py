@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from condvae.cli import shared
-from condvae.cli.help_text import explained, listed
+from condvae.cli.help_text import explained
+from condvae.runtime.messages import listed
 from condvae.training.options import PretrainOptions
 from condvae.training.presets import PRETRAIN_PRESETS
 from condvae.vdvae.network_names import PUBLIC_NETWORKS

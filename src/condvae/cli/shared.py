@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import tyro
 
-from condvae.cli.help_text import described, listed
+from condvae.cli.help_text import described
 from condvae.data.fetched_data import FETCHED_NAME
 from condvae.data.layout_names import LAYOUT_MEANINGS
 from condvae.design.avp_cnn.classifier_names import embedded_classifiers
 from condvae.observe.process_names import PIXEL_PROCESS_MEANINGS
+from condvae.runtime.messages import listed
 from condvae.training.options import TrainingOptions
 from condvae.vdvae.network_names import PUBLIC_NETWORKS, SMALL_NETWORKS
 from condvae.weights.model_names import embedded_names

@@ -13,6 +13,7 @@ from condvae.images.archive import SUFFIXES
 from condvae.images.reading import Picture, PictureLike, printable, read_picture
 from condvae.runtime.checks import check_choice
 from condvae.runtime.fingerprints import FileId
+from condvae.runtime.messages import listed
 from condvae.runtime.pixels import PixelArray
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
@@ -54,7 +55,7 @@ class Hole:
 
     def __post_init__(self) -> None:
         if len(ways := self.ways) > 1:
-            raise ValueError(f"hidden pixels are specified in {len(ways)} ways, {' and '.join(ways)}: give only one")
+            raise ValueError(f"hidden pixels are specified in {len(ways)} ways, {listed(ways)}: give only one")
         check_choice(self.random, "random", (True, False))
         if self.half is not None:
             check_choice(self.half, "the half", get_args(Half))

@@ -16,6 +16,7 @@ from PIL import Image, UnidentifiedImageError
 
 from condvae.images.decode import DecodedImage, layers
 from condvae.runtime.fingerprints import FileId
+from condvae.runtime.messages import listed
 from condvae.runtime.pixels import PixelArray
 
 PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
@@ -161,8 +162,9 @@ def _in_one_sentence(name: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except UnidentifiedImageError:
-        kinds = ", ".join(_FORMATS[:-1])
-        raise ValueError(f"{name} is not an image that can be read: expected {kinds} or {_FORMATS[-1]}") from None
+        raise ValueError(f"{name} is not an image that can be read: expected {listed(_FORMATS, last='or')}") from None
+    except FileNotFoundError:
+        raise ValueError(f"{name} does not exist: check the path") from None
     except Image.DecompressionBombError:
         raise ValueError(f"{name} has more than {MOST_PIXELS // 10**6} million pixels: make it smaller") from None
     except MemoryError:

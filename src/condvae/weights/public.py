@@ -17,6 +17,7 @@ from torch import Tensor
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.likelihood import LogisticMixture
 from condvae.runtime.checks import first_few
+from condvae.runtime.messages import listed
 from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.presets import PUBLIC_PRESETS, preset
@@ -174,7 +175,7 @@ def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
     if len(fitting) == 1:
         return fitting[0][1]
     found = (
-        f"the presets {' and '.join(name for name, _ in fitting)} have weights of these shapes"
+        f"the presets {listed(name for name, _ in fitting)} have weights of these shapes"
         if fitting
         else "no preset has weights of these shapes"
     )
