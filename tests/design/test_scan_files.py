@@ -241,7 +241,7 @@ def test_bad_input_is_refused_with_one_sentence(made: dict[str, Path], tmp_path:
         ({"temperature": "hot"}, "hot"),
         ({"known": tmp_path / "white.png"}, "nothing is left to scan of .*: the whole image is known"),
         ({"known": tmp_path / "small.png"}, r"small\.png is 9 x 9 but"),
-        ({"images": [tmp_path / "none.png"]}, r"none\.png cannot be read"),
+        ({"images": [tmp_path / "none.png"]}, r"none\.png does not exist"),
     ]
     for case, message in cases:
         changes = dict(case)
