@@ -22,6 +22,7 @@ from condvae.cli.help_text import first_paragraph
 from condvae.cli.import_ import Import
 from condvae.cli.info import Info
 from condvae.cli.ood import OOD
+from condvae.cli.option_values import OPTION_VALUES, join_boxes
 from condvae.cli.pretrain import Pretrain
 from condvae.cli.reconstruct import Reconstruct
 from condvae.cli.renamed import check_spelling
@@ -70,7 +71,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         check_spelling(arguments)
         _check_once(arguments)
-        verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
+        words = join_boxes(arguments)
+        with OPTION_VALUES:
+            verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
         verb.run()
     except SystemExit:
         raise

@@ -232,7 +232,7 @@ def figures_written(files: "Iterable[Any]") -> str:
 def _box(text: str) -> tuple[int, int, int, int]:
     """Parse the value of --box, which is x,y,width,height."""
     try:
-        x, y, width, height = (int(number) for number in text.split(","))
+        x, y, width, height = (int(number) for number in text.replace(",", " ").split())
     except ValueError:
         raise ValueError(f"--box is {text}, expected four whole numbers x,y,width,height") from None
     return x, y, width, height
