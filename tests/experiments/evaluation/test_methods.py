@@ -10,6 +10,7 @@ from condvae import VDVAE, ConditionalVAE, PartialConfig
 from condvae.data import open_data
 from condvae.experiments.evaluation import Method, baselines, methods_of, subject_of
 from condvae.experiments.evaluation.methods import check_names, even_chunk
+from condvae.experiments.evaluation.plan import EvaluationSettings
 from condvae.likelihood import GaussianPixels
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels
@@ -55,6 +56,16 @@ def test_identities_depend_on_settings_and_data() -> None:
     assert subject_of(subject.model, "small").identity != subject.identity
     fewer = open_data(FACES, validation=30)
     assert baselines(["mean"], fewer)[0].identity != simple[0].identity
+
+
+def test_several_spellings_of_a_temperature_are_measured_once() -> None:
+    texts = ["1.0", "1", "1e0", "8:1", " 1 ", "0.50", "8:0.5", "8:0.50,1:1", "0.5", "0.123456789"]
+    names = [method.name for method in methods_of(small_subject(), texts, ["mean", "mean"], k=3)]
+    assert names == ["small, t 1", "small, t 0.5", "small, t 8:0.5", "small, t 0.123456789"]
+
+
+def test_metrics_that_are_named_twice_are_measured_once() -> None:
+    assert EvaluationSettings(metrics=("pixels", "bounds", "pixels")).metrics == ("pixels", "bounds")
 
 
 def test_identities_depend_on_the_configuration_of_equal_weights() -> None:

@@ -120,13 +120,21 @@ def methods_of(
     k: int,
     say: Say | None = None,
 ) -> list[Method]:
-    """Return one method of a model for each combination of a temperature and a pixel choice (mean or sample)."""
+    """Return one method of a model for each combination of a temperature and a pixel choice (mean or sample).
+
+    Several spellings of a temperature, such as 1 and 1.0, give one method.
+    """
     config, device = subject.model.artifact.config, subject.model.device
     most = images_at_once(config.image_size, device, on_cuda=_PIXELS_AT_ONCE)
     at_one = ModelCompleter.of(subject.model, name=subject.name, chunk=even_chunk(k, most), say=say)
     methods = []
-    for text, kind in itertools.product(dict.fromkeys(temperatures), dict.fromkeys(pixels)):
+    spellings: dict[tuple[float, ...], str] = {}
+    for text in temperatures:
         heat = parse(text, config)
+        short = f"{heat[0]:g}"
+        spellings.setdefault(tuple(heat), short if heat == parse(short, config) else text)
+    for (group_heat, text), kind in itertools.product(spellings.items(), dict.fromkeys(pixels)):
+        heat = list(group_heat)
         name = f"{subject.name}, t {text}" + ("" if kind == "mean" else f", {kind} pixels")
         identity = fingerprint({"model": subject.identity, "temperature": heat, "pixels": kind})
         completer = dataclasses.replace(at_one, name=name, temperature=heat, pixels=kind)

@@ -72,6 +72,7 @@ class EvaluationSettings:
                 f"--images is {self.images} and --deep-images is {self.deep}: the inception metrics need at least 4 "
                 "--images, and coverage needs at least 2 --deep-images"
             )
+        object.__setattr__(self, "metrics", tuple(dict.fromkeys(self.metrics)))
         if not self.metrics:
             raise ValueError(f"no metrics were given: give --metrics all, or one or more of {', '.join(FAMILIES)}")
 
