@@ -94,4 +94,4 @@ def test_seeds_have_64_bits(tmp_path: Path) -> None:
     assert known_in_bin(HOLE_BINS[2], 1, 16, seed=last).shape == (1, 1, 16, 16)
     for bad in (-1, 2**64, 0.5, True):
         with pytest.raises(ValueError, match=r"expected a whole number from 0 to 2\*\*64 - 1"):
-            condvae.complete(picture, half="left", model=small_conditional(), seed=bad)  # type: ignore[arg-type]
+            condvae.complete(picture, half="left", model=small_conditional(), seed=bad)  # type: ignore[call-overload]

@@ -1,17 +1,22 @@
 """`condvae.complete`: completions of one picture in Python."""
 
+import inspect
+import io
 import json
+import typing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from helpers.models import small_conditional, small_vae
 from helpers.pictures_to_complete import levels, model_file, photo
 from PIL import Image
 
 import condvae
 from condvae.completion import Completion
+from condvae.completion.picture_completer import CompleteArguments
 
 
 def test_complete_and_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +40,9 @@ def test_complete_and_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def result_of(**options: object) -> Completion:
     arguments: dict[str, object] = {"model": small_conditional(), "half": "left", "n": 5, **options}
-    return condvae.complete(levels(8, 8), **arguments)  # type: ignore[arg-type]
+    result = condvae.complete(levels(8, 8), **arguments)  # type: ignore[call-overload]
+    assert isinstance(result, Completion)
+    return result
 
 
 def test_known_pixels_and_statistics() -> None:
@@ -61,11 +68,68 @@ def test_completions_depend_on_the_seed_but_not_on_n_or_the_chunk() -> None:
     assert (still == still[0]).all() and np.array_equal(still, result_of(n=3, temperature={1: 0, 4: 0, 8: 0}).images)
 
 
-def test_everything_known_returns_the_input_and_nothing_known_works() -> None:
+def test_everything_known_is_refused_and_nothing_known_works() -> None:
     every = np.ones((8, 8), dtype=bool)
-    result = result_of(half=None, known=every)
-    assert (result.images == levels(8, 8)).all() and (result.std == 0).all()
+    with pytest.raises(ValueError, match="nothing is hidden in the image: the picture of the known pixels is True"):
+        result_of(half=None, known=every)
     assert not (result_of(half=None, hole=every).images == levels(8, 8)).all()
+
+
+def test_a_list_of_images_gives_a_list_of_results(tmp_path: Path) -> None:
+    model = model_file(tmp_path)
+    path, array = photo(tmp_path / "a.png", 8, 8, seed=1), levels(8, 8)
+    tensor, stream = torch.from_numpy(levels(8, 8, seed=2)).permute(2, 0, 1), io.BytesIO(path.read_bytes())
+    results = condvae.complete([path, array, tensor, stream, Image.fromarray(array)], half="left", model=model, n=2)
+    alone = [condvae.complete(one, half="left", model=model, n=2) for one in (path, array, tensor)]
+    assert isinstance(results, list) and len(results) == 5 and isinstance(alone[0], Completion)
+    for result, expected in zip(results, [*alone, alone[0], alone[1]], strict=True):
+        assert np.array_equal(result.images, expected.images)
+    assert condvae.complete((), half="left", model=model) == []
+    assert len(condvae.complete((array,), half="left", model=model, n=1)) == 1
+
+
+def test_a_list_of_images_with_one_mask_or_one_for_each(tmp_path: Path) -> None:
+    images, model = [levels(8, 8), levels(8, 8, seed=1)], small_conditional()
+    left, top = np.indices((8, 8))[1] < 4, np.indices((8, 8))[0] < 4
+    for hidden in (left, [left, top], (left, top)):
+        results = condvae.complete(images, hole=hidden, model=model, n=1)
+        expected = hidden if isinstance(hidden, list | tuple) else [hidden, hidden]
+        assert [np.array_equal(~r.known, flags) for r, flags in zip(results, expected, strict=True)] == [True, True]
+    (tmp_path / "masks").mkdir()
+    paths = [photo(tmp_path / f"{k}.png", 8, 8) for k in range(2)]
+    for k, flags in enumerate((left, top)):
+        Image.fromarray(flags).save(tmp_path / "masks" / f"{k}.png")
+    results = condvae.complete(paths, mask=tmp_path / "masks", mask_is="known", model=model, n=1)
+    assert np.array_equal(results[0].known, left) and np.array_equal(results[1].known, top)
+    for bad, options, message in (
+        (images, {"hole": [left]}, "hole is a list of 1, but 2 images were given: give one for each image"),
+        (images[0], {"hole": [left]}, "the picture of the hidden pixels is a list, expected a path"),
+        ([images[0], images[1] / 1.0], {"hole": left}, "image 2 of the list contains numbers from 1 to 255"),
+        ([images], {"hole": left}, "image 1 of the list is a list"),
+        (iter(images), {"hole": left}, "the image is a list_iterator, expected a path"),
+        (np.stack(images), {"hole": left}, r"shape \(2, 8, 8, 3\), expected"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            condvae.complete(bad, model=model, **options)  # type: ignore[call-overload]
+
+
+def test_masked_arrays_and_masks() -> None:
+    left = np.indices((8, 8))[1] < 4
+    array, model = levels(8, 8), small_conditional()
+    expected = condvae.complete(array, half="left", model=model, n=2)
+    for result in (
+        condvae.complete(np.ma.array(array, mask=np.dstack([left] * 3)), model=model, n=2),
+        condvae.complete(array, mask=left, mask_is="hole", model=model, n=2),
+        condvae.complete(array, mask=torch.from_numpy(~left), mask_is="known", model=model, n=2),
+        condvae.complete(array, hole=left[:, ::2], fit_mask=True, model=model, n=2),
+    ):
+        assert np.array_equal(result.images, expected.images)
+
+
+def test_arguments_have_the_same_names_and_types_in_the_overloads() -> None:
+    arguments = list(inspect.signature(condvae.complete).parameters)[1:]
+    implementation = typing.get_type_hints(condvae.complete)
+    assert {name: implementation[name] for name in arguments} == typing.get_type_hints(CompleteArguments)
 
 
 def test_pictures_at_their_own_size() -> None:
@@ -105,9 +169,9 @@ def test_models_by_path_and_unusable_models(tmp_path: Path) -> None:
         condvae.complete(levels(8, 8), half="left", model="nothing")
     for model in (None, 5, dict):
         with pytest.raises(ValueError, match="expected a model's name, a path or a ConditionalVAE"):
-            condvae.complete(levels(8, 8), half="left", model=model)  # type: ignore[arg-type]
+            condvae.complete(levels(8, 8), half="left", model=model)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="unconditional VAE: train a partial encoder for it first"):
-        condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[arg-type]
+        condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[call-overload]
     for somewhere in (small_conditional(), path):
         with pytest.raises(ValueError, match="device 'tpu' cannot be used"):
             condvae.complete(levels(8, 8), half="left", model=somewhere, device="tpu")

@@ -1,5 +1,7 @@
 """The model sees only known colours, and pasting a completion into the picture changes only hidden pixels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from PIL import Image
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.images.holes import Hole
 from condvae.images.model_view import ModelView, make_view
-from condvae.images.reading import read_picture
+from condvae.images.reading import Picture, read_picture
 from condvae.observe import Boxes, Edges, Grey, Label
 from condvae.vdvae import preset
 
@@ -146,14 +148,101 @@ def test_models_that_do_not_complete_holes_refuse_a_hole() -> None:
         seen(levels(8, 8), Hole(), model=ConditionalVAE(small_vae(), PartialConfig(channels=1)))
 
 
-def test_a_hole_outside_the_middle_square_is_noted() -> None:
-    (_, note) = seen(levels(8, 20), Hole(box=(0, 0, 3, 3)), keep_size=False).notes
-    assert "no hidden pixels in its middle square" in note
-
-
-def test_a_hole_of_no_pixels_is_noted() -> None:
+def test_a_hole_of_no_pixels_is_explained() -> None:
+    start = "nothing is hidden in the image: "
+    hidden, known = (f"the picture of the {what} pixels" for what in ("hidden", "known"))
+    red, grey = np.zeros((8, 8, 3), dtype=np.uint8), np.full((8, 8), 200, dtype=np.uint8)
+    red[2:5, 2:5, 0] = 255
     nothing = np.zeros((8, 8), dtype=bool)
-    (note,) = seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes
-    assert "has no hidden pixels: there is nothing to complete" in note
+    for hole, why in (
+        (Hole(hole=nothing), f"{hidden} is False everywhere: set the hidden pixels to True"),
+        (Hole(known=~nothing), f"{known} is True everywhere: set the hidden pixels to False"),
+        (Hole(hole=0 * grey), f"{hidden} is black everywhere: paint the hidden pixels white"),
+        (Hole(known=0 * grey + 255), f"{known} is white everywhere: paint the hidden pixels black"),
+        (
+            Hole(hole=red),
+            f"the brightest pixel of {hidden} has level 76, and levels of 128 or more count as white: paint the hidden "
+            "pixels white",
+        ),
+        (
+            Hole(known=grey),
+            f"the darkest pixel of {known} has level 200, and levels of 128 or more count as white: paint the hidden "
+            "pixels black",
+        ),
+    ):
+        assert seen(levels(8, 8), hole).nothing_hidden == start + why
+    outside = (
+        "all hidden pixels are outside its middle 8 x 8 square, which is all that the model sees: hide pixels inside"
+    )
+    for hole in (Hole(box=(0, 0, 3, 3)), Hole(hole=np.indices((8, 20))[1] == 19)):
+        assert (seen(levels(8, 20), hole).nothing_hidden or "").startswith(start + outside)
     nothing[0, 0] = True
-    assert seen(levels(8, 8), Hole(hole=nothing), keep_size=True).notes == ()
+    for hole in (Hole(hole=nothing), Hole(half="left"), Hole(random=True), Hole(hole=np.ones((8, 8), dtype=bool))):
+        assert seen(levels(8, 8), hole).nothing_hidden is None
+
+
+def test_a_picture_of_known_pixels_that_is_nowhere_white_is_noted() -> None:
+    red = np.zeros((8, 8, 3), dtype=np.uint8)
+    red[2:5, 2:5, 0] = 255
+    (note,) = seen(levels(8, 8), Hole(known=red)).notes
+    assert note.startswith(
+        "no pixel is known, because the brightest pixel of the picture of the known pixels has level 76"
+    )
+    assert seen(levels(8, 8), Hole(known=0 * red)).notes == ()
+
+
+def test_masked_pixels_of_an_array_are_hidden() -> None:
+    array = levels(20, 20)
+    masked = np.zeros((20, 20), dtype=bool)
+    masked[3:9, 5:15] = True
+    expected = seen(array, Hole(hole=masked))
+    three = np.dstack([masked] * 3)
+    for mask in (three, three & [False, True, False]):  # one masked channel hides the pixel
+        result = seen(np.ma.array(array, mask=mask), Hole())
+        assert np.array_equal(result.known, expected.known) and np.array_equal(result.levels, expected.levels)
+        assert result.hole.way == "hole"
+    with pytest.raises(
+        ValueError, match=r"in 2 ways, the mask of the array and half: give only one; numpy\.ma\.getdata"
+    ):
+        seen(np.ma.array(array, mask=three), Hole(half="left"))
+    alpha = np.dstack([array, np.where(masked, 0, 255).astype(np.uint8)])
+    with pytest.raises(ValueError, match="in 2 ways, the mask of the array and transparency"):
+        seen(np.ma.array(alpha, mask=np.dstack([masked] * 4)), Hole())
+    for nothing in (np.ma.nomask, np.zeros_like(array, dtype=bool)):
+        plain = seen(np.ma.array(array, mask=nothing), Hole(hole=masked))
+        assert np.array_equal(plain.known, expected.known)
+
+
+PROFILE = bytes(16) + b"RGB " + bytes(16) + b"acsp" + bytes(88)
+
+
+def with_profile(array: np.ndarray, space: bytes = b"RGB ") -> Picture:
+    image = Image.fromarray(array)
+    image.info["icc_profile"] = PROFILE.replace(b"RGB ", space)
+    return read_picture(image)
+
+
+def test_colour_profiles_are_kept_if_they_fit() -> None:
+    rgb, grey = levels(20, 20), levels(20, 20, 1)[:, :, 0]
+    grey_model = small_conditional(preset("tiny", channels=1))
+    for model, picture, kept, note in (
+        (MODEL, with_profile(rgb), True, ""),
+        (MODEL, with_profile(grey), True, ""),  # it is written as RGB
+        (grey_model, with_profile(grey, b"GRAY"), True, ""),
+        (grey_model, with_profile(rgb), True, ""),
+        (MODEL, with_profile(grey, b"GRAY"), False, "its colour profile is for GRAY pictures, so the RGB pictures are"),
+        (grey_model, with_profile(grey), False, "its colour profile is for RGB pictures, so the grey pictures are"),
+        (MODEL, with_profile(rgb, b"CMYK"), False, "its colour profile is for CMYK pictures"),
+        (MODEL, replace(with_profile(rgb), icc_profile=b"nonsense"), False, "its colour profile is damaged"),
+        (MODEL, read_picture(rgb), False, ""),
+    ):
+        result = make_view(model, picture, Hole(half="left"), seed=0, keep_size=True)
+        pasted = result.pasted(result.levels)
+        assert (pasted.info.get("icc_profile") == picture.icc_profile is not None) == kept
+        assert ("icc_profile" in pasted.info) == kept
+        assert (
+            any(note in line for line in result.notes) if note else not any("profile" in line for line in result.notes)
+        )
+    assert make_view(MODEL, with_profile(rgb, b"CMYK"), Hole(half="left"), seed=0, keep_size=False).notes == (
+        "the image is 20 x 20: it is resized to 8 x 8",
+    )

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from helpers.pictures_to_complete import bomb, levels, photo
-from PIL import Image, ImageFile
+from PIL import Image, ImageCms, ImageFile
 
 from condvae.images.reading import MOST_PIXELS, printable, read_picture
 
@@ -104,13 +105,98 @@ def test_arrays() -> None:
         (RGB / 127.5 - 1, r"numbers from -1 to .*expected numbers in \[0, 1\]"),
         (np.full((4, 4), np.nan), "numbers from nan"),
         (RGB[:, :, :2], r"shape \(6, 9, 2\)"),
-        (RGB[None], "expected .H, W. or"),
+        (RGB[None], "expected .H, W. or .* channels: for several images, give a list of arrays"),
         (RGB[:0], "9 x 0 pixels"),
         ([[1, 2]], "is a list, expected a path"),
         (None, "is a NoneType"),
     ):
         with pytest.raises(ValueError, match=message):
             read_picture(bad)  # type: ignore[arg-type]
+
+
+def test_tensors() -> None:
+    rgb = torch.from_numpy(RGB).permute(2, 0, 1)
+    grey = torch.from_numpy(GREY.copy())
+    for tensor, expected in (
+        (rgb, RGB),
+        (rgb[None], RGB),
+        (rgb / 255, RGB),
+        ((rgb / 255).double().requires_grad_(), RGB),
+        (grey, GREY),
+        (grey[None], GREY),
+        (grey[None, None] / 255, GREY),
+        (torch.zeros(1, 6, 9, dtype=torch.bfloat16), 0 * GREY),
+    ):
+        assert np.array_equal(np.asarray(read_picture(tensor).colours), expected)
+    clear = torch.cat([rgb, torch.from_numpy(ALPHA)[None]])
+    assert np.array_equal(read_picture(clear).transparent, ALPHA == 0)
+    for bad, message in (
+        (rgb / 127.5 - 1, r"numbers from -1 to .*: convert numbers in \[-1, 1\] with \(x \+ 1\) / 2"),
+        (rgb.float(), "numbers from 0 to 254, .*: divide grey levels by 255"),
+        (rgb.float() * 10, r"expected numbers in \[0, 1\], or uint8$"),
+        (rgb.long(), "array of int64, expected uint8"),
+        (rgb > 100, "array of bool"),
+        (rgb.permute(1, 2, 0), r"shape \(6, 9, 3\), expected \[C, H, W\] with 1, 3 or 4 channels$"),
+        (torch.stack([rgb, rgb]), r"shape \(2, 3, 6, 9\), .*: for several images, give a list of tensors"),
+        (rgb[:, :0], "9 x 0 pixels"),
+        (rgb.to_sparse(), "the image is damaged, or not an image that can be read"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_picture(bad)
+
+
+def test_open_files(tmp_path: Path) -> None:
+    Image.fromarray(RGB).save(tmp_path / "a.png")
+    content = (tmp_path / "a.png").read_bytes()
+    stream = io.BytesIO(content)
+    stream.seek(5)
+    for _ in range(2):  # it stays open, and is read from its start
+        assert np.array_equal(np.asarray(read_picture(stream).colours), RGB)
+    with open(tmp_path / "a.png", "rb") as file:
+        picture = read_picture(file)
+    assert np.array_equal(np.asarray(picture.colours), RGB) and picture.name.endswith("a.png") and picture.file is None
+    with (
+        open(tmp_path / "a.png", encoding="latin-1") as text,
+        pytest.raises(ValueError, match="open it with mode 'rb'"),
+    ):
+        read_picture(text)  # type: ignore[arg-type]
+    for bad, message in (
+        (io.BytesIO(b"no picture"), "the image is not an image that can be read"),
+        (io.BytesIO(content[:-30]), "the image is damaged"),
+        (io.BytesIO(bomb(10_001, 10_000)), "10001 x 10000 pixels, expected at most 100 million"),
+        (file, "a.png .*closed file"),
+        (content, r"is a bytes, expected a path, an open binary file, .*: wrap it in io\.BytesIO"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_picture(bad)  # type: ignore[arg-type]
+
+
+def test_masked_arrays() -> None:
+    masked = np.zeros(RGB.shape, dtype=bool)
+    masked[2, 3, 1] = masked[4, 5] = True
+    numbers = RGB / 255.0
+    numbers[2, 3, 1], numbers[4, 5] = np.nan, 1e20
+    for array in (np.ma.array(RGB, mask=masked), np.ma.array(numbers, mask=masked)):
+        picture = read_picture(array)
+        assert picture.masked is not None and np.array_equal(picture.masked, masked.any(axis=2))
+        assert np.array_equal(np.asarray(picture.colours)[~masked], RGB[~masked])
+    assert read_picture(np.ma.array(RGB)).masked is None and read_picture(RGB).masked is None
+    assert np.array_equal(read_picture(np.ma.array(GREY, mask=GREY > 9)).masked, GREY > 9)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="numbers from nan"):
+        read_picture(np.ma.array(numbers, mask=masked[::-1]))
+
+
+def test_colour_profiles_are_read_and_do_not_matter(tmp_path: Path) -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    images = {"a.png": Image.fromarray(RGB), "b.webp": with_alpha(RGB), "c.tiff": Image.fromarray(RGB).convert("CMYK")}
+    images |= {"d.jpg": Image.fromarray(GREY), "e.png": Image.fromarray(RGB).quantize(16)}
+    for name, image in images.items():
+        for content in (profile, b"nonsense"):
+            image.save(tmp_path / name, lossless=True)
+            expected = np.asarray(read_picture(tmp_path / name).colours)
+            image.save(tmp_path / name, lossless=True, icc_profile=content)
+            picture = read_picture(tmp_path / name)
+            assert picture.icc_profile == content and np.array_equal(np.asarray(picture.colours), expected)
 
 
 def test_only_the_first_frame_counts(tmp_path: Path) -> None:

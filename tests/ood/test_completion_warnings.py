@@ -182,7 +182,7 @@ def test_the_result_in_python_contains_the_warning(
     (of_an_array,) = complete(levels(8, 8), half="left", n=1, model=model).warnings
     assert of_an_array.startswith("warning: the image is in the strangest 1 % for ")
     nothing = complete(path, known=np.zeros((8, 8), dtype=bool), n=1, model=model)
-    in_memory = complete(path, half="left", n=1, model=load(model))  # type: ignore[arg-type]
+    in_memory = complete(path, half="left", n=1, model=load(model))  # type: ignore[call-overload]
     put_fits(load(model), fit_path(model), strange=False)
     ordinary = complete(path, half="left", n=1, model=model)
     assert ordinary.strangeness is not None and not ordinary.strangeness.strange

@@ -26,6 +26,7 @@ class DesignScan(shared.Parsed, ScanSettings):
     known: Annotated[Path | None, tyro.conf.arg(metavar="PICTURE")] = None
     """A picture of the image's size in which white (grey level 128 or more) marks the known pixels. For several images,
     give a folder of such pictures, each with the file name of its image; only the extension may differ."""
+    fit_mask: shared.FitMask = False
     n: shared.N = ScanSettings.n
     temperature: shared.Temperature = ScanSettings.temperature
     out: shared.Out = Path("scans")
@@ -44,6 +45,7 @@ class DesignScan(shared.Parsed, ScanSettings):
             classifier=self.classifier,
             settings=shared.settings_of(ScanSettings, self),
             known=self.known,
+            fit_mask=self.fit_mask,
             device=self.device,
             say=shared.say,
         )

@@ -1,4 +1,4 @@
-"""Check for option names of earlier versions, and tell the user the new name."""
+"""Check for option names of earlier versions or of similar verbs, and tell the user the right name."""
 
 _OPTIONS: dict[tuple[str, ...], dict[str, str]] = {
     ("evaluate",): {"--k": "-n", "--against": "--baselines"},
@@ -6,6 +6,13 @@ _OPTIONS: dict[tuple[str, ...], dict[str, str]] = {
     ("import",): {"--preset": "--network", "--half": "--half-precision"},
     ("export",): {"--half": "--half-precision"},
 }
+_ELSEWHERE: dict[tuple[str, ...], dict[str, str]] = {
+    ("design", "scan"): {
+        "--mask": "give --known PICTURE, in which white marks the known pixels",
+        "--hole": "give --known PICTURE, in which white marks the known pixels",
+    },
+}
+"""Options that a verb does not have but similar verbs do, and what to do instead."""
 _POSITIONALS: dict[tuple[str, ...], tuple[int, str]] = {
     ("evaluate",): (0, "--model"),
     ("ood", "experiment"): (0, "--model"),
@@ -16,12 +23,16 @@ _POSITIONALS: dict[tuple[str, ...], tuple[int, str]] = {
 
 
 def check_spelling(arguments: list[str]) -> None:
-    """Raise a ValueError with the new spelling if the arguments use a spelling of an earlier version."""
+    """Raise a ValueError with the right spelling if the arguments use one of an earlier version or a similar verb."""
     options = [word.partition("=")[0] for word in arguments]
     for verb, names in _OPTIONS.items():
         for old, new in names.items():
             if tuple(arguments[: len(verb)]) == verb and old in options:
                 raise ValueError(f"the option {old} of condvae {' '.join(verb)} is now called {new}: use {new} instead")
+    for verb, advice in _ELSEWHERE.items():
+        for option, instead in advice.items():
+            if tuple(arguments[: len(verb)]) == verb and option in options:
+                raise ValueError(f"condvae {' '.join(verb)} has no {option}: {instead}")
     for verb, (allowed, option) in _POSITIONALS.items():
         after = arguments[len(verb) :]
         words = next((i for i, word in enumerate(after) if word.startswith("-")), len(after))

@@ -131,6 +131,14 @@ Device: TypeAlias = Annotated[
         "for bit.",
     ),
 ]
+FitMask: TypeAlias = Annotated[
+    bool,
+    tyro.conf.FlagCreatePairsOff,
+    _arg(
+        help="If a picture of known or hidden pixels has another size than its image, resize it to the image's size. A "
+        "note says from which size."
+    ),
+]
 
 
 def preset_help(presets: "Iterable[str]") -> str:
@@ -176,13 +184,33 @@ class HoleOptions:
     """Hide this half of the middle square of the image."""
     random: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Hide random pixels, drawn as in the model's training. --seed decides which."""
+    mask: Annotated[Path | None, _arg(metavar="PICTURE")] = None
+    """Another way to give the picture of --known or --hole: --mask-is says which of the two it is."""
+    mask_is: Literal["hole", "known"] | None = None
+    """What white means in the picture of --mask: hidden pixels (hole) or known pixels (known)."""
+    fit_mask: FitMask = False
 
     def as_hole(self) -> "Hole":
         """Return the hole that these options describe."""
         box = None if self.box is None else _box(self.box)
+        if self.mask is not None and self.mask_is is None:
+            raise ValueError(
+                f"--mask can mean two things: if white marks the hidden pixels in {self.mask}, give --hole {self.mask} "
+                f"or add --mask-is hole; if white marks the known pixels, give --known {self.mask} or add --mask-is "
+                "known"
+            )
         from condvae.images.holes import Hole
 
-        return Hole(known=self.known, hole=self.hole, box=box, half=self.half, random=self.random)
+        return Hole(
+            known=self.known,
+            hole=self.hole,
+            box=box,
+            half=self.half,
+            random=self.random,
+            mask=self.mask,
+            mask_is=self.mask_is,
+            fit_mask=self.fit_mask,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
-"""The function `complete`, which draws completions of one picture, and the class that does the work."""
+"""The function `complete`, which draws completions of pictures, and the class that does the work."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from condvae import weights
 from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
@@ -10,7 +11,7 @@ from condvae.completion.record import Provenance
 from condvae.completion.result import Completion
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
-from condvae.images.holes import Box, Half, Hole
+from condvae.images.holes import Box, Half, Hole, MaskMeaning
 from condvae.images.model_sheets import visible
 from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import Picture, PictureLike, read_picture
@@ -22,15 +23,52 @@ from condvae.vdvae.model import VDVAE
 from condvae.vdvae.temperature import TemperatureLike
 from condvae.weights.cached_models import ModelId, open_conditional
 
+AnyPicture = TypeVar("AnyPicture", bound=PictureLike)
+
+
+class CompleteArguments(TypedDict, total=False):
+    """The arguments of `complete` after the image, with their types."""
+
+    known: PictureLike | Sequence[PictureLike] | None
+    hole: PictureLike | Sequence[PictureLike] | None
+    box: Box | None
+    half: Half | None
+    random: bool
+    mask: PictureLike | Sequence[PictureLike] | None
+    mask_is: MaskMeaning | None
+    fit_mask: bool
+    model: str | Path | ConditionalVAE
+    n: int
+    temperature: TemperatureLike
+    seed: int
+    pixels: PixelChoice
+    share: int | None
+    keep_size: bool
+    chunk: int | None
+    device: str | None
+
+
+@overload
+def complete(image: PictureLike, **arguments: Unpack[CompleteArguments]) -> Completion: ...
+
+
+@overload
+def complete(
+    image: list[AnyPicture] | tuple[AnyPicture, ...], **arguments: Unpack[CompleteArguments]
+) -> list[Completion]: ...
+
 
 def complete(
-    image: PictureLike,
+    image: PictureLike | list[Any] | tuple[Any, ...],
     *,
-    known: PictureLike | None = None,
-    hole: PictureLike | None = None,
+    known: PictureLike | Sequence[PictureLike] | None = None,
+    hole: PictureLike | Sequence[PictureLike] | None = None,
     box: Box | None = None,
     half: Half | None = None,
     random: bool = False,
+    mask: PictureLike | Sequence[PictureLike] | None = None,
+    mask_is: MaskMeaning | None = None,
+    fit_mask: bool = False,
     model: str | Path | ConditionalVAE = weights.DEFAULT_MODEL,
     n: int = CompletionSettings.n,
     temperature: TemperatureLike = CompletionSettings.temperature,
@@ -40,26 +78,56 @@ def complete(
     keep_size: bool = CompletionSettings.keep_size,
     chunk: int | None = None,
     device: str | None = None,
-) -> Completion:
-    """Draw n completions of an image. The image is a path, a PIL image or an array [H, W, C].
+) -> Completion | list[Completion]:
+    """Draw n completions of an image, or of each image in a list; for a list, return a list of results.
 
-    Define the hidden pixels with at most one of these arguments. Without any, transparent pixels are hidden.
-    known: a picture whose white pixels are known, or an array of bool that is True where a pixel is known.
-    hole: a picture whose white pixels are hidden, or an array of bool that is True where a pixel is hidden.
+    An image is a path, an open binary file such as `io.BytesIO`, a PIL image, an array [H, W] or [H, W, C], or a tensor
+    [C, H, W]. Arrays and tensors contain uint8 grey levels, or floats in [0, 1].
+
+    Define the hidden pixels with at most one of these arguments. Without any, transparent pixels are hidden, and the
+    masked pixels of a NumPy masked array.
+    known: a picture whose white pixels are known, or an array or tensor of bool that is True where a pixel is known.
+    hole: a picture whose white pixels are hidden, or an array or tensor of bool that is True where a pixel is hidden.
     box: hide the rectangle (x, y, width, height), in pixels of the image; x, y is its top left corner.
     half: hide the "left", "right", "top" or "bottom" half of the middle square, the largest centred square.
     random: draw the hidden pixels from the observation process that the model was trained with.
+    mask: a picture as for known or hole; mask_is, "known" or "hole", says for which of the two.
 
+    For a list of images, known, hole and mask may be lists too, with one picture for each image. If they are pictures
+    of another size than the image, fit_mask=True resizes them.
     device: "auto", "cpu", "cuda" or "cuda:N". None means the CPU; a model given as an object stays on its device.
     docs/guides/complete.md explains the other arguments.
     """
-    way = Hole(known=known, hole=hole, box=box, half=half, random=random)
+    several = isinstance(image, list | tuple)
+    images: list[Any] = list(image) if isinstance(image, list | tuple) else [image]
+
+    def each(name: str, given: Any) -> Any:
+        """Return one value for each image, from a list or from the value for all."""
+        if not (several and isinstance(given, list | tuple)):
+            return [given] * len(images)
+        if len(given) != len(images):
+            raise ValueError(
+                f"{name} is a list of {len(given)}, but {len(images)} images were given: give one for each image"
+            )
+        return given
+
+    pictured = zip(each("known", known), each("hole", hole), each("mask", mask), strict=True)
+    holes = [
+        Hole(known=one, hole=two, box=box, half=half, random=random, mask=three, mask_is=mask_is, fit_mask=fit_mask)
+        for one, two, three in pictured
+    ]
     settings = CompletionSettings(
         n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size
     )
-    picture = read_picture(image)
+    names = [f"image {k + 1} of the list" for k in range(len(images))] if several else ["the image"]
+    pictures = [read_picture(one, name=name) for one, name in zip(images, names, strict=True)]
     completer = PictureCompleter(model, settings, device=device, chunk=chunk)
-    return completer(completer.view(picture, way))
+    views = [
+        completer.view(picture, way.for_file(picture.file.path) if picture.file else way)
+        for picture, way in zip(pictures, holes, strict=True)
+    ]
+    results = [completer(view) for view in views]
+    return results if several else results[0]
 
 
 class PictureCompleter:
@@ -110,8 +178,11 @@ class PictureCompleter:
         )
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
-        """Prepare a picture for the model; raise ValueError if the hole does not fit the picture or the model."""
-        return make_view(self.model, picture, hole, seed=self.settings.seed, keep_size=self.settings.keep_size)
+        """Prepare a picture for the model; raise ValueError if the hole does not fit them, or if nothing is hidden."""
+        view = make_view(self.model, picture, hole, seed=self.settings.seed, keep_size=self.settings.keep_size)
+        if view.nothing_hidden is not None:
+            raise ValueError(view.nothing_hidden)
+        return view
 
     def __call__(self, view: ModelView) -> Completion:
         """Draw the completions of one picture."""

@@ -149,8 +149,9 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}, expected finite numbers")
     box = tuple(hidden["box"]) if "box" in hidden else None
     # The real paths are in each image's entry; this placeholder only marks that `known` or `hole` was used.
-    pictures = {hidden["way"]: Path()} if by_picture else {}
-    hole = Hole(**pictures, box=box, half=hidden.get("half"), random=hidden["way"] == "random")
+    pictures: dict[str, Any] = {hidden["way"]: Path()} if by_picture else {}
+    fit_mask = hidden.get("fit_mask", False)
+    hole = Hole(**pictures, box=box, half=hidden.get("half"), random=hidden["way"] == "random", fit_mask=fit_mask)
     images = tuple(
         RecordedImage(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
         for e in plain["images"]

@@ -164,15 +164,17 @@ def scan_files(
     classifier: str | Path,
     settings: ScanSettings,
     known: Path | None = None,
+    fit_mask: bool = False,
     device: str = "cpu",
     say: Say = print,
 ) -> Path:
     """Simulate scans of image files, and of the images in folders. Return the path of the record.
 
-    If `known` is given, only choose the next location to scan in each image. Write NAME.png for each image, NAME.gif
-    for an image with several scans, and the record. The files appear all together or not at all.
+    If `known` is given, only choose the next location to scan in each image; fit_mask=True resizes `known` to the
+    image. Write NAME.png for each image, NAME.gif for an image with several scans, and the record. The files appear all
+    together or not at all.
     """
-    hole = Hole(known=known)
+    hole = Hole(known=known, fit_mask=fit_mask)
     selected = select_pictures(paths, hole, say, done="scanned", out=out)
     earlier = _outputs_of(out / RECORD)
     entries: list[dict[str, Any]] = []

@@ -56,8 +56,13 @@ class AtomicFolder:
             )
 
     def put(self, name: str, picture: Image.Image, **options: Any) -> None:
-        """Write a picture in the format of the name's suffix; options are arguments of `PIL.Image.Image.save`."""
+        """Write a picture, with its colour profile, in the format of the name's suffix.
+
+        options: arguments of `PIL.Image.Image.save`.
+        """
         self.check_free(name)
+        if profile := picture.info.get("icc_profile"):
+            options.setdefault("icc_profile", profile)  # not every format of Pillow writes it otherwise
         try:
             picture.save(self._hidden / name, **options)
         except OSError as error:

@@ -17,7 +17,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
-from condvae.images.reading import Picture
+from condvae.images.reading import Picture, printable
 from condvae.observe import KnownPixels, Observation
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
@@ -55,6 +55,10 @@ class ModelView:
     notes: tuple[str, ...]
     hole_file: FileId | None = None
     """The picture file that the hole was read from, if any."""
+    nothing_hidden: str | None = None
+    """If no pixel is hidden, a sentence that says so, why, and what to do; otherwise None."""
+    icc_profile: bytes | None = None
+    """The colour profile of pictures into which completions are pasted."""
     surroundings: Surroundings | None = None
     """The whole picture. It is kept only if completions will be pasted into it, because photos take much memory."""
 
@@ -90,7 +94,10 @@ class ModelView:
         square = to_pil(as_tensor(levels)).resize(hidden.shape, Image.Resampling.BICUBIC).convert(mode)
         x, y = self.corner
         whole[y : y + self.side, x : x + self.side][hidden] = np.asarray(square)[hidden]
-        return Image.fromarray(whole)
+        pasted = Image.fromarray(whole)
+        if self.icc_profile is not None:
+            pasted.info["icc_profile"] = self.icc_profile
+        return pasted
 
 
 def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool) -> ModelView:
@@ -99,6 +106,7 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
     seed: sets the random hole, if one is drawn. keep_size: keep the whole picture, so that completions can be pasted.
     """
     config = model.artifact.config
+    hole = hole.for_picture(picture)
     if not model.completes_holes and hole.ways:
         observes = model.process.name if model.process else "something else"
         raise ValueError(f"this model observes {observes} and does not complete holes: leave out {hole.ways[0]}")
@@ -106,9 +114,9 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
     page = picture.colours if transparency else picture.on_white()
     notes = _notes(picture, config.image_size, on_white=not transparency)
     levels = fit(page, channels=config.channels, size=config.image_size)
-    hole_file = None
+    hole_file = nothing = None
     if model.completes_holes:
-        hidden, more, hole_file = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
+        hidden, more, hole_file, nothing = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
         notes += more
         known, levels = _without_hidden(page, hidden, levels)
         observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
@@ -116,6 +124,10 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
         observation = _translated(model, levels, seed)
         known = np.zeros(levels.shape[:2], dtype=bool)
         hidden = np.ones((min(picture.size),) * 2, dtype=bool)
+    profile = None
+    if keep_size and picture.icc_profile is not None:
+        profile, more = _kept_profile(picture, picture.icc_profile, "RGB" if config.channels == 3 else page.mode)
+        notes += more
     return ModelView(
         file=picture.file,
         size=picture.size,
@@ -125,6 +137,8 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
         observation=observation,
         notes=tuple(notes),
         hole_file=hole_file,
+        nothing_hidden=nothing,
+        icc_profile=profile,
         surroundings=Surroundings(page, hidden) if keep_size else None,
     )
 
@@ -148,25 +162,48 @@ def as_tensor(levels: PixelArray) -> Tensor:
     return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
 
 
+class _HiddenPixels(NamedTuple):
+    pixels: Flags
+    """[side, side] bool: True where a pixel of the middle square is hidden."""
+    notes: tuple[str, ...]
+    file: FileId | None
+    """The picture file that the hole was read from, if any."""
+    nothing: str | None
+    """If no pixel is hidden, a sentence that says so."""
+
+
 def _hidden(
     model: ConditionalVAE, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
-) -> tuple[Flags, tuple[str, ...], FileId | None]:
-    """Return which pixels of the middle square are hidden, [side, side] bool.
-
-    Also return messages for the user about these pixels, and the picture file that the hole was read from, if any.
-    """
+) -> _HiddenPixels:
+    """Find out which pixels of the middle square are hidden."""
     side = min(picture.size)
-    whole, notes, file = hole.hidden(picture)
-    if whole is None:
+    found = hole.hidden(picture)
+    notes, why = found.notes, found.why_nothing
+    if found.pixels is None:
         known = known_half(hole.half, len(levels)) if hole.half else _drawn(model, levels, seed)
-        return _enlarged(~known, side), notes, file
-    hidden, outside = _middle(whole, side)
-    if outside and keep_size:
-        notes += (f"{picture.name}: hidden pixels outside its middle square stay as they are ({outside:,} in all)",)
-    if not hidden.any():
-        where = " in its middle square, which is all that the model sees" if outside else ""
-        notes += (f"{picture.name} has no hidden pixels{where}: there is nothing to complete",)
-    return hidden, notes, file
+        hidden = _enlarged(~known, side)
+        why = "the random hole has no pixels: give another seed" if hole.random else f"its {hole.half} half is empty"
+    else:
+        hidden, outside = _middle(found.pixels, side)
+        if outside and keep_size:
+            notes += (f"{picture.name}: hidden pixels outside its middle square stay as they are ({outside:,} in all)",)
+        if outside:
+            why = (
+                f"all hidden pixels are outside its middle {side} x {side} square, which is all that the model sees: "
+                "hide pixels inside this square, or crop the image"
+            )
+    nothing = None if hidden.any() else f"nothing is hidden in {picture.name}: {why}"
+    return _HiddenPixels(hidden, notes, found.file, nothing)
+
+
+def _kept_profile(picture: Picture, profile: bytes, mode: str) -> tuple[bytes | None, tuple[str, ...]]:
+    """Return the picture's colour profile if it fits pictures of this mode, L or RGB; else None, and a message."""
+    is_profile = len(profile) >= 128 and profile[36:40] == b"acsp"  # the header of an ICC profile has 128 bytes
+    if is_profile and profile[16:20] == {"L": b"GRAY", "RGB": b"RGB "}[mode]:
+        return profile, ()
+    kind = f"is for {printable(profile[16:20].decode('latin-1').strip())} pictures" if is_profile else "is damaged"
+    written = "grey" if mode == "L" else "RGB"
+    return None, (f"{picture.name}: its colour profile {kind}, so the {written} pictures are written without it",)
 
 
 def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:

@@ -1,25 +1,28 @@
-"""Read a picture from a file, a PIL image or an array, as upright 8-bit colours with separate opacity."""
+"""Read a picture from a file, a PIL image, an array or a tensor, as upright 8-bit colours with separate opacity."""
 
 import hashlib
+import io
 import logging
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
+from torch import Tensor
 
 from condvae.images.decode import DecodedImage, layers
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import listed
 from condvae.runtime.pixels import PixelArray
 
-PictureLike: TypeAlias = str | Path | Image.Image | npt.NDArray[Any]
+PictureLike: TypeAlias = str | Path | BinaryIO | Image.Image | npt.NDArray[Any] | Tensor
+"""A path, an open binary file or `io.BytesIO`, a PIL image, an array [H, W] or [H, W, C], or a tensor [C, H, W]."""
 
 MOST_PIXELS = 100_000_000
 """Pictures with more pixels than this are refused before they are decoded."""
@@ -42,6 +45,10 @@ class Picture:
     """[H, W] uint8: the opacity, where 255 is opaque; None if all pixels are opaque."""
     file: FileId | None = None
     """The file that the picture was read from, if any."""
+    masked: npt.NDArray[np.bool_] | None = None
+    """[H, W] bool: True where a pixel of a NumPy masked array is masked; None if no pixel is."""
+    icc_profile: bytes | None = None
+    """The colour profile that the file or the PIL image contains, if any."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -73,10 +80,21 @@ def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
         return _from_file(Path(source))
     if isinstance(source, Image.Image):
         with _in_one_sentence(name):
-            return _picture(name, _layers(source, name))
+            return _from_image(source, name)
+    if isinstance(source, Tensor):
+        source = array_of(source, name)
+    if isinstance(source, np.ma.MaskedArray):
+        data, masked = _unmasked(source)
+        return replace(_picture(name, _from_array(data, name)), masked=masked)
     if isinstance(source, np.ndarray):
         return _picture(name, _from_array(source, name))
-    raise ValueError(f"{name} is a {type(source).__name__}, expected a path, a PIL image or a NumPy array [H, W, C]")
+    if callable(getattr(source, "read", None)):
+        return _from_stream(source, name)
+    given: Any = source  # a caller may give an object of another type
+    raise ValueError(
+        f"{name} is a {type(given).__name__}, expected a path, an open binary file, a PIL image, a NumPy array "
+        f"[H, W, C] or a tensor [C, H, W]{': wrap it in io.BytesIO' if isinstance(given, bytes) else ''}"
+    )
 
 
 def printable(path: str | os.PathLike[str]) -> str:
@@ -94,7 +112,22 @@ def _from_file(path: Path) -> Picture:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
         with Image.open(file, formats=_FORMATS) as image:
-            return _picture(name, _layers(image, name), FileId(path, sha256))
+            return _from_image(image, name, FileId(path, sha256))
+
+
+def _from_stream(stream: Any, name: str) -> Picture:
+    if isinstance(path := getattr(stream, "name", None), str):
+        name = printable(path)
+    if isinstance(stream, io.TextIOBase):
+        raise ValueError(f"{name} is open as text, expected a binary file: open it with mode 'rb'")
+    with _in_one_sentence(name), Image.open(stream, formats=_FORMATS) as image:
+        return _from_image(image, name)
+
+
+def _from_image(image: Image.Image, name: str, file: FileId | None = None) -> Picture:
+    picture = _picture(name, _layers(image, name), file)
+    profile = image.info.get("icc_profile")
+    return replace(picture, icc_profile=profile) if profile and isinstance(profile, bytes) else picture
 
 
 def _picture(name: str, parts: DecodedImage, file: FileId | None = None) -> Picture:
@@ -115,12 +148,18 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
     if array.dtype == np.bool_:
         raise ValueError(f"{name} is an array of bool, expected grey levels 0..255 as uint8, or numbers in [0, 1]")
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
-        raise ValueError(f"{name} has shape {array.shape}, expected [H, W] or [H, W, C] with 1, 3 or 4 channels")
+        several = ": for several images, give a list of arrays" if array.ndim == 4 else ""
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected [H, W] or [H, W, C] with 1, 3 or 4 channels{several}"
+        )
     _check_size(array.shape[1], array.shape[0], name)
     if np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= 1):  # so that NaN is refused too
-            raise ValueError(f"{name} contains numbers from {low:g} to {high:g}, expected numbers in [0, 1], or uint8")
+            raise ValueError(
+                f"{name} contains numbers from {low:g} to {high:g}, expected numbers in [0, 1], or uint8"
+                f"{_conversion(low, high)}"
+            )
         array = np.round(array.astype(np.float64) * 255).astype(np.uint8)
     elif array.dtype != np.uint8:
         raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, or floats in [0, 1]")
@@ -129,6 +168,35 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
     array = np.ascontiguousarray(array)
     alpha = Image.fromarray(np.ascontiguousarray(array[:, :, 3])) if array.shape[2] == 4 else None
     return DecodedImage(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha)
+
+
+def array_of(tensor: Tensor, name: str) -> npt.NDArray[Any]:
+    """Convert a tensor [C, H, W] or [1, C, H, W] to an array [H, W, C], and a tensor [H, W] to an array [H, W]."""
+    one = tensor[0] if tensor.ndim == 4 and len(tensor) == 1 else tensor
+    if one.ndim not in (2, 3) or (one.ndim == 3 and one.shape[0] not in (1, 3, 4)):
+        several = ": for several images, give a list of tensors" if tensor.ndim == 4 else ""
+        raise ValueError(
+            f"{name} is a tensor of shape {tuple(tensor.shape)}, expected [C, H, W] with 1, 3 or 4 channels{several}"
+        )
+    with _in_one_sentence(name):
+        array = (one.float() if one.is_floating_point() else one).detach().cpu().numpy()
+    return array if one.ndim == 2 else array.transpose(1, 2, 0)
+
+
+def _unmasked(array: "np.ma.MaskedArray[Any, Any]") -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """Return the data of a masked array, and [H, W] bool: which pixels are masked in any channel; None if none is."""
+    data, masked = np.array(np.ma.getdata(array)), np.ma.getmaskarray(array)
+    if np.issubdtype(data.dtype, np.floating):  # masked numbers may be anything, such as NaN
+        data[masked] = np.clip(np.nan_to_num(data[masked]), 0, 1)
+    pixels: npt.NDArray[np.bool_] = np.any(masked, axis=2) if masked.ndim == 3 else masked
+    return data, pixels if pixels.any() else None
+
+
+def _conversion(low: float, high: float) -> str:
+    """Say how to convert numbers to [0, 1], if their range shows what they are."""
+    if -1 <= low < 0 and high <= 1:
+        return ": convert numbers in [-1, 1] with (x + 1) / 2"
+    return ": divide grey levels by 255" if low >= 0 and high <= 255 else ""
 
 
 def _check_size(width: int, height: int, name: str) -> None:

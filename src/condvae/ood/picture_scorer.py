@@ -6,7 +6,7 @@ from pathlib import Path
 
 from condvae import weights
 from condvae.conditional import ConditionalVAE
-from condvae.images.holes import Box, Half, Hole
+from condvae.images.holes import Box, Half, Hole, MaskMeaning
 from condvae.images.model_view import as_batch, make_view, whole_levels
 from condvae.images.reading import Picture, PictureLike, printable, read_picture
 from condvae.observe import Observation
@@ -71,17 +71,23 @@ def strangeness(
     box: Box | None = None,
     half: Half | None = None,
     random: bool = False,
+    mask: PictureLike | None = None,
+    mask_is: MaskMeaning | None = None,
+    fit_mask: bool = False,
     model: str | Path | VDVAE | ConditionalVAE = weights.DEFAULT_MODEL,
     fit: str | Path | None = None,
     seed: int = 0,
 ) -> Strangeness:
-    """Return how strange an image is to a model. image: a path, a PIL image or an array [H, W, C].
+    """Return how strange an image is to a model.
 
-    known, hole, box, half and random mark hidden pixels, as in `condvae.complete`. If no pixel is hidden or
+    image: a path, an open binary file, a PIL image, an array [H, W, C] or a tensor [C, H, W]. known, hole, box, half,
+    random, mask, mask_is and fit_mask mark hidden pixels, as in `condvae.complete`. If no pixel is hidden or
     transparent, the whole image is scored. fit: a file written by `condvae ood fit`; by default, the file next to the
     model file. See docs/guides/detect.md.
     """
-    hidden = Hole(known=known, hole=hole, box=box, half=half, random=random)
+    hidden = Hole(
+        known=known, hole=hole, box=box, half=half, random=random, mask=mask, mask_is=mask_is, fit_mask=fit_mask
+    )
     picture = read_picture(image)
     scorer = PictureScorer(model, fit=fit, seed=seed)
     return scorer([scorer.view(picture, hidden)])[0]
@@ -126,6 +132,7 @@ class PictureScorer:
 
     def view(self, picture: Picture, hole: Hole) -> ScoringInput:
         """Return a picture in the form in which it is scored. Raise ValueError if the picture cannot be scored."""
+        hole = hole.for_picture(picture)
         if isinstance(self.model, VDVAE) and hole.ways:
             raise ValueError(
                 f"{self.name} is an unconditional VAE and only takes whole images: leave out {hole.ways[0]}, "
@@ -135,8 +142,8 @@ class PictureScorer:
             return self._whole(picture)
         self.fit_for("partial")
         seen = make_view(self.model, picture, hole, seed=self.seed, keep_size=False)
-        if seen.observation.known is not None and seen.known.all():
-            return self._whole(picture)
+        if seen.nothing_hidden is not None:
+            return self._whole(picture, seen.notes)
         if seen.observation.known is not None and not seen.known.any():
             raise ValueError(f"no pixel of {picture.name} is known, so it cannot be scored: hide fewer pixels")
         return ScoringInput(
@@ -147,12 +154,14 @@ class PictureScorer:
             hole_file=seen.hole_file,
         )
 
-    def _whole(self, picture: Picture) -> ScoringInput:
+    def _whole(self, picture: Picture, more: tuple[str, ...] = ()) -> ScoringInput:
         self.fit_for("whole")
         inference = self.inferences["whole"]
         levels, notes = whole_levels(picture, inference.vae.config)
         observation = inference.observe(as_batch(levels).x)
-        return ScoringInput(kind="whole", observation=observation, notes=notes, file=picture.file)
+        return ScoringInput(
+            kind="whole", observation=observation, notes=tuple(dict.fromkeys(notes + more)), file=picture.file
+        )
 
     def fit_for(self, kind: EncoderKind) -> Fit:
         """Return the fit for partly hidden or for whole images. Raise ValueError if the model has no such fit."""
