@@ -59,7 +59,7 @@ def scanned(
     made: dict[str, Path], images: list[Path], out: Path, *, classifier: str = "findings", **changes: Any
 ) -> tuple[dict[str, Any], list[str]]:
     """The record, and what was said."""
-    known = changes.pop("known", None)
+    known, fit_mask = changes.pop("known", None), changes.pop("fit_mask", False)
     values = {"task": "effusion" if classifier == "findings" else None, "steps": 2, "n": 3, "points": 4} | changes
     said: list[str] = []
     record = scan_files(
@@ -69,6 +69,7 @@ def scanned(
         classifier=made[classifier],
         settings=ScanSettings(**values),
         known=known,
+        fit_mask=fit_mask,
         say=said.append,
     )
     return json.loads(record.read_text()), said
@@ -184,6 +185,18 @@ def test_with_known_pixels_only_these_are_used_and_nothing_is_scanned(made: dict
     assert record["images"][0]["before"] != outputs[0][1]
 
 
+def test_a_picture_of_known_pixels_is_resized(made: dict[str, Path], tmp_path: Path) -> None:
+    white = np.zeros((20, 20), dtype=bool)
+    white[:10, 5:15] = True
+    for name, scale in (("same", 1), ("large", 3)):
+        Image.fromarray(white.repeat(scale, axis=0).repeat(scale, axis=1)).save(tmp_path / f"{name}.png")
+    image = photo(tmp_path / "a.png")
+    same, _ = scanned(made, [image], tmp_path / "out", known=tmp_path / "same.png")
+    large, said = scanned(made, [image], tmp_path / "out", known=tmp_path / "large.png", fit_mask=True)
+    assert large["images"][0]["scans"] == same["images"][0]["scans"]
+    assert any("large.png is 60 x 60: it is resized to 20 x 20" in line for line in said)
+
+
 def test_either_all_files_are_written_or_none(made: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_text("no image")
     with pytest.raises(ValueError, match=r"bad\.png is not an image"):
@@ -277,7 +290,8 @@ def test_the_command_prints_its_scans(
     record = json.loads((tmp_path / "out" / "design.json").read_text())
     assert (record["estimator"], record["n"], record["steps"], record["points"]) == ("epe", 2, 1, 3)
     Image.new("L", (20, 20), 0).save(tmp_path / "black.png")
-    main([str(word) for word in (*words, "--known", tmp_path / "black.png")])
+    Image.new("L", (10, 10), 0).save(tmp_path / "small.png")
+    main([str(word) for word in (*words, "--known", tmp_path / "small.png", "--fit-mask")])
     assert "next scan at " in capsys.readouterr().out
     for wrong in (("--known", tmp_path / "black.png", "--steps", 3), ("--device", "cuda"), ("--points", 1)):
         if "cuda" in wrong and torch.cuda.is_available():

@@ -23,6 +23,18 @@ def test_pictures_appear_at_the_end(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["1.png", "2.png"]
 
 
+def test_colour_profiles_are_written_in_every_format(tmp_path: Path) -> None:
+    image = picture()
+    image.info["icc_profile"] = bytes(range(200))
+    names = ("a.png", "a.jpg", "a.webp", "a.tiff")
+    with AtomicFolder(tmp_path) as album:
+        for name in names:
+            album.put(name, image)
+    for name in names:
+        with Image.open(tmp_path / name) as written:
+            assert written.info["icc_profile"] == image.info["icc_profile"]
+
+
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     def interrupted() -> None:
         with AtomicFolder(tmp_path / "a" / "b") as album:

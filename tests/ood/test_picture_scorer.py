@@ -49,11 +49,18 @@ def test_strangeness_agrees_with_score_fit_and_percentile(model: Path) -> None:
     for found in (
         strangeness(image, half="left", model=model),
         strangeness(image, known=right, model=model),
+        strangeness(torch.from_numpy(image).permute(2, 0, 1), mask=~right, mask_is="hole", model=model),
+        strangeness(image, known=right.repeat(2, axis=0), fit_mask=True, model=model),
+        strangeness(np.ma.array(image, mask=np.dstack([~right] * 3)), model=model),
         strangeness(transparent, model=model),
         strangeness(image, half="left", model=load(model), fit=fit_path(model)),
     ):
         assert (found.score, found.percentile) == by_hand(model, "partial", right)
         assert (found.kind, found.known_share, found.score_name) == ("partial", 0.5, "parts")
+    red = np.zeros_like(image)
+    red[:, :, 0] = 255
+    nowhere = strangeness(image, hole=red, model=model)  # nowhere white, so the whole image is scored
+    assert nowhere.kind == "whole" and "levels of 128 or more count as white" in nowhere.notes[0]
     whole = strangeness(image, model=model)
     assert (whole.score, whole.percentile) == by_hand(model, "whole", None)
     assert (whole.kind, whole.known_share, whole.notes) == ("whole", 1.0, ())

@@ -120,7 +120,7 @@ class Hole:
 
     def for_picture(self, picture: Picture) -> "Hole":
         """Return the hole for one picture: the masked pixels, if the picture is a NumPy masked array."""
-        if picture.masked is None:
+        if picture.masked is None or self.hole is picture.masked:
             return self
         if self.ways or picture.transparent.any():
             raise ValueError(
