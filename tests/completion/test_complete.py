@@ -101,16 +101,17 @@ def test_a_list_of_images_with_one_mask_or_one_for_each(tmp_path: Path) -> None:
         Image.fromarray(flags).save(tmp_path / "masks" / f"{k}.png")
     results = condvae.complete(paths, mask=tmp_path / "masks", mask_is="known", model=model, n=1)
     assert np.array_equal(results[0].known, left) and np.array_equal(results[1].known, top)
-    for bad, options, message in (
+    wrong: tuple[tuple[Any, Any, str], ...] = (
         (images, {"hole": [left]}, "hole is a list of 1, but 2 images were given: give one for each image"),
         (images[0], {"hole": [left]}, "the picture of the hidden pixels is a list, expected a path"),
         ([images[0], images[1] / 1.0], {"hole": left}, "image 2 of the list contains numbers from 1 to 255"),
         ([images], {"hole": left}, "image 1 of the list is a list"),
         (iter(images), {"hole": left}, "the image is a list_iterator, expected a path"),
         (np.stack(images), {"hole": left}, r"shape \(2, 8, 8, 3\), expected"),
-    ):
+    )
+    for bad, options, message in wrong:
         with pytest.raises(ValueError, match=message):
-            condvae.complete(bad, model=model, **options)  # type: ignore[call-overload]
+            condvae.complete(bad, model=model, **options)
 
 
 def test_masked_arrays_and_masks() -> None:

@@ -193,13 +193,15 @@ class HoleOptions:
     def as_hole(self) -> "Hole":
         """Return the hole that these options describe."""
         box = None if self.box is None else _box(self.box)
-        if self.mask is not None and self.mask_is is None:
-            raise ValueError(
-                f"--mask can mean two things: if white marks the hidden pixels in {self.mask}, give --hole {self.mask} "
-                f"or add --mask-is hole; if white marks the known pixels, give --known {self.mask} or add --mask-is "
-                "known"
-            )
         from condvae.images.holes import Hole
+        from condvae.images.reading import printable
+
+        if self.mask is not None and self.mask_is is None:
+            name = printable(self.mask)
+            raise ValueError(
+                f"--mask can mean two things: if white marks the hidden pixels in {name}, give --hole {name} or add "
+                f"--mask-is hole; if white marks the known pixels, give --known {name} or add --mask-is known"
+            )
 
         return Hole(
             known=self.known,

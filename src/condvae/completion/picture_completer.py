@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from condvae import weights
 from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
@@ -22,8 +22,6 @@ from condvae.sampling.sampler import Sampler
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.temperature import TemperatureLike
 from condvae.weights.cached_models import ModelId, open_conditional
-
-AnyPicture = TypeVar("AnyPicture", bound=PictureLike)
 
 
 class CompleteArguments(TypedDict, total=False):
@@ -48,18 +46,17 @@ class CompleteArguments(TypedDict, total=False):
     device: str | None
 
 
+# A str is also a sequence of str: it is one image, by the first signature.
 @overload
-def complete(image: PictureLike, **arguments: Unpack[CompleteArguments]) -> Completion: ...
+def complete(image: PictureLike, **arguments: Unpack[CompleteArguments]) -> Completion: ...  # type: ignore[overload-overlap]
 
 
 @overload
-def complete(
-    image: list[AnyPicture] | tuple[AnyPicture, ...], **arguments: Unpack[CompleteArguments]
-) -> list[Completion]: ...
+def complete(image: Sequence[PictureLike], **arguments: Unpack[CompleteArguments]) -> list[Completion]: ...
 
 
 def complete(
-    image: PictureLike | list[Any] | tuple[Any, ...],
+    image: PictureLike | Sequence[PictureLike],
     *,
     known: PictureLike | Sequence[PictureLike] | None = None,
     hole: PictureLike | Sequence[PictureLike] | None = None,
