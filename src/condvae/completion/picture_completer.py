@@ -1,8 +1,11 @@
 """The function `complete`, which draws completions of one picture, and the class that does the work."""
 
 import functools
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
+
+import torch
 
 from condvae import weights
 from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
@@ -38,6 +41,8 @@ def complete(
     pixels: PixelChoice = CompletionSettings.pixels,
     share: int | None = CompletionSettings.share,
     keep_size: bool = CompletionSettings.keep_size,
+    hard_edges: bool = CompletionSettings.hard_edges,
+    same_noise: bool = CompletionSettings.same_noise,
     chunk: int | None = None,
     device: str | None = None,
 ) -> Completion:
@@ -55,7 +60,14 @@ def complete(
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
     settings = CompletionSettings(
-        n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size
+        n=n,
+        temperature=temperature,
+        seed=seed,
+        pixels=pixels,
+        share=share,
+        keep_size=keep_size,
+        hard_edges=hard_edges,
+        same_noise=same_noise,
     )
     picture = read_picture(image)
     completer = PictureCompleter(model, settings, device=device, chunk=chunk)
@@ -119,7 +131,7 @@ class PictureCompleter:
         drawn = self.sampler(
             view.observation,
             settings.n,
-            seed=settings.seed,
+            seed=settings.seed if settings.same_noise else seed_for(view, settings.seed),
             temperature=settings.temperature,
             pixels=settings.pixels,
             share=settings.share,
@@ -133,3 +145,18 @@ class PictureCompleter:
             provenance=self.provenance(view.hole),
             inspector=self.inspector,
         )
+
+
+def seed_for(view: ModelView, seed: int) -> int:
+    """Return the seed for the completions of one picture, made from the seed of the call and what the model sees.
+
+    Nothing else has an influence: no hidden colour, no file name and no other picture of the call.
+    """
+    seen = view.observation
+    digest = hashlib.sha256(seed.to_bytes(8, "little"))
+    if seen.known is None or seen.pixels is None:
+        digest.update(seen.y.numpy().tobytes())
+    else:
+        digest.update(seen.known.numpy().tobytes())
+        digest.update(to_uint8(torch.where(seen.known, seen.pixels, 0.0)).numpy().tobytes())
+    return int.from_bytes(digest.digest()[:8], "little")

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
+from condvae.images.blending import blend_edges
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
@@ -34,7 +35,7 @@ class Surroundings(NamedTuple):
     page: Image.Image
     """The whole picture, in mode L or RGB."""
     hidden: Flags
-    """[side, side] bool: True where a pixel of the middle square is hidden. side: the square's width in pixels."""
+    """[H, W] bool: True where a pixel of the whole picture is hidden."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,16 +81,23 @@ class ModelView:
             total += page.width * page.height * len(page.getbands()) + hidden.nbytes
         return total
 
-    def pasted(self, levels: PixelArray) -> Image.Image:
-        """Enlarge a completion [S, S, C] uint8 and paste it into the whole picture; only hidden pixels change."""
+    def pasted(self, levels: PixelArray, *, blend: bool = True) -> Image.Image:
+        """Enlarge a completion [S, S, C] uint8 and paste it into the whole picture; only hidden pixels change.
+
+        blend: whether to blend it with the picture at the edge of the hole.
+        """
         assert self.surroundings is not None  # kept if `make_view` was called with keep_size=True
         page, hidden = self.surroundings
         mode = "RGB" if levels.shape[2] == 3 else page.mode
         whole = np.array(page.convert(mode))
         # Not Lanczos, which overshoots along the edges of a face; enlarging would make this visible.
-        square = to_pil(as_tensor(levels)).resize(hidden.shape, Image.Resampling.BICUBIC).convert(mode)
+        square = to_pil(as_tensor(levels)).resize((self.side,) * 2, Image.Resampling.BICUBIC).convert(mode)
         x, y = self.corner
-        whole[y : y + self.side, x : x + self.side][hidden] = np.asarray(square)[hidden]
+        if blend:
+            blend_edges(whole, np.asarray(square), (x, y), hidden, scale=self.side / len(levels))
+        else:
+            hole, _ = _middle(hidden, self.side)
+            whole[y : y + self.side, x : x + self.side][hole] = np.asarray(square)[hole]
         return Image.fromarray(whole)
 
 
@@ -110,12 +118,12 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
     if model.completes_holes:
         hidden, more, hole_file = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
         notes += more
-        known, levels = _without_hidden(page, hidden, levels)
+        known, levels = _without_hidden(page, _middle(hidden, min(picture.size))[0], levels)
         observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
     else:
         observation = _translated(model, levels, seed)
         known = np.zeros(levels.shape[:2], dtype=bool)
-        hidden = np.ones((min(picture.size),) * 2, dtype=bool)
+        hidden = _in_middle(np.ones((min(picture.size),) * 2, dtype=bool), picture)
     return ModelView(
         file=picture.file,
         size=picture.size,
@@ -151,7 +159,7 @@ def as_tensor(levels: PixelArray) -> Tensor:
 def _hidden(
     model: ConditionalVAE, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
 ) -> tuple[Flags, tuple[str, ...], FileId | None]:
-    """Return which pixels of the middle square are hidden, [side, side] bool.
+    """Return which pixels of the whole picture are hidden, [H, W] bool.
 
     Also return messages for the user about these pixels, and the picture file that the hole was read from, if any.
     """
@@ -159,14 +167,14 @@ def _hidden(
     whole, notes, file = hole.hidden(picture)
     if whole is None:
         known = known_half(hole.half, len(levels)) if hole.half else _drawn(model, levels, seed)
-        return _enlarged(~known, side), notes, file
+        return _in_middle(_enlarged(~known, side), picture), notes, file
     hidden, outside = _middle(whole, side)
     if outside and keep_size:
         notes += (f"{picture.name}: hidden pixels outside its middle square stay as they are ({outside:,} in all)",)
     if not hidden.any():
         where = " in its middle square, which is all that the model sees" if outside else ""
         notes += (f"{picture.name} has no hidden pixels{where}: there is nothing to complete",)
-    return hidden, notes, file
+    return whole, notes, file
 
 
 def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
@@ -210,6 +218,13 @@ def _middle(hidden: Flags, side: int) -> tuple[Flags, int]:
     top, left = ((length - side) // 2 for length in hidden.shape)
     square = hidden[top : top + side, left : left + side]
     return square, int(hidden.sum()) - int(square.sum())
+
+
+def _in_middle(square: Flags, picture: Picture) -> Flags:
+    """Return flags of the whole picture, [H, W]: those of `square` in the middle square, and False elsewhere."""
+    whole = np.zeros(picture.size[::-1], dtype=bool)
+    _middle(whole, len(square))[0][:] = square
+    return whole
 
 
 def _enlarged(flags: Flags, side: int) -> Flags:
