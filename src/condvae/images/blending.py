@@ -16,7 +16,7 @@ from condvae.images.holes import Flags
 from condvae.runtime.pixels import PixelArray
 
 _REACH = 2  # how far from the edge of the hole known pixels are used, in pixels at the model's image size
-# Large pictures are divided into cells of several pixels, which bounds time and memory. These are the maximum numbers of
+# Large pictures are divided into cells of several pixels, to bound time and memory. These are the maximum numbers of
 # cells along the region and, about, along a pixel at the model's image size.
 _CELLS_PER_SIDE, _CELLS_PER_PIXEL = 1024, 8
 _ROWS = 128  # rows of cells or pixels that are converted to larger numbers at a time
