@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 import torch
 
-from condvae.images.contact_sheet import contact_sheet, heat_map, to_pil
+from condvae.images.contact_sheet import HeatColumn, contact_sheet, heat_map, to_pil
 
 
 def test_every_image_is_complete_and_in_its_place() -> None:
@@ -30,3 +31,26 @@ def test_heat_grows_from_black_to_white() -> None:
 def test_a_ragged_table_is_refused() -> None:
     with pytest.raises(ValueError, match="2 columns"):
         contact_sheet([[torch.zeros(3, 4, 4, dtype=torch.uint8)]], ["a", "b"])
+
+
+@pytest.mark.parametrize(("size", "side"), [(8, 96), (32, 96), (64, 128)])
+def test_heat_maps_have_a_scale_with_both_ends(size: int, side: int) -> None:
+    tile = torch.full((3, size, size), 90, dtype=torch.uint8)
+    sheet = contact_sheet([[tile, tile]], ["image", HeatColumn("heat", "std 0", "51+")])
+    plain = contact_sheet([[tile, tile]], ["image", "heat"])
+    more = sheet.height - plain.height
+    assert more > 0 and sheet.width == plain.width
+    # The other column and all tiles are as without a scale, only lower.
+    left = 4 + side + 2
+    assert sheet.crop((0, more, left, sheet.height)).tobytes() == plain.crop((0, 0, left, plain.height)).tobytes()
+    below = (left, plain.height - side - 4, plain.width, plain.height)
+    lower = (left, below[1] + more, plain.width, sheet.height)
+    assert sheet.crop(lower).tobytes() == plain.crop(below).tobytes()
+    # One row of pixels of the bar has the colours of heat maps, from black to white.
+    rows = np.asarray(sheet)[: sheet.height - side - 4, left + 2 : sheet.width - 4].astype(int)
+    bars = [row for row in rows if all((abs(row - c).sum(axis=1) < 20).any() for c in ((255, 0, 0), (255, 255, 0)))]
+    assert len(bars) >= 6
+    reds = bars[3][bars[3][:, 0] > bars[3][:, 2] + 40]  # the colours between black and white
+    assert len(reds) > 20 and not reds[0, 1:].any() and (np.diff(reds[:, 1]) >= 0).all()
+    # Texts stay above their own column.
+    assert all(sheet.getpixel((x, y)) == (255, 255, 255) for x in range(left - 2, left + 2) for y in range(18))

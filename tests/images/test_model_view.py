@@ -119,8 +119,10 @@ def test_the_completion_is_pasted() -> None:
     array = levels(32, 32)
     result = seen(array, Hole(half="left"))
     flat = np.full((8, 8, 3), 77, dtype=np.uint8)
-    new = np.asarray(result.pasted(flat))
+    new = np.asarray(result.pasted(flat, blend=False))
     assert (new[:, :16] == 77).all() and np.array_equal(new[:, 16:], array[:, 16:])
+    new = np.asarray(result.pasted(flat))
+    assert (new[:, :4] == 77).all() and not (new[:, 12:16] == 77).all() and np.array_equal(new[:, 16:], array[:, 16:])
 
 
 def test_a_grey_model_completes_a_colour_picture() -> None:

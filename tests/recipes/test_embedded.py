@@ -56,7 +56,7 @@ def test_the_sheets_are_drawn(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for name in ("freeform", "boxes", "halves", "nothing"):
         with Image.open(tmp_path / "out" / f"{name}.png") as sheet:
-            assert sheet.size == (6 * 132 + 4, 2 * 132 + 22)
+            assert sheet.size == (6 * 132 + 4, 2 * 132 + 38)
 
 
 def test_the_demo_completes_photos(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_demo_completes_photos(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "8 photos, 3 completions" in done.stdout
     with Image.open(tmp_path / "completions.png") as sheet:
-        assert sheet.size == (7 * 132 + 4, 8 * 132 + 22)
+        assert sheet.size == (7 * 132 + 4, 8 * 132 + 38)
 
 
 def test_bad_input_gives_a_one_line_message(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from condvae.completion.record import RECORD, Provenance, RecordedImage, outputs_of, to_text
 from condvae.completion.result import Completion
 from condvae.images.atomic_folder import AtomicFolder, stem_of
-from condvae.images.contact_sheet import contact_sheet
+from condvae.images.contact_sheet import ColumnHeading, contact_sheet
 from condvae.images.model_sheets import completion_columns
 
 _SHEET = "sheet.png"
@@ -34,7 +34,7 @@ class CompletionFolder:
         self._images: list[RecordedImage] = []
         self._sheets: list[str] = []
         self._rows: list[list[Tensor]] = []
-        self._columns: list[str] = []
+        self._columns: list[ColumnHeading] = []
 
     def __enter__(self) -> "CompletionFolder":
         for name in (_SHEET, RECORD):  # the other names are known only when their pictures are added

@@ -1,9 +1,12 @@
 """The function `complete`, which draws completions of pictures, and the class that does the work."""
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
+
+import torch
 
 from condvae import weights
 from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
@@ -42,6 +45,8 @@ class CompleteArguments(TypedDict, total=False):
     pixels: PixelChoice
     share: int | None
     keep_size: bool
+    hard_edges: bool
+    same_noise: bool
     chunk: int | None
     device: str | None
 
@@ -73,6 +78,8 @@ def complete(
     pixels: PixelChoice = CompletionSettings.pixels,
     share: int | None = CompletionSettings.share,
     keep_size: bool = CompletionSettings.keep_size,
+    hard_edges: bool = CompletionSettings.hard_edges,
+    same_noise: bool = CompletionSettings.same_noise,
     chunk: int | None = None,
     device: str | None = None,
 ) -> Completion | list[Completion]:
@@ -114,7 +121,14 @@ def complete(
         for one, two, three in pictured
     ]
     settings = CompletionSettings(
-        n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size
+        n=n,
+        temperature=temperature,
+        seed=seed,
+        pixels=pixels,
+        share=share,
+        keep_size=keep_size,
+        hard_edges=hard_edges,
+        same_noise=same_noise,
     )
     names = [f"image {k + 1} of the list" for k in range(len(images))] if several else ["the image"]
     pictures = [read_picture(one, name=name) for one, name in zip(images, names, strict=True)]
@@ -187,7 +201,7 @@ class PictureCompleter:
         drawn = self.sampler(
             view.observation,
             settings.n,
-            seed=settings.seed,
+            seed=settings.seed if settings.same_noise else seed_for(view, settings.seed),
             temperature=settings.temperature,
             pixels=settings.pixels,
             share=settings.share,
@@ -201,3 +215,18 @@ class PictureCompleter:
             provenance=self.provenance(view.hole),
             inspector=self.inspector,
         )
+
+
+def seed_for(view: ModelView, seed: int) -> int:
+    """Return the seed for the completions of one picture, made from the seed of the call and what the model sees.
+
+    Nothing else has an influence: no hidden colour, no file name and no other picture of the call.
+    """
+    seen = view.observation
+    digest = hashlib.sha256(seed.to_bytes(8, "little"))
+    if seen.known is None or seen.pixels is None:
+        digest.update(seen.y.numpy().tobytes())
+    else:
+        digest.update(seen.known.numpy().tobytes())
+        digest.update(to_uint8(torch.where(seen.known, seen.pixels, 0.0)).numpy().tobytes())
+    return int.from_bytes(digest.digest()[:8], "little")

@@ -21,6 +21,8 @@ from condvae.weights.cached_models import ModelId
 
 RECORD = "record.json"
 _FORMAT, _VERSION = "condvae completions", 1
+_OLDER = {"hard_edges": True, "same_noise": True}
+"""Settings that older records lack, with the values that the calls of these records had."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,7 +145,8 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
 
     model, hidden = plain["model"], plain["hidden"]
     fields = ("n", "temperature", "seed", "pixels", "share", "keep_size")
-    settings = strict(CompletionSettings, {field: plain[field] for field in fields}, where="record")
+    given = {field: plain[field] for field in fields} | {field: plain.get(field, _OLDER[field]) for field in _OLDER}
+    settings = strict(CompletionSettings, given, where="record")
     numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}, expected finite numbers")
@@ -164,6 +167,9 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         )
     was, now = plain["versions"], versions()
     changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
+    notes = [f"{name} was made with {', '.join(changed)}: pixels may differ"] if changed else []
+    if any(field not in plain for field in _OLDER):
+        notes.append(f"{name} is from an older condvae: the headings of its contact sheets are drawn as today")
     return CallRecord(
         settings=settings,
         hole=hole,
@@ -171,7 +177,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         model_sha256=_text(model["sha256"]),
         images=images,
         device=_text(plain["device"]),
-        notes=(f"{name} was made with {', '.join(changed)}: pixels may differ",) if changed else (),
+        notes=tuple(notes),
     )
 
 

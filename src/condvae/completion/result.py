@@ -1,9 +1,12 @@
 """The class `Completion`, which is the result of `complete` for one picture."""
 
 import functools
-from collections.abc import Callable, Sequence
+import io
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +20,19 @@ from condvae.images.contact_sheet import contact_sheet, to_pil
 from condvae.images.holes import Flags
 from condvae.images.model_sheets import completion_columns, completion_row
 from condvae.images.model_view import ModelView, as_tensor
+from condvae.images.reading import printable
 from condvae.runtime.fingerprints import FileId
+from condvae.runtime.messages import counted
 from condvae.runtime.pixels import PixelArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completion:
-    """The completions of one picture."""
+    """The completions of one picture.
+
+    It can be used like a list of its pictures: `result[k]` is `result.picture(k)`, `len(result)` their number, and
+    `for picture in result` goes through them. A notebook shows the contact sheet.
+    """
 
     images: PixelArray
     """[n, H, W, C]: n completions in grey levels, at the model's image size. Known pixels are as in `original`."""
@@ -36,6 +45,36 @@ class Completion:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __getitem__(self, k: SupportsIndex) -> Image.Image:
+        return self.picture(k)
+
+    def __iter__(self) -> Iterator[Image.Image]:
+        return map(self.picture, range(len(self)))
+
+    def __repr__(self) -> str:
+        """Describe the result in one line; nothing is computed for it."""
+        height, width = self.images.shape[1:3]
+        of = printable(self.file.path.name) if self.file else "an image"
+        parts = [f"{counted(len(self), 'completion')} of {of}", f"{width} x {height} pixels"]
+        if self.provenance.settings.keep_size:
+            parts.append(f"pasted into {self.view.size[0]} x {self.view.size[1]}")
+        if self.view.observation.known is not None:
+            parts.append(f"{100 * (1 - self.known.mean()):.0f} % hidden")
+        if self.provenance.model is not None:
+            model = self.provenance.model
+            parts.append(f"model {printable(model.name if model.by_name else Path(model.name).name)}")
+        judged: Inspected | None = self.__dict__.get("inspected")  # set when `inspected` is first read
+        if judged is not None and judged.strangeness is not None:
+            found = judged.strangeness
+            parts.append(f"{'strange' if found.strange else 'not strange'} (percentile {found.percentile:.3g})")
+        return f"<Completion: {', '.join(parts)}>"
+
+    def _repr_png_(self) -> bytes:
+        """Return the contact sheet as a PNG file, which notebooks show."""
+        file = io.BytesIO()
+        self.sheet().save(file, "PNG")
+        return file.getvalue()
 
     @property
     def original(self) -> PixelArray:
@@ -89,14 +128,23 @@ class Completion:
         sums = self.images.sum(axis=0, dtype=np.int64)
         return np.asarray(np.sqrt(squares * len(self) - sums**2) / len(self), dtype=np.float32)
 
-    def picture(self, k: int) -> Image.Image:
-        """Return completion k, counted from 0, at the model's image size.
+    def picture(self, k: SupportsIndex) -> Image.Image:
+        """Return completion k at the model's image size; k is counted from 0, and -1 is the last completion.
 
         If the setting `keep_size` is True, return the whole picture at its original size instead, in which only hidden
-        pixels are changed.
+        pixels are changed. Raise IndexError if there is no completion k.
         """
-        image: PixelArray = self.images[k]
-        return self.view.pasted(image) if self.provenance.settings.keep_size else to_pil(as_tensor(image))
+        number = operator.index(k)
+        if not -len(self) <= number < len(self):
+            raise IndexError(
+                f"there is no completion {number}: k is counted from 0, and this result has "
+                f"{counted(len(self), 'completion')}, so the last k is {len(self) - 1}"
+            )
+        image: PixelArray = self.images[number]
+        settings = self.provenance.settings
+        if not settings.keep_size:
+            return to_pil(as_tensor(image))
+        return self.view.pasted(image, blend=not settings.hard_edges)
 
     def row(self) -> list[Tensor]:
         """Return one row of a contact sheet as tiles [C, H, W] uint8.

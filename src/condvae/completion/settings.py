@@ -32,6 +32,12 @@ class CompletionSettings:
     keep_size: bool = False
     """Paste the completed square back into the whole image at its original size. All pixels outside the hole stay
     exactly as they are."""
+    hard_edges: bool = False
+    """With --keep-size: paste the completion as it is. If not given, it is blended with the image at the edge of the
+    hole, inside the hole."""
+    same_noise: bool = False
+    """Use the same random numbers for all images, so that completion k looks alike in all of them. If not given, the
+    random numbers also depend on the known pixels of each image."""
 
     def __post_init__(self) -> None:
         for name in ("n", "seed", "share"):
@@ -42,7 +48,8 @@ class CompletionSettings:
             raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
         check_seed(self.seed)
         check_choice(self.pixels, "pixels", ("mean", "sample"))
-        check_choice(self.keep_size, "keep_size", (True, False))
+        for name in ("keep_size", "hard_edges", "same_noise"):
+            check_choice(getattr(self, name), name, (True, False))
 
     def checked(self, config: "VDVAEConfig") -> "CompletionSettings":
         """Return the settings with the temperature as one number, or as one number per latent group.

@@ -1,17 +1,32 @@
 """Contact sheets: images in rows and columns, with a label above each column."""
 
 from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 _MARGIN = 4
-_HEADER = 18
+_HEADER, _SCALE = 18, 16  # heights of a line of labels, and of the line of scales below it
+_BAR = 9  # height of the colour bar of a scale
 
 
-def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[str], *, tile: int = 96) -> Image.Image:
-    """Arrange images in rows and columns, with a label above each column.
+class HeatColumn(NamedTuple):
+    """The heading of a column of heat maps: a label, and below it the scale of their colours."""
+
+    label: str
+    lowest: str
+    """The text at the black end of the scale."""
+    highest: str
+    """The text at the white end of the scale."""
+
+
+ColumnHeading: TypeAlias = str | HeatColumn
+
+
+def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[ColumnHeading], *, tile: int = 96) -> Image.Image:
+    """Arrange images in rows and columns, with a heading above each column.
 
     All images are [C, H, W] uint8 and of the same size. Each is enlarged to about `tile` x `tile` pixels.
     """
@@ -22,15 +37,39 @@ def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[str], *, t
     size = rows[0][0].shape[-1]
     side = size * max(1, round(tile / size))
     pitch = side + _MARGIN
-    sheet = Image.new("RGB", (len(columns) * pitch + _MARGIN, len(rows) * pitch + _MARGIN + _HEADER), "white")
+    header = _HEADER + _SCALE * any(isinstance(heading, HeatColumn) for heading in columns)
+    sheet = Image.new("RGB", (len(columns) * pitch + _MARGIN, len(rows) * pitch + _MARGIN + header), "white")
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(size=12)
-    for j, label in enumerate(columns):
-        draw.text((_MARGIN + j * pitch + side / 2, _HEADER / 2 + 2), label, fill="black", font=font, anchor="mm")
+    for j, heading in enumerate(columns):
+        left = _MARGIN + j * pitch
+        label = heading if isinstance(heading, str) else heading.label
+        # Labels are just above their column, except that of a scale, which has its own line there.
+        line = header - _HEADER if isinstance(heading, str) else 0
+        draw.text((left + side / 2, line + _HEADER / 2 + 2), label, fill="black", font=font, anchor="mm")
+        if isinstance(heading, HeatColumn):
+            _draw_scale(sheet, heading, (left, _HEADER, left + side, header))
         for i, row in enumerate(rows):
             picture = to_pil(row[j]).convert("RGB").resize((side, side), Image.Resampling.NEAREST)
-            sheet.paste(picture, (_MARGIN + j * pitch, _HEADER + _MARGIN + i * pitch))
+            sheet.paste(picture, (left, header + _MARGIN + i * pitch))
     return sheet
+
+
+def _draw_scale(sheet: Image.Image, heading: HeatColumn, box: tuple[int, int, int, int]) -> None:
+    """Draw a colour bar with its two texts into a box (left, top, right, bottom) of the sheet."""
+    left, top, right, bottom = box
+    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=12)
+    middle = (top + bottom) / 2 + 1
+    draw.text((left, middle), heading.lowest, fill="black", font=font, anchor="lm")
+    draw.text((right, middle), heading.highest, fill="black", font=font, anchor="rm")
+    start = left + round(font.getlength(heading.lowest)) + _MARGIN
+    end = right - round(font.getlength(heading.highest)) - _MARGIN
+    if end - start < 2 * _MARGIN:  # no room for a bar: the two texts alone tell the range
+        return
+    bar = to_pil(heat_map(torch.linspace(0, 1, end - start).expand(_BAR, -1), largest=1.0))
+    at = (start, round(middle - _BAR / 2))
+    sheet.paste(bar, at)
+    draw.rectangle((at[0] - 1, at[1] - 1, end, at[1] + _BAR), outline="grey")  # so that its white end is seen
 
 
 def heat_map(values: Tensor, *, largest: float) -> Tensor:

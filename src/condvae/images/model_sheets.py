@@ -5,7 +5,7 @@ from PIL import Image
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
-from condvae.images.contact_sheet import contact_sheet, heat_map
+from condvae.images.contact_sheet import ColumnHeading, HeatColumn, contact_sheet, heat_map
 from condvae.observe import Observation
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
@@ -13,7 +13,7 @@ from condvae.sampling.plain import reconstruct, sample_prior, seeds_from
 from condvae.vdvae import VDVAE
 
 _UNKNOWN = 0.2  # the grey that is shown for hidden pixels, in [-1, 1]
-_LARGEST_SPREAD = 0.4  # standard deviation that is shown as white
+_LARGEST_SPREAD = 51  # standard deviation that is shown as white, in grey levels
 SHOWN = 8
 """Maximum number of completions that a contact sheet shows for one image."""
 
@@ -58,14 +58,15 @@ def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> l
     """
     levels = completions.double()
     mean, spread = levels.mean(dim=0).round().to(torch.uint8), levels.std(dim=0, correction=0).mean(dim=0)
-    heat = heat_map(spread.float() / 127.5, largest=_LARGEST_SPREAD)
+    heat = heat_map(spread.float(), largest=_LARGEST_SPREAD)
     return [original, observed, *completions[:SHOWN], mean, heat]
 
 
-def completion_columns(n: int) -> list[str]:
-    """Return the column labels of a sheet with n completions per image."""
+def completion_columns(n: int) -> list[ColumnHeading]:
+    """Return the column headings of a sheet with n completions per image."""
     numbered = (f"completion {k + 1}" for k in range(min(n, SHOWN)))
-    return ["original", "observed", *numbered, f"mean of {n}", "uncertainty"]
+    spread = HeatColumn(label="uncertainty", lowest="std 0", highest=f"{_LARGEST_SPREAD}+")
+    return ["original", "observed", *numbered, f"mean of {n}", spread]
 
 
 def visible(vae: VDVAE, observation: Observation) -> Tensor:

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
+from condvae.images.blending import blend_edges
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
@@ -34,7 +35,7 @@ class Surroundings(NamedTuple):
     page: Image.Image
     """The whole picture, in mode L or RGB."""
     hidden: Flags
-    """[side, side] bool: True where a pixel of the middle square is hidden. side: the square's width in pixels."""
+    """[H, W] bool: True where a pixel of the whole picture is hidden."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,16 +85,23 @@ class ModelView:
             total += page.width * page.height * len(page.getbands()) + hidden.nbytes
         return total
 
-    def pasted(self, levels: PixelArray) -> Image.Image:
-        """Enlarge a completion [S, S, C] uint8 and paste it into the whole picture; only hidden pixels change."""
+    def pasted(self, levels: PixelArray, *, blend: bool = True) -> Image.Image:
+        """Enlarge a completion [S, S, C] uint8 and paste it into the whole picture; only hidden pixels change.
+
+        blend: whether to blend it with the picture at the edge of the hole.
+        """
         assert self.surroundings is not None  # kept if `make_view` was called with keep_size=True
         page, hidden = self.surroundings
         mode = "RGB" if levels.shape[2] == 3 else page.mode
         whole = np.array(page.convert(mode))
         # Not Lanczos, which overshoots along the edges of a face; enlarging would make this visible.
-        square = to_pil(as_tensor(levels)).resize(hidden.shape, Image.Resampling.BICUBIC).convert(mode)
+        square = to_pil(as_tensor(levels)).resize((self.side,) * 2, Image.Resampling.BICUBIC).convert(mode)
         x, y = self.corner
-        whole[y : y + self.side, x : x + self.side][hidden] = np.asarray(square)[hidden]
+        if blend:
+            blend_edges(whole, np.asarray(square), (x, y), hidden, scale=self.side / len(levels))
+        else:
+            hole, _ = _middle(hidden, self.side)
+            whole[y : y + self.side, x : x + self.side][hole] = np.asarray(square)[hole]
         pasted = Image.fromarray(whole)
         if self.icc_profile is not None:
             pasted.info["icc_profile"] = self.icc_profile
@@ -118,12 +126,12 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
     if model.completes_holes:
         hidden, more, hole_file, nothing = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
         notes += more
-        known, levels = _without_hidden(page, hidden, levels)
+        known, levels = _without_hidden(page, _middle(hidden, min(picture.size))[0], levels)
         observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
     else:
         observation = _translated(model, levels, seed)
         known = np.zeros(levels.shape[:2], dtype=bool)
-        hidden = np.ones((min(picture.size),) * 2, dtype=bool)
+        hidden = _in_middle(np.ones((min(picture.size),) * 2, dtype=bool), picture)
     profile = None
     if keep_size and picture.icc_profile is not None:
         profile, more = _kept_profile(picture, picture.icc_profile, "RGB" if config.channels == 3 else page.mode)
@@ -164,27 +172,29 @@ def as_tensor(levels: PixelArray) -> Tensor:
 
 class _HiddenPixels(NamedTuple):
     pixels: Flags
-    """[side, side] bool: True where a pixel of the middle square is hidden."""
+    """[H, W] bool: True where a pixel of the whole picture is hidden."""
     notes: tuple[str, ...]
     file: FileId | None
     """The picture file that the hole was read from, if any."""
     nothing: str | None
-    """If no pixel is hidden, a sentence that says so."""
+    """If no pixel of the middle square is hidden, a sentence that says so."""
 
 
 def _hidden(
     model: ConditionalVAE, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
 ) -> _HiddenPixels:
-    """Find out which pixels of the middle square are hidden."""
+    """Find out which pixels of a picture are hidden."""
     side = min(picture.size)
     found = hole.hidden(picture)
     notes, why = found.notes, found.why_nothing
     if found.pixels is None:
         known = known_half(hole.half, len(levels)) if hole.half else _drawn(model, levels, seed)
-        hidden = _enlarged(~known, side)
+        square = _enlarged(~known, side)
+        hidden = _in_middle(square, picture)
         why = "the random hole has no pixels: give another seed" if hole.random else f"its {hole.half} half is empty"
     else:
-        hidden, outside = _middle(found.pixels, side)
+        hidden = found.pixels
+        square, outside = _middle(hidden, side)
         if outside and keep_size:
             notes += (f"{picture.name}: hidden pixels outside its middle square stay as they are ({outside:,} in all)",)
         if outside:
@@ -192,7 +202,7 @@ def _hidden(
                 f"all hidden pixels are outside its middle {side} x {side} square, which is all that the model sees: "
                 "hide pixels inside this square, or crop the image"
             )
-    nothing = None if hidden.any() else f"nothing is hidden in {picture.name}: {why}"
+    nothing = None if square.any() else f"nothing is hidden in {picture.name}: {why}"
     return _HiddenPixels(hidden, notes, found.file, nothing)
 
 
@@ -247,6 +257,13 @@ def _middle(hidden: Flags, side: int) -> tuple[Flags, int]:
     top, left = ((length - side) // 2 for length in hidden.shape)
     square = hidden[top : top + side, left : left + side]
     return square, int(hidden.sum()) - int(square.sum())
+
+
+def _in_middle(square: Flags, picture: Picture) -> Flags:
+    """Return flags of the whole picture, [H, W]: those of `square` in the middle square, and False elsewhere."""
+    whole = np.zeros(picture.size[::-1], dtype=bool)
+    _middle(whole, len(square))[0][:] = square
+    return whole
 
 
 def _enlarged(flags: Flags, side: int) -> Flags:
