@@ -217,7 +217,9 @@ def test_formats_keep_pixels_or_are_close(tmp_path: Path) -> None:
             album.put(f"1.{name}", Image.fromarray(colours))
     found = {name: np.asarray(Image.open(tmp_path / f"1.{name}").convert("RGB")) for name in SAVE_OPTIONS}
     assert (found["png"] == colours).all() and (found["webp"] == colours).all()
-    assert 0 < np.abs(found["jpg"].astype(int) - colours).mean() < 4  # 2 as it is; 36 with fewer colour samples
+    assert (
+        0 < np.abs(found["jpg"].astype(int) - colours).mean() < 4
+    )  # 3.3; with fewer colour samples 48, with quality 75 15
 
 
 def test_a_full_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
