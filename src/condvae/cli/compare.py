@@ -53,7 +53,7 @@ class Compare:
     """Precision in which Inception features are computed on a GPU: single (exact) or half (fast)."""
     device: shared.Device = "auto"
     out: shared.OutFile = None
-    """Also write the numbers to this .json file."""
+    """Also write the numbers to this .json file. An existing file is replaced only if `condvae compare` wrote it."""
 
     def run(self) -> None:
         if self.out is not None:

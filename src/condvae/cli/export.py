@@ -14,7 +14,7 @@ class Export:
 
     model: shared.ModelArgument
     out: shared.Out
-    """The .safetensors file to write."""
+    """The .safetensors file to write. An existing file is replaced only if it is a model file of condvae."""
     half_precision: shared.HalfPrecision = False
 
     def run(self) -> None:

@@ -43,7 +43,7 @@ class Sample:
             names = [f"{k + 1:04}.{self.format}" for k in range(self.n)]
             folder.check_free(*names, _SHEET)
             images = draw_samples(vae, self.n, seed=self.seed, temperature=self.temperature, pixels=self.pixels)
-            shown = []
+            shown: list[torch.Tensor] = []
             for name, image in zip(names, images, strict=True):
                 folder.put(name, to_pil(image))
                 if len(shown) < shared.IMAGES_ON_SHEET:

@@ -59,14 +59,15 @@ def opened(path: Path) -> Iterator[Files]:
     except zipfile.BadZipFile as error:
         raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
     with archive:
-        names = sorted(i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/")))
+        members = [i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/"))]
+        names = tuple(sorted(members))
 
         def start(name: str, most: int) -> bytes:
             with archive.open(name) as file:
                 return file.read(most)
 
         own = own_pictures(names, start)
-        yield Files(path=path, names=tuple(names), identity=stat_identity([path]), archive=archive, own=own)
+        yield Files(path=path, names=names, identity=stat_identity([path]), archive=archive, own=own)
 
 
 def stat_identity(paths: Iterable[Path]) -> str:
