@@ -1,5 +1,6 @@
 """The entry point of the command line: what holds for every verb."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from helpers.commands import failure
 from helpers.models import small_conditional
 
 from condvae import save
+from condvae.cli import _catch_stop_signals
 
 
 def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> None:
@@ -48,3 +50,37 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_a_list_option_that_is_given_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given: list[str | Path] = ["ood", "experiment", "--data", tmp_path, "--against", "a=x", "--against", "b=y"]
     assert "--against was given twice: give it once" in failure(capsys, *given)
+
+
+def test_an_empty_argument_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a path it would mean the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for words, what in (
+        (["complete", "", "--half", "left"], "an argument"),
+        (["compare", "real", ""], "an argument"),
+        (["pretrain", "--data", "", "--out", "run"], "the value of --data"),
+        (["ood", "score", "x.png", "-o", ""], "the value of -o"),
+        (["evaluate", "--data="], "the value of --data"),
+    ):
+        assert f"condvae: {what} is empty: give a value or leave it out" in failure(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_terminal_stops_a_call_like_ctrl_c() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        received = _catch_stop_signals()
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGINT):
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+        signal.raise_signal(signal.SIGHUP)  # the shell sends it again, while files are being removed
+        assert received == [signal.SIGHUP, signal.SIGINT, signal.SIGINT]
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+        _catch_stop_signals()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from PIL import Image
 
 from condvae import weights
 from condvae.cli import main
+from condvae.runtime.fingerprints import file_sha256
 
 pytestmark = pytest.mark.usefixtures("models")
 
@@ -14,9 +16,9 @@ pytestmark = pytest.mark.usefixtures("models")
 def test_samples_are_the_same_however_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     main(["sample", "-n", "20", "--seed", "3", "--out", "many"])
     assert capsys.readouterr().out == "wrote 20 images and many/sheet.png\n"
-    assert names("many") == [f"{k:04}.png" for k in range(1, 21)] + ["sheet.png"]
+    assert names("many") == [f"{k:04}.png" for k in range(1, 21)] + ["record.json", "sheet.png"]
     main(["sample", "-n", "2", "--seed", "3", "-o", "few", "--model", "faces64"])
-    assert names("few") == ["0001.png", "0002.png", "sheet.png"]
+    assert names("few") == ["0001.png", "0002.png", "record.json", "sheet.png"]
     for name in ("0001.png", "0002.png"):
         assert Path("few", name).read_bytes() == Path("many", name).read_bytes()
     with Image.open("few/0001.png") as image, Image.open("many/sheet.png") as sheet:
@@ -37,6 +39,38 @@ def test_samples_of_a_plain_vae_and_at_temperatures(models: Path) -> None:
     content = {out: Path(out, "0001.png").read_bytes() for out in ("conditional", "plain", "calm", "detail", "drawn")}
     assert content.pop("plain") == content["conditional"]
     assert len(set(content.values())) == 4
+
+
+def test_a_second_call_keeps_what_is_not_its_own(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("d").mkdir()
+    Path("d", "0001.png").write_bytes(b"holiday")
+    drawn = "condvae.sampling.unconditional.draw_samples"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(drawn, lambda *given, **named: pytest.fail("images were drawn before the names were checked"))
+        assert "d/0001.png already exists and is not from" in failure(capsys, "sample", "-n", "2", "-o", "d")
+    assert (names("d"), Path("d", "0001.png").read_bytes()) == (["0001.png"], b"holiday")
+    for n in ("6", "2"):
+        main(["sample", "-n", n, "-o", "e", "--seed", "3"])
+        Path("e", "mine.png").write_bytes(b"mine")
+    assert "replaced the 8 files of an earlier call in e\nwrote 2 images" in capsys.readouterr().out
+    assert names("e") == ["0001.png", "0002.png", "mine.png", "record.json", "sheet.png"]
+    record = json.loads(Path("e", "record.json").read_text())
+    assert record["format"] == "condvae samples" and record["model"]["name"] == "faces64"
+    assert record["model"]["sha256"] == file_sha256(models / "faces64.safetensors")
+    assert (record["n"], record["seed"], record["temperature"], record["pixels"]) == (2, 3, "1", "mean")
+    assert [entry["outputs"] for entry in record["images"]] == [["0001.png"], ["0002.png"]]
+    assert record["sheets"] == ["sheet.png"] and "torch" in record["versions"]
+
+
+def test_without_out_every_call_writes_to_a_new_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in ("0", "1"):
+        main(["sample", "-n", "1", "--seed", seed, "--format", "webp"])
+    assert names(".") == ["samples", "samples-2"]
+    assert capsys.readouterr().out.endswith("wrote 1 image and samples-2/sheet.png\n")
+    assert names("samples") == names("samples-2") == ["0001.webp", "record.json", "sheet.png"]
+    main(["sample", "-n", "1", "--out", "png"])
+    with Image.open("samples/0001.webp") as webp, Image.open("png/0001.png") as png:
+        assert webp.convert("RGB").tobytes() == png.tobytes()
 
 
 def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:

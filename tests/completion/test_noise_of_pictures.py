@@ -69,7 +69,7 @@ def test_noise_differs_between_pictures_unless_asked_otherwise(share: int | None
         assert np.array_equal(result.images, expected.numpy())
         assert len({image.tobytes() for image in result.images}) == 4
     with pytest.raises(ValueError, match="same_noise is 'no'"):
-        condvae.complete(array, half="left", model=MODEL, same_noise="no")  # type: ignore[arg-type]
+        condvae.complete(array, half="left", model=MODEL, same_noise="no")  # type: ignore[call-overload]
 
 
 def outputs(folder: Path) -> list[bytes]:

@@ -4,10 +4,13 @@ import os
 import resource
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from condvae.images.atomic_folder import AtomicFolder, stem_of
+from condvae.images.picture_formats import SAVE_OPTIONS
+from condvae.images.recorded_files import COMPLETIONS, SAMPLES, RecordKind
 
 
 def picture(level: int = 0) -> Image.Image:
@@ -71,17 +74,164 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def written(folder: Path, *names: str, kind: RecordKind = SAMPLES, level: int = 7, new: bool = False) -> list[str]:
+    """Write pictures, a sheet and a record to a folder; return what was said."""
+    said: list[str] = []
+    with AtomicFolder(folder, kind=kind, new=new, say=said.append) as album:
+        for name in (*names, "sheet.png"):
+            album.put(name, picture(level))
+        album.write_record({"seed": 0}, [{"outputs": [name]} for name in names], ["sheet.png"])
+    return said
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def level(path: Path) -> int:
+    with Image.open(path) as found:
+        return int(found.getpixel((0, 0)))  # type: ignore[arg-type]
+
+
 def test_files_that_are_not_from_an_earlier_call_stay(tmp_path: Path) -> None:
-    for name in ("mine.png", "old.png", "older.png"):
-        picture(7).save(tmp_path / name)
-    album = AtomicFolder(tmp_path, replaces=["old.png", "older.png"])
-    with album:
+    assert written(tmp_path, "old.png", "older.png") == []
+    picture(7).save(tmp_path / "mine.png")
+    with AtomicFolder(tmp_path, kind=SAMPLES) as album:
         album.put("old.png", picture(9))
         with pytest.raises(ValueError, match=r"mine\.png already exists"):
             album.put("mine.png", picture(9))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.png", "old.png"]
-    with Image.open(tmp_path / "mine.png") as kept, Image.open(tmp_path / "old.png") as new:
-        assert (kept.getpixel((0, 0)), new.getpixel((0, 0))) == (7, 9)
+        album.write_record({}, [{"outputs": ["old.png"]}], [])
+    assert names_in(tmp_path) == ["mine.png", "old.png", "record.json"]
+    assert (level(tmp_path / "mine.png"), level(tmp_path / "old.png")) == (7, 9)
+
+
+def test_replaced_files_are_reported(tmp_path: Path) -> None:
+    written(tmp_path, "1.png", "2.png")
+    assert written(tmp_path, "1.png", level=9) == [f"replaced the 4 files of an earlier call in {tmp_path}"]
+    assert names_in(tmp_path) == ["1.png", "record.json", "sheet.png"]
+    assert level(tmp_path / "1.png") == 9
+    with pytest.raises(ValueError, match=r"contains files of an earlier condvae sample: give another folder"):
+        written(tmp_path, "3.png", kind=COMPLETIONS)
+    assert names_in(tmp_path) == ["1.png", "record.json", "sheet.png"]
+
+
+def test_new_folders_are_numbered(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out-2").write_text("a file")
+    written(tmp_path / "out", "1.png", new=True)
+    written(tmp_path / "out", "1.png", new=True)
+    assert names_in(tmp_path) == ["out", "out-2", "out-3", "out-4"]
+    assert names_in(tmp_path / "out") == []
+
+    def interrupted() -> None:
+        with (
+            AtomicFolder(tmp_path / "out", kind=SAMPLES, new=True) as one,
+            AtomicFolder(tmp_path / "out", kind=SAMPLES, new=True) as other,
+        ):
+            assert (one.folder.name, other.folder.name) == ("out-5", "out-6")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert names_in(tmp_path) == ["out", "out-2", "out-3", "out-4"]
+
+
+def killed(folder: Path, when: str, *names: str, new: bool = False) -> None:
+    """Do in another process what `written` does, and end that process at a moment, as SIGKILL would."""
+    child = os.fork()
+    if child == 0:
+        moves = 0
+        replace = os.replace
+
+        def counting(source: Path, to: Path) -> None:
+            nonlocal moves
+            if f"move {moves}" == when:
+                os._exit(1)
+            replace(source, to)
+            moves += 1
+
+        os.replace = counting  # type: ignore[assignment]
+        try:
+            with AtomicFolder(folder, kind=SAMPLES, new=new) as album:
+                album.put(names[0], picture(9))
+                if when == "early":
+                    os._exit(1)
+                for name in (*names[1:], "sheet.png"):
+                    album.put(name, picture(9))
+                album.write_record({}, [{"outputs": [name]} for name in names], ["sheet.png"])
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] != 0
+
+
+@pytest.mark.parametrize("when", ["early", *(f"move {k}" for k in range(9))])
+def test_the_next_call_replaces_what_a_killed_one_has_left(tmp_path: Path, when: str) -> None:
+    written(tmp_path, "1.png", "2.png", "3.png")  # with the sheet and the record, five files to move away
+    killed(tmp_path, when, "1.png", "4.png")  # and four files to move in
+    (left,) = tmp_path.glob(".unfinished-*")
+    assert left.is_dir()
+    picture(3).save(tmp_path / "mine.png")
+    written(tmp_path, "5.png", level=5)
+    assert names_in(tmp_path) == ["5.png", "mine.png", "record.json", "sheet.png"]
+    assert (level(tmp_path / "5.png"), level(tmp_path / "mine.png")) == (5, 3)
+
+
+def test_a_second_call_learns_at_once_that_the_folder_is_in_use(tmp_path: Path) -> None:
+    killed(tmp_path / "out", "early", "1.png")
+    with AtomicFolder(tmp_path / "out", kind=SAMPLES) as slow:
+        (hidden,) = (tmp_path / "out").iterdir()  # that of the killed call was removed
+        slow.put("1.png", picture(7))
+        with (
+            pytest.raises(ValueError, match=r"another condvae call is writing to .*out: wait for it, or give another"),
+            AtomicFolder(tmp_path / "out", kind=SAMPLES),
+        ):
+            raise AssertionError
+        assert (hidden / "1.png").is_file()
+    assert level(tmp_path / "out" / "1.png") == 7
+
+
+def test_a_new_folder_may_be_one_that_only_a_killed_call_has_used(tmp_path: Path) -> None:
+    killed(tmp_path / "new", "early", "1.png", new=True)
+    written(tmp_path / "new", "1.png", new=True)
+    assert names_in(tmp_path) == ["new"]
+    assert names_in(tmp_path / "new") == ["1.png", "record.json", "sheet.png"]
+
+
+def test_a_hidden_folder_of_another_program_is_kept(tmp_path: Path) -> None:
+    (tmp_path / ".unfinished-symphony").mkdir()
+    (tmp_path / ".unfinished-symphony" / "score.txt").write_text("mine")
+    written(tmp_path, "1.png")
+    assert (tmp_path / ".unfinished-symphony" / "score.txt").read_text() == "mine"
+
+
+def test_an_interrupt_while_files_appear_lets_all_appear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, "1.png", "2.png")
+    moved: list[str] = []
+    replace = os.replace
+
+    def interrupted(source: Path, to: Path) -> None:
+        replace(source, to)
+        moved.append(Path(to).name)
+        if len(moved) == 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        written(tmp_path, "1.png", "3.png", level=9)
+    assert names_in(tmp_path) == ["1.png", "3.png", "record.json", "sheet.png"]
+    assert level(tmp_path / "1.png") == level(tmp_path / "3.png") == 9
+
+
+def test_formats_keep_pixels_or_are_close(tmp_path: Path) -> None:
+    colours = np.random.default_rng(0).integers(256, size=(16, 16, 3), dtype=np.uint8)
+    with AtomicFolder(tmp_path) as album:
+        for name in SAVE_OPTIONS:
+            album.put(f"1.{name}", Image.fromarray(colours))
+    found = {name: np.asarray(Image.open(tmp_path / f"1.{name}").convert("RGB")) for name in SAVE_OPTIONS}
+    assert (found["png"] == colours).all() and (found["webp"] == colours).all()
+    assert (
+        0 < np.abs(found["jpg"].astype(int) - colours).mean() < 4
+    )  # 3.3; with fewer colour samples 48, with quality 75 15
 
 
 def test_a_full_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
@@ -102,20 +252,6 @@ def test_a_full_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> No
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert not out.exists()
-
-
-def test_a_second_process_with_the_same_folder_replaces_nothing(tmp_path: Path) -> None:
-    def both() -> None:
-        with AtomicFolder(tmp_path, replaces=[]) as slow:
-            slow.put("1.png", picture(7))
-            with AtomicFolder(tmp_path, replaces=[]) as quick:
-                quick.put("1.png", picture(9))
-
-    with pytest.raises(ValueError, match=r"1\.png already exists"):
-        both()
-    assert [path.name for path in tmp_path.iterdir()] == ["1.png"]
-    with Image.open(tmp_path / "1.png") as kept:
-        assert kept.getpixel((0, 0)) == 9
 
 
 def test_stems_are_valid_text_and_not_too_long() -> None:

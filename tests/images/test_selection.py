@@ -1,5 +1,6 @@
 """Each selected file is used once; bad files are skipped in folders, and refused if they are named."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_prepared_pictures_that_exceed_the_memory_are_prepared_again(tmp_path: P
 def test_whole_images_of_files_and_folders(folder: Path) -> None:
     said: list[str] = []
     found = read_images([folder], channels=3, size=8, done="rebuilt", say=said.append)
-    assert [path.name for path in found.paths] == ["b.png", "a.png"] and len(said) == 1
+    assert [file.path.name for file in found.files] == ["b.png", "a.png"] and len(said) == 1
     expected = torch.from_numpy(np.stack([levels(8, 8, seed=i) for i in range(2)])).permute(0, 3, 1, 2)
     assert torch.equal(to_uint8(found.x), expected)
     clear = np.dstack([levels(8, 8), np.zeros((8, 8), dtype=np.uint8)])
@@ -105,6 +106,32 @@ def test_whole_images_of_files_and_folders(folder: Path) -> None:
         path.unlink()
     with pytest.raises(ValueError, match=r"the only image could not be rebuilt: .*c\.jpg is not an image"):
         read_images([folder], channels=3, size=8, done="rebuilt", say=silent)
+
+
+def test_folders_that_earlier_calls_have_numbered_are_not_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    default = Path("completions")
+    for name in ("completions", "completions-2", "completions-mine"):
+        Path(name).mkdir()
+        photo(Path(name, "1.png"), 8, 8)
+        record = {"format": "condvae completions", "images": [{"outputs": ["1.png"]}], "sheets": []}
+        if name != "completions-mine":
+            Path(name, "record.json").write_text(json.dumps(record))
+
+    def selected(*paths: str, **options: Path | None) -> list[str]:
+        found = select_pictures([Path(path) for path in paths], Hole(), silent, done="completed", **options)
+        return [one.path.as_posix() for one in found]
+
+    mine = ["b.png", "c.jpg", "completions-mine/1.png", "inside/a.png"]
+    assert selected(".", out=None, default=default) == mine
+    assert selected("completions", out=None, default=default) == ["completions/1.png"]
+    assert "completions-2/1.png" in selected(".", out=Path("completions"), default=default)
+    Path("completions-mine", "1.png").rename(Path("completions", "2.png"))
+    Path("all").mkdir()
+    Path("completions").rename("all/completions")
+    monkeypatch.chdir("all")
+    with pytest.raises(ValueError, match=r"all images in \. are outputs of earlier calls: name their folder"):
+        selected(".", out=None, default=default)
 
 
 def test_notes_beyond_the_first_few_are_counted() -> None:

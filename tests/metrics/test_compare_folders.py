@@ -204,3 +204,6 @@ def test_the_verb_rejects_invalid_input(
     before = (real / "000.png").read_bytes()
     assert "does not end in .json" in error("--out", str(real / "000.png"))
     assert (real / "000.png").read_bytes() == before
+    (tmp_path / "mine.json").write_text('{"metrics": {}}')
+    assert "mine.json already exists and is not a result of" in error("--out", str(tmp_path / "mine.json"))
+    assert (tmp_path / "mine.json").read_text() == '{"metrics": {}}'

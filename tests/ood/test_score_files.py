@@ -94,6 +94,14 @@ def test_reports_contain_the_scores(tmp_path: Path, model: Path, capsys: pytest.
         assert float(row["known_share"]) == entry["known_share"] == (0.75 if name == "transparent" else 1)
         assert (entry["strange"], row["strange"]) == (False, "False")
     assert [path.name for path in sorted((tmp_path / "deep").iterdir())] == ["r.csv", "r.json"]
+    for kind, mine in (("json", '{"format": "mine"}'), ("csv", "image,kind\n"), ("csv", "")):
+        report = tmp_path / "deep" / f"r.{kind}"
+        printed(capsys, folder / "whole.png", "--model", model, "-o", report)  # this replaces an earlier report
+        report.write_text(mine)
+        said = refused(capsys, tmp_path / "deep", "score", folder / "whole.png", "--model", model, "-o", report)
+        assert f"{report} already exists and is not a report of condvae ood score: give --out another name" in said
+        assert report.read_text() == mine
+        report.unlink()
 
 
 def test_a_folder_is_scored_in_blocks_with_a_folder_of_holes(
@@ -126,7 +134,7 @@ def test_a_fit_only_replaces_another_fit(tmp_path: Path, model: Path, capsys: py
     own.write_bytes(model.read_bytes())
     (tmp_path / "folder.safetensors").mkdir()
     for out, said in (
-        (own, "exists, but was not written by condvae ood fit"),
+        (own, "already exists and is not a fit of condvae ood fit"),
         (tmp_path / "folder.safetensors", "is a folder"),
     ):
         asked = ("fit", "--data", tmp_path, "--model", own, "--fit-images", "3", "--device", "cpu", "--out", out)

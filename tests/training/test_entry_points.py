@@ -70,11 +70,17 @@ def test_transfer_keeps_the_normalisation_of_the_artifact(vae: Path, tmp_path: P
     assert normalisation != preset("tiny").normalisation  # measured on the faces
     from PIL import Image
 
+    photos = tmp_path / "photos"
+    photos.mkdir()
     for i in range(30):
-        Image.new("L", (8, 8), 8 * i).save(tmp_path / f"{i}.png")
-    file = train(
-        TrainOptions(**{**QUICK, "data": (tmp_path,), "size": None}, artifact=vae, steps=3, out=tmp_path / "run")
-    )
+        Image.new("L", (8, 8), 8 * i).save(photos / f"{i}.png")
+    asked = TrainOptions(**{**QUICK, "data": (photos,), "size": None}, artifact=vae, steps=3, out=tmp_path / "run")
+    file = train(asked)
+    for out in (photos, photos / "deep" / "run"):
+        for again in (False, True):
+            with pytest.raises(ValueError, match=r"is inside .*photos, so the output would become part of the data"):
+                train(dataclasses.replace(asked, out=out, resume=again))
+    assert len(list(photos.iterdir())) == 30
     transferred = weights.load(file)
     assert isinstance(transferred, ConditionalVAE)
     assert transferred.artifact.config.normalisation == normalisation

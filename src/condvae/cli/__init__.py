@@ -71,6 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         check_spelling(arguments)
         _check_once(arguments)
+        _check_not_empty(arguments)
         words = join_boxes(arguments)
         with OPTION_VALUES:
             verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
@@ -90,7 +91,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _catch_stop_signals() -> list[int]:
-    """Make Ctrl-C and kill raise KeyboardInterrupt, so that unfinished files are removed.
+    """Make Ctrl-C, kill and a closed terminal raise KeyboardInterrupt, so that unfinished files are removed.
 
     Return a list to which the handler appends each signal that arrives. The list is needed because libraries may turn
     the KeyboardInterrupt into an exception of their own.
@@ -98,10 +99,12 @@ def _catch_stop_signals() -> list[int]:
     received: list[int] = []
 
     def stop(number: int, frame: object) -> None:
+        if number in received and number != signal.SIGINT:
+            return  # kernel and shell both send SIGHUP when a terminal is closed: files may be being removed already
         received.append(number)
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
     return received
@@ -148,6 +151,16 @@ def _check_once(arguments: list[str]) -> None:
     for option in (*_LISTS, "--model") if arguments[:2] == ["ood", "experiment"] else _LISTS:
         if options.count(option) > 1:
             raise ValueError(f"{option} was given twice: give it once, followed by all its values")
+
+
+def _check_not_empty(arguments: list[str]) -> None:
+    """Raise a ValueError if an argument is empty: as a path, it would mean the current folder."""
+    for before, word in itertools.pairwise(["", *arguments]):
+        option, equals, value = word.partition("=")
+        if word == "" or (option.startswith("--") and equals and value == ""):
+            given = option or (before if before.startswith("-") else "")
+            what = f"the value of {given}" if given else "an argument"
+            raise ValueError(f"{what} is empty: give a value or leave it out (perhaps a shell variable is not set)")
 
 
 def _preset_in(arguments: list[str]) -> str | None:

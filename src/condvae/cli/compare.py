@@ -12,11 +12,12 @@ from condvae.cli import shared
 from condvae.cli.help_text import explained
 from condvae.metrics.metric_names import METRICS, FeaturePrecision, FolderMetric, Trunk
 from condvae.runtime.atomic import write_text
-from condvae.runtime.folders import check_writable
+from condvae.runtime.folders import check_replaceable, read_json
 
 if TYPE_CHECKING:
     from condvae.metrics.compare_folders import Comparison
 
+_FORMAT, _VERSION = "condvae comparison", 1
 _ROWS = {
     "fid": ("FID", "lower is better; only compare sets with the same number of images"),
     "kid": ("KID", "lower is better; ± is the spread over subsets"),
@@ -52,7 +53,7 @@ class Compare:
     """Precision in which Inception features are computed on a GPU: single (exact) or half (fast)."""
     device: shared.Device = "auto"
     out: shared.OutFile = None
-    """Also write the numbers to this .json file."""
+    """Also write the numbers to this .json file. An existing file is replaced only if `condvae compare` wrote it."""
 
     def run(self) -> None:
         if self.out is not None:
@@ -100,6 +101,8 @@ class Compare:
             return value if math.isfinite(value) else None
 
         plain = {
+            "format": _FORMAT,
+            "format_version": _VERSION,
             "real": str(self.real),
             "fake": str(self.fake),
             "paired": not self.unpaired,
@@ -117,9 +120,11 @@ class Compare:
 
 
 def _check_free(out: Path) -> None:
-    """Raise a ValueError if `out` cannot be written, or does not end in .json and so could be an image."""
+    """Raise a ValueError if `out` cannot be written, or exists and is not an earlier result."""
     if out.suffix.lower() != ".json":
         raise ValueError(f"{out} does not end in .json: give --out a name that does")
     if out.is_dir() or not out.parent.is_dir():
         raise ValueError(f"{out} cannot be written: give --out the name of a file in a folder that exists")
-    check_writable(out.parent)
+    check_replaceable(
+        out, what="a result of condvae compare", ours=lambda path: read_json(path, format=_FORMAT) is not None
+    )

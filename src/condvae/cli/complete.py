@@ -14,7 +14,7 @@ from condvae.completion.settings import CompletionSettings
 from condvae.weights.model_names import DEFAULT_MODEL
 
 
-@explained()
+@explained(out=shared.out_folder_help("the completions, sheet.png and record.json", "completions"))
 @dataclass(frozen=True, kw_only=True)
 class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     """Complete images: draw several completions of each, and save them with a contact sheet and a record.
@@ -26,8 +26,8 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     images: shared.Images = ()
     model: shared.Model = DEFAULT_MODEL
     n: shared.N = CompletionSettings.n
-    out: shared.Out = Path("completions")
-    """The folder for the completions, sheet.png and record.json."""
+    out: shared.OutFolder = None
+    format: shared.Format = "png"
     temperature: shared.Temperature = "1"
     chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many completions to compute at a time. Smaller values need less memory; the result is the same."""
@@ -41,22 +41,23 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             self._check_alone()
             from condvae.completion.many_files import repeat
 
-            print(f"wrote {repeat(self.repeat, self.out, chunk=self.chunk)}")
+            print(shared.sheets_written(repeat(self.repeat, self.out, chunk=self.chunk)))
             return
         hole = self.as_hole()
         from condvae.completion.many_files import complete_files
         from condvae.runtime.devices import resolve_device
 
-        sheet = complete_files(
+        sheets = complete_files(
             self.images,
             hole,
             self.out,
             model=self.model,
             settings=settings_of(CompletionSettings, self),
+            picture_format=self.format,
             chunk=self.chunk,
             device=str(resolve_device(self.device)),
         )
-        print(f"wrote {sheet}")
+        print(shared.sheets_written(sheets))
 
     def _check_alone(self) -> None:
         """Raise a ValueError if options were given that --repeat reads from the record."""

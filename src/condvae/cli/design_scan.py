@@ -11,7 +11,7 @@ from condvae.cli.help_text import explained
 from condvae.design.scan_settings import ScanSettings
 
 
-@explained()
+@explained(out=shared.out_folder_help("NAME.png and NAME.gif of each image, and design.json", "scans"))
 @dataclass(frozen=True, kw_only=True)
 class DesignScan(shared.Parsed, ScanSettings):
     """Simulate a scanner on whole images: choose one small window after the other, and show why each was chosen.
@@ -29,8 +29,7 @@ class DesignScan(shared.Parsed, ScanSettings):
     fit_mask: shared.FitMask = False
     n: shared.N = ScanSettings.n
     temperature: shared.Temperature = ScanSettings.temperature
-    out: shared.Out = Path("scans")
-    """The folder for NAME.png and NAME.gif of each image, and design.json."""
+    out: shared.OutFolder = None
     device: shared.Device = "auto"
 
     def run(self) -> None:

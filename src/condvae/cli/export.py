@@ -14,7 +14,7 @@ class Export:
 
     model: shared.ModelArgument
     out: shared.Out
-    """The .safetensors file to write."""
+    """The .safetensors file to write. An existing file is replaced only if it is a model file of condvae."""
     half_precision: shared.HalfPrecision = False
 
     def run(self) -> None:
@@ -27,11 +27,15 @@ class Export:
 
 
 def check_model_file(out: Path) -> None:
-    """Raise a ValueError if `out` does not end in .safetensors or is a folder."""
+    """Raise a ValueError if `out` does not end in .safetensors, or exists and is not a model file."""
+    from condvae.runtime.folders import check_replaceable
+    from condvae.weights import sealed_file
+
     if out.suffix != ".safetensors":
         raise ValueError(f"{out} does not end in .safetensors: give --out a name that does")
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder: give --out the name of a file")
+    check_replaceable(
+        out, what="a model file of condvae", ours=lambda path: sealed_file.kind_of(path) == sealed_file.MODEL
+    )
 
 
 def mebibytes(path: Path) -> str:

@@ -27,7 +27,7 @@ class Import:
     checkpoint: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
     """The checkpoint to convert, a .th file."""
     out: shared.Out
-    """The .safetensors file to write."""
+    """The .safetensors file to write. An existing file is replaced only if it is a model file of condvae."""
     network: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     encoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
     """For a network that condvae does not recognise: the layers of its encoder, written as in the public VD-VAE code,

@@ -61,7 +61,6 @@ class OODFit:
         from condvae.ood import Inference, fit_path, fit_score, save_fits, score_of
         from condvae.ood.fitting import check_fittable
         from condvae.runtime.devices import resolve_device
-        from condvae.runtime.folders import check_writable
 
         score = score_of(self.score)
         check_fittable(score)
@@ -71,7 +70,6 @@ class OODFit:
             _check_user_file(self.model, path)
         out = fit_path(path) if self.out is None else self.out
         _check_free(out)
-        check_writable(out.parent)
         model, header = weights.load(path).to(device), weights.describe(path)
         data = open_as_trained(self.data, header, validation=self.validation, split_seed=self.split_seed)
         say(data.summary())
@@ -111,17 +109,12 @@ def _check_user_file(model: str, path: Path) -> None:
 def _check_free(out: Path) -> None:
     """Raise a ValueError if `out` is a folder, or a file other than a fit, which must not be overwritten."""
     from condvae.ood.fit_file import KIND
+    from condvae.runtime.folders import check_replaceable
     from condvae.weights import sealed_file
 
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder: give --out the name of a file")
-    if not out.exists():
-        return
-    try:
-        sealed_file.read(out, kind=KIND)
-    except ValueError as error:
-        raise ValueError(f"{out} exists, but was not written by condvae ood fit: choose another --out file") from error
-    say(f"{out} will be replaced")
+    check_replaceable(out, what="a fit of condvae ood fit", ours=lambda path: sealed_file.kind_of(path) == KIND)
+    if out.exists():
+        say(f"{out} will be replaced")
 
 
 def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[EncoderKind]":

@@ -28,7 +28,7 @@ class OODScore(HoleOptions):
     fit: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """The fit that `condvae ood fit` wrote for this model. If not given, the fit next to the model file is used."""
     out: shared.OutFile = None
-    """Also write the results to this .json or .csv file."""
+    """Also write the results to this .json or .csv file. An existing file is replaced only if it is such a report."""
     seed: shared.Seed = 0
     device: shared.Device = "auto"
 

@@ -10,8 +10,11 @@ from condvae.cli import shared
 from condvae.cli.help_text import explained
 from condvae.weights.model_names import DEFAULT_MODEL
 
+_DEFAULT_OUT = Path("reconstructions")
+_SHEET = "sheet.png"
 
-@explained()
+
+@explained(out=shared.out_folder_help("the reconstructed images, sheet.png and record.json", str(_DEFAULT_OUT)))
 @dataclass(frozen=True, kw_only=True)
 class Reconstruct:
     """Encode images with a model and decode them again.
@@ -30,29 +33,48 @@ class Reconstruct:
     not given, all are inferred from the image."""
     pixels: shared.PixelKind = "mean"
     seed: shared.Seed = 0
-    out: shared.Out = Path("reconstructions")
-    """The folder for the reconstructed images and sheet.png."""
+    out: shared.OutFolder = None
+    format: shared.Format = "png"
     device: shared.Device = "auto"
 
     def run(self) -> None:
         from condvae.images.atomic_folder import AtomicFolder, stem_of
         from condvae.images.contact_sheet import contact_sheet, to_pil
+        from condvae.images.recorded_files import RECONSTRUCTIONS
         from condvae.images.selection import read_images
-        from condvae.runtime.devices import resolve_device
         from condvae.runtime.pixels import to_uint8
         from condvae.sampling.unconditional import groups_down_to, rebuild
 
         if self.groups is not None and self.down_to is not None:
             raise ValueError("--groups and --down-to were given: give only one of them, not both")
-        vae = shared.load_vae(self.model).to(resolve_device(self.device))
-        groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
-        channels, size = vae.config.channels, vae.config.image_size
-        x, paths = read_images(self.images, channels=channels, size=size, done="rebuilt", out=self.out)
-        back = rebuild(vae, x.to(vae.device), groups=groups, seed=self.seed, pixels=self.pixels)
-        with AtomicFolder(self.out) as folder:
-            for i, (path, image) in enumerate(zip(paths, back, strict=True)):
-                folder.put(f"{i + 1:03}-{stem_of(path)}.png", to_pil(image))
+        new = self.out is None
+        with AtomicFolder(self.out or _DEFAULT_OUT, kind=RECONSTRUCTIONS, new=new, say=shared.say) as folder:
+            folder.check_free(_SHEET)
+            model, vae = shared.open_vae(self.model, self.device)
+            groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
+            channels, size = vae.config.channels, vae.config.image_size
+            x, files = read_images(
+                self.images, channels=channels, size=size, done="rebuilt", out=self.out, default=_DEFAULT_OUT
+            )
+            names = [f"{i + 1:03}-{stem_of(file.path)}.{self.format}" for i, file in enumerate(files)]
+            folder.check_free(*names)
+            back = rebuild(vae, x.to(vae.device), groups=groups, seed=self.seed, pixels=self.pixels)
+            for name, image in zip(names, back, strict=True):
+                folder.put(name, to_pil(image))
             originals = to_uint8(x[: shared.IMAGES_ON_SHEET])
             rows = [[original, image] for original, image in zip(originals, back, strict=False)]
-            folder.put("sheet.png", contact_sheet(rows, ["original", "rebuilt"]))
-        print(shared.images_written(len(x), self.out))
+            folder.put(_SHEET, contact_sheet(rows, ["original", "rebuilt"]))
+            made = {
+                "model": model.described(folder.folder),
+                "groups": groups,
+                "pixels": self.pixels,
+                "seed": self.seed,
+                "picture_format": self.format,
+                "device": vae.device.type,
+            }
+            entries = [
+                {"image": file.described(folder.folder), "outputs": [name]}
+                for file, name in zip(files, names, strict=True)
+            ]
+            folder.write_record(made, entries, [_SHEET])
+        print(shared.images_written(len(x), folder.folder))

@@ -11,6 +11,7 @@ from condvae.cli.help_text import described
 from condvae.data.fetched_data import FETCHED_NAME
 from condvae.data.layout_names import LAYOUT_MEANINGS
 from condvae.design.avp_cnn.classifier_names import embedded_classifiers
+from condvae.images.picture_formats import PictureFormat
 from condvae.observe.process_names import PIXEL_PROCESS_MEANINGS
 from condvae.runtime.messages import listed
 from condvae.training.options import TrainingOptions
@@ -18,10 +19,11 @@ from condvae.vdvae.network_names import PUBLIC_NETWORKS, SMALL_NETWORKS
 from condvae.weights.model_names import embedded_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from condvae.images.holes import Hole
     from condvae.vdvae import VDVAE
+    from condvae.weights.cached_models import ModelId
 
 T = TypeVar("T")
 
@@ -82,7 +84,15 @@ Data: TypeAlias = Annotated[
     ),
 ]
 Out: TypeAlias = Annotated[Path, _arg(aliases=["-o"])]
+OutFolder: TypeAlias = Annotated[Path | None, _arg(aliases=["-o"], metavar="FOLDER")]
 OutFile: TypeAlias = Annotated[Path | None, _arg(aliases=["-o"], metavar="FILE")]
+Format: TypeAlias = Annotated[
+    PictureFormat,
+    _arg(
+        help="The file format of the pictures. png and webp keep every pixel value; jpg (quality 95) makes smaller "
+        "files and changes pixels a little, known ones too. Contact sheets are always png."
+    ),
+]
 HalfPrecision: TypeAlias = Annotated[
     bool, _arg(help="Store the weights in half precision, which halves the size of the file.")
 ]
@@ -234,19 +244,33 @@ def settings_of(kind: type[T], options: T) -> T:
     return kind(**values)
 
 
-def load_vae(name: str) -> "VDVAE":
-    """Load a model by name or path, and return its VAE. For a conditional model this is the artifact."""
-    from condvae import weights
-    from condvae.conditional import ConditionalVAE
+def out_folder_help(contents: str, default: str) -> str:
+    """Return the help text of --out for a verb that writes pictures: `contents`, to a new folder unless it is given."""
+    return (
+        f"The folder for {contents}. If not given, a new folder: {default}, or if that exists, {default}-2, "
+        f"{default}-3 and so on. In a folder that you give, the files of an earlier call, which its record lists, are "
+        "replaced; all other files stay."
+    )
 
-    model = weights.load(name)
-    return model.artifact if isinstance(model, ConditionalVAE) else model
+
+def open_vae(name: str, device: str) -> "tuple[ModelId, VDVAE]":
+    """Open a model by name or path; return its identity and its VAE. For a conditional model this is the artifact."""
+    from condvae.conditional import ConditionalVAE
+    from condvae.weights.cached_models import open_model
+
+    identity, model = open_model(name, device)
+    return identity, model.artifact if isinstance(model, ConditionalVAE) else model
 
 
 def images_written(n: int, out: Path) -> str:
     """Return the line to print after n images and their contact sheet were written to the folder `out`."""
     of_first = f" of the first {IMAGES_ON_SHEET}" if n > IMAGES_ON_SHEET else ""
     return f"wrote {'1 image' if n == 1 else f'{n:,} images'} and {out / 'sheet.png'}{of_first}"
+
+
+def sheets_written(sheets: "Sequence[Path]") -> str:
+    """Return the line to print after completions and these contact sheets were written."""
+    return f"wrote {listed(map(str, sheets))}" if len(sheets) < 4 else f"wrote {sheets[0]} to {sheets[-1]}"
 
 
 def say(line: str) -> None:

@@ -9,11 +9,14 @@ from types import TracebackType
 
 from torch import Tensor
 
-from condvae.completion.record import RECORD, Provenance, RecordedImage, outputs_of, to_text
+from condvae.completion.record import Provenance, RecordedImage, described
 from condvae.completion.result import Completion
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.contact_sheet import ColumnHeading, contact_sheet
 from condvae.images.model_sheets import completion_columns
+from condvae.images.picture_formats import PictureFormat
+from condvae.images.recorded_files import COMPLETIONS
+from condvae.runtime.messages import Say, silent
 
 _SHEET = "sheet.png"
 _ROWS = 24
@@ -26,20 +29,32 @@ class CompletionFolder:
     raised if one of them has the name of an output file. At most one contact sheet is kept in memory.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        earlier = outputs_of(self.folder / RECORD)
-        # Remove the old record first and write the new one last, so that a record always matches the pictures.
-        self._out = AtomicFolder(folder, replaces=[RECORD, *earlier] if earlier else [])
+    def __init__(
+        self, folder: str | Path, *, new: bool = False, picture_format: PictureFormat = "png", say: Say = silent
+    ) -> None:
+        """new: write to a new folder, with a number after its name if the given one exists.
+
+        picture_format: the format of the completions; contact sheets are always PNG files.
+        say: gets a line if files of an earlier call are replaced.
+        """
+        self._out = AtomicFolder(folder, kind=COMPLETIONS, new=new, say=say)
+        self._format = picture_format
         self._images: list[RecordedImage] = []
         self._sheets: list[str] = []
         self._rows: list[list[Tensor]] = []
         self._columns: list[ColumnHeading] = []
 
+    @property
+    def folder(self) -> Path:
+        return self._out.folder
+
     def __enter__(self) -> "CompletionFolder":
-        for name in (_SHEET, RECORD):  # the other names are known only when their pictures are added
-            self._out.check_free(name)
         self._out.__enter__()
+        try:
+            self._out.check_free(_SHEET)  # the other names are known only when their pictures are added
+        except ValueError as error:
+            self._out.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __exit__(
@@ -52,7 +67,7 @@ class CompletionFolder:
         stem = stem_of(completion.file.path) if completion.file else "image"
         # The number at the start makes every name unique and different from the names of the sheets.
         prefix = f"{len(self._images) + 1:03}-{stem}"
-        names = tuple(f"{prefix}-{k + 1}.png" for k in range(len(completion)))
+        names = tuple(f"{prefix}-{k + 1}.{self._format}" for k in range(len(completion)))
         for k, name in enumerate(names):
             self._out.put(name, completion.picture(k))
         self._images.append(RecordedImage(file=completion.file, hole_file=completion.view.hole_file, outputs=names))
@@ -62,15 +77,15 @@ class CompletionFolder:
             self._write_sheet()
         return names
 
-    def finish(self, provenance: Provenance) -> Path:
-        """Write the last sheet and the record, and return the path of the first sheet.
+    def finish(self, provenance: Provenance) -> Sequence[Path]:
+        """Write the last sheet and the record, and return the paths of the sheets.
 
         All files appear in the folder when the `with` block ends.
         """
         self._write_sheet()
-        text = to_text(self.folder, provenance, self._images, self._sheets)
-        self._out.write(RECORD, text)
-        return self.folder / self._sheets[0]
+        made = described(self.folder, provenance, self._format)
+        self._out.write_record(made, [image.described(self.folder) for image in self._images], self._sheets)
+        return [self.folder / name for name in self._sheets]
 
     def _write_sheet(self) -> None:
         if self._rows:

@@ -10,41 +10,59 @@ from condvae.completion.picture_completer import PictureCompleter
 from condvae.completion.record import read_record
 from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
+from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.reading import printable
 from condvae.images.selection import LimitedNotes, PictureQueue, SelectedPicture, check_same, progress, select_pictures
 from condvae.runtime.messages import Say
+
+DEFAULT_OUT = Path("completions")
 
 
 def complete_files(
     paths: Sequence[Path],
     hole: Hole,
-    out: Path,
+    out: Path | None,
     *,
     model: str | Path,
     settings: CompletionSettings,
+    picture_format: PictureFormat = "png",
     chunk: int | None = None,
     device: str | None = None,
     say: Say = print,
     inspect: Inspection | None = strangeness_inspector,
-) -> Path:
-    """Complete image files, and all images in folders; return the path of the first contact sheet.
+) -> Sequence[Path]:
+    """Complete image files, and all images in folders; return the paths of the contact sheets.
 
-    out: the folder to which the completions, the contact sheets and the record are written.
+    out: the folder to which the completions, the contact sheets and the record are written. None: a new folder,
+        completions, or completions-2 if it exists, and so on.
+    picture_format: the file format of the completions.
     chunk: the number of completions computed at a time, which limits the memory used; None for the default.
     inspect: a function that returns the inspector, which warns about strange images; None for no warnings.
     """
-    selected = select_pictures(paths, hole, say, done="completed", out=out)
-    return _complete(selected, hole, out, model, settings, chunk=chunk, device=device, say=say, inspect=inspect)
+    check_picture_format(picture_format, keep_size=settings.keep_size)
+    selected = select_pictures(paths, hole, say, done="completed", out=out, default=DEFAULT_OUT)
+    return _complete(
+        selected,
+        hole,
+        out,
+        model,
+        settings,
+        picture_format=picture_format,
+        chunk=chunk,
+        device=device,
+        say=say,
+        inspect=inspect,
+    )
 
 
 def repeat(
     record: Path,
-    out: Path,
+    out: Path | None,
     *,
     chunk: int | None = None,
     say: Say = print,
     inspect: Inspection | None = strangeness_inspector,
-) -> Path:
+) -> Sequence[Path]:
     """Repeat a call of `complete_files` from its record.
 
     The output files are the same, byte for byte, if the software versions and the kind of machine are the same.
@@ -65,6 +83,7 @@ def repeat(
         out,
         earlier.model,
         earlier.settings,
+        picture_format=earlier.picture_format,
         chunk=chunk,
         device=earlier.device,
         say=say,
@@ -76,18 +95,19 @@ def repeat(
 def _complete(
     selected: Sequence[SelectedPicture],
     hole: Hole,
-    out: Path,
+    out: Path | None,
     model: str | Path,
     settings: CompletionSettings,
     *,
+    picture_format: PictureFormat,
     chunk: int | None,
     device: str | None,
     say: Say,
     inspect: Inspection | None,
     model_sha256: str | None = None,
-) -> Path:
+) -> Sequence[Path]:
     notes, warnings, failures = LimitedNotes(), LimitedNotes(), 0
-    with CompletionFolder(out) as folder:
+    with CompletionFolder(out or DEFAULT_OUT, new=out is None, picture_format=picture_format, say=say) as folder:
         completer = PictureCompleter(model, settings, device=device, chunk=chunk, inspect=inspect)
         check_same(completer.identity.file if completer.identity else None, model_sha256)
         inspector = completer.inspector()
@@ -111,13 +131,13 @@ def _complete(
                         say(found.failure if failures == 1 else second)
             folder.add(result)
         pictures.skipped.check_not_all()
-        sheet = folder.finish(completer.provenance(hole))
+        sheets = folder.finish(completer.provenance(hole))
     if notes.untold:
         say(f"similar notes apply to {_more_images(notes.untold)}")
     if warnings.untold:
         say(f"the same warning applies to {_more_images(warnings.untold)}")
     pictures.skipped.tell(say)
-    return sheet
+    return sheets
 
 
 def _more_images(count: int) -> str:

@@ -6,23 +6,23 @@ With the record, the call can be repeated.
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
+from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.reading import printable
+from condvae.images.recorded_files import COMPLETIONS, RECORD
 from condvae.runtime.checks import strict
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.versions import versions
 from condvae.weights.cached_models import ModelId
 
-RECORD = "record.json"
-_FORMAT, _VERSION = "condvae completions", 1
-_OLDER = {"hard_edges": True, "same_noise": True}
-"""Settings that older records lack, with the values that the calls of these records had."""
+_ABSENT: dict[str, Any] = {"picture_format": "png", "hard_edges": True, "same_noise": True}
+"""Values of settings that records of earlier versions lack: what those versions did."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +46,11 @@ class RecordedImage:
     hole_file: FileId | None
     outputs: tuple[str, ...]
 
+    def described(self, folder: Path) -> dict[str, Any]:
+        """Return the entry of the image in a record that is written to `folder`."""
+        named = (None if file is None else file.described(folder) for file in (self.file, self.hole_file))
+        return {**dict(zip(("image", "hidden_by"), named, strict=True)), "outputs": list(self.outputs)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class CallRecord:
@@ -58,50 +63,21 @@ class CallRecord:
     model_sha256: str
     images: tuple[RecordedImage, ...]
     device: str
+    picture_format: PictureFormat
     notes: tuple[str, ...]
     """Messages for the user about software versions that have changed since the record was written."""
 
 
-def to_text(folder: Path, made: Provenance, images: Sequence[RecordedImage], sheets: Sequence[str]) -> str:
-    """Return the record of a call as JSON, with paths relative to `folder`, to which the record is written."""
-
-    def named(file: FileId | None) -> dict[str, str] | None:
-        return None if file is None else {"path": _relative(file.path, folder), "sha256": file.sha256}
-
-    def which(model: ModelId) -> dict[str, str]:
-        found = {"name": model.name} if model.by_name else {"path": _relative(model.file.path, folder)}
-        return {**found, "sha256": model.file.sha256}
-
-    plain: dict[str, Any] = {
-        "format": _FORMAT,
-        "format_version": _VERSION,
-        "model": None if made.model is None else which(made.model),
+def described(folder: Path, made: Provenance, picture_format: PictureFormat) -> dict[str, Any]:
+    """Return how completions were made, for the record. Paths are relative to `folder`, where the record is written."""
+    return {
+        "model": None if made.model is None else made.model.described(folder),
         "hidden": made.hole.to_dict(),
         **asdict(made.settings),
+        "picture_format": picture_format,
         "device": made.device,
         "precision": made.precision,
-        "versions": versions(),
-        "images": [
-            {"image": named(entry.file), "hidden_by": named(entry.hole_file), "outputs": list(entry.outputs)}
-            for entry in images
-        ],
-        "sheets": list(sheets),
     }
-    return json.dumps(plain, indent=1) + "\n"
-
-
-def outputs_of(path: Path) -> list[str]:
-    """Return the file names of the output pictures that a record lists; an empty list if no record can be read."""
-    if not path.is_file():  # reading a pipe could block for ever
-        return []
-    try:
-        plain = json.loads(path.read_text())
-        if plain["format"] != _FORMAT:
-            return []
-        names = [name for entry in plain["images"] for name in entry["outputs"]] + plain["sheets"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []
-    return [name for name in names if isinstance(name, str) and name == Path(name).name and name.endswith(".png")]
 
 
 def read_record(path: Path) -> CallRecord:
@@ -117,12 +93,12 @@ def read_record(path: Path) -> CallRecord:
         raise ValueError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} is not valid JSON, expected a {RECORD} written by condvae complete") from error
-    if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
+    if not isinstance(plain, dict) or plain.get("format") != COMPLETIONS.format:
         raise ValueError(f"{name} is not a record of completions, expected a {RECORD} written by condvae complete")
-    if plain.get("format_version") != _VERSION:
+    if plain.get("format_version") not in (1, COMPLETIONS.version):
         raise ValueError(
             f"{name} has format version {plain.get('format_version')}, but this version of condvae reads only format "
-            f"version {_VERSION}"
+            f"versions up to {COMPLETIONS.version}"
         )
     try:
         return _recorded(plain, path)
@@ -144,9 +120,11 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         return None if file is None else FileId(_path(folder, file["path"]), _text(file["sha256"]))
 
     model, hidden = plain["model"], plain["hidden"]
-    fields = ("n", "temperature", "seed", "pixels", "share", "keep_size")
-    given = {field: plain[field] for field in fields} | {field: plain.get(field, _OLDER[field]) for field in _OLDER}
-    settings = strict(CompletionSettings, given, where="record")
+    known = {**_ABSENT, **plain}
+    settings = strict(
+        CompletionSettings, {field.name: known[field.name] for field in fields(CompletionSettings)}, where="record"
+    )
+    check_picture_format(known["picture_format"], keep_size=settings.keep_size)
     numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}, expected finite numbers")
@@ -168,7 +146,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     was, now = plain["versions"], versions()
     changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
     notes = [f"{name} was made with {', '.join(changed)}: pixels may differ"] if changed else []
-    if any(field not in plain for field in _OLDER):
+    if any(field not in plain for field in _ABSENT):
         notes.append(f"{name} is from an older condvae: the headings of its contact sheets are drawn as today")
     return CallRecord(
         settings=settings,
@@ -177,6 +155,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         model_sha256=_text(model["sha256"]),
         images=images,
         device=_text(plain["device"]),
+        picture_format=known["picture_format"],
         notes=tuple(notes),
     )
 
@@ -189,10 +168,3 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"found {value!r} where text was expected")
     return value
-
-
-def _relative(path: Path, folder: Path) -> str:
-    try:
-        return Path(os.path.relpath(os.path.realpath(path), os.path.realpath(folder))).as_posix()
-    except ValueError:  # on another drive
-        return Path(os.path.realpath(path)).as_posix()

@@ -20,6 +20,7 @@ from condvae.images.contact_sheet import contact_sheet, to_pil
 from condvae.images.holes import Flags
 from condvae.images.model_sheets import completion_columns, completion_row
 from condvae.images.model_view import ModelView, as_tensor
+from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.reading import printable
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import counted
@@ -158,16 +159,18 @@ class Completion:
         """Return a labelled contact sheet of the completions."""
         return sheet_of([self])
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, picture_format: PictureFormat = "png") -> Path:
         """Write the completions, sheet.png and record.json to a folder; return the path of sheet.png.
 
-        Either all files are written or none.
+        Either all files are written or none. Files of an earlier call, which its record in this folder lists, are
+        replaced. picture_format: the file format of the completions, "png", "jpg" or "webp".
         """
         from condvae.completion.folder import CompletionFolder  # imported late, because that module imports this one
 
-        with CompletionFolder(folder) as out:
+        check_picture_format(picture_format, keep_size=self.provenance.settings.keep_size)
+        with CompletionFolder(folder, picture_format=picture_format) as out:
             out.add(self)
-            return out.finish(self.provenance)
+            return out.finish(self.provenance)[0]
 
 
 def sheet_of(completions: Sequence[Completion]) -> Image.Image:

@@ -36,7 +36,9 @@ def read_folder(path: Path, reading: ReadOptions) -> ParsedData:
         names = files.images()
         if not names:
             kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
-            raise ValueError(f"{path} contains no images: expected files of type {kinds} in it or its subfolders")
+            raise ValueError(
+                f"{path} contains no images{files.except_own}: expected files of type {kinds} in it or its subfolders"
+            )
         for top in ("", common_top(files.names)):
             if f"{top}dataset.json" in files.names:
                 return _read_pack(files, top, reading)

@@ -1,6 +1,5 @@
 """`condvae design scan`: simulate scans of image files, or choose the next scan; write figures and a record."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,15 +23,14 @@ from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.holes import Box, Hole
 from condvae.images.model_view import ModelView, as_tensor, make_view
 from condvae.images.reading import Picture, printable
+from condvae.images.recorded_files import SCANS
 from condvae.images.selection import PictureQueue, select_pictures
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.messages import Say
-from condvae.runtime.versions import versions
 from condvae.weights.cached_models import open_conditional
 
-RECORD = "design.json"
-_FORMAT, _VERSION = "condvae design", 1
+DEFAULT_OUT = Path("scans")
 _CRITERIA = {"eig": "expected information gain", "epe": "expected reduction of entropy"}
 
 
@@ -158,7 +156,7 @@ class PictureScanner:
 
 def scan_files(
     paths: Sequence[Path],
-    out: Path,
+    out: Path | None,
     *,
     model: str | Path,
     classifier: str | Path,
@@ -173,16 +171,15 @@ def scan_files(
     If `known` is given, only choose the next location to scan in each image; fit_mask=True resizes `known` to the
     image. Write NAME.png for each image, NAME.gif for an image with several scans, and the record. The files appear all
     together or not at all.
+    out: the folder for the files. None: a new folder, scans, or scans-2 if it exists, and so on.
     """
     hole = Hole(known=known, fit_mask=fit_mask)
-    selected = select_pictures(paths, hole, say, done="scanned", out=out)
-    earlier = _outputs_of(out / RECORD)
+    selected = select_pictures(paths, hole, say, done="scanned", out=out, default=DEFAULT_OUT)
     entries: list[dict[str, Any]] = []
     names = _free_names([stem_of(one.path) for one in selected])
-    with AtomicFolder(out, replaces=[RECORD, *earlier] if earlier else []) as folder:
+    with AtomicFolder(out or DEFAULT_OUT, kind=SCANS, new=out is None, say=say) as folder:
         # Check all output names before any computation, so that a conflict is reported at once.
-        for name in (RECORD, *(f"{name}.{kind}" for name in names for kind in ("png", "gif"))):
-            folder.check_free(name)
+        folder.check_free(*(f"{name}.{kind}" for name in names for kind in ("png", "gif")))
         scanner = PictureScanner(model, classifier, settings, device=device)
         pictures = PictureQueue(selected, scanner.view, done="scanned")
         if settings.n == 1 and settings.estimator == "eig":
@@ -199,19 +196,15 @@ def scan_files(
             entries.append(_entry(scanner, seen, scans, outputs, whole=known is None))
         pictures.skipped.check_not_all()
         pictures.skipped.tell(say)
-        plain: dict[str, Any] = {
-            "format": _FORMAT,
-            "format_version": _VERSION,
+        made = {
             **scanner.made_by,
             **asdict(settings),
             "task": scanner.task.name,
             "simulated": known is None,
             "device": str(scanner.device),
-            "versions": versions(),
-            "images": entries,
         }
-        folder.write(RECORD, json.dumps(plain, indent=1) + "\n")
-    return out / RECORD
+        folder.write_record(made, entries)
+    return folder.folder / SCANS.file
 
 
 def _put(folder: AtomicFolder, name: str, scanner: PictureScanner, scans: Sequence[Scan]) -> list[str]:
@@ -264,16 +257,3 @@ def _free_names(stems: Sequence[str]) -> list[str]:
         tries = (stem, *(f"{stem}-{number}" for number in range(2, len(stems) + 1)))
         names.append(next(name for name in tries if name.lower() not in taken))
     return names
-
-
-def _outputs_of(record: Path) -> list[str]:
-    """Return the names of the pictures that an earlier record lists, or nothing if there is no readable record."""
-    if not record.is_file():
-        return []
-    try:
-        plain = json.loads(record.read_text())
-        names = [name for entry in plain["images"] for name in entry["outputs"]] if plain["format"] == _FORMAT else []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []
-    kinds = (".png", ".gif")
-    return [name for name in names if isinstance(name, str) and name == Path(name).name and name.endswith(kinds)]

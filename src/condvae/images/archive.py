@@ -11,7 +11,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+from condvae.images.recorded_files import PICTURE_SUFFIXES, own_pictures
+
+SUFFIXES = PICTURE_SUFFIXES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,6 +26,8 @@ class Files:
     identity: str
     """A digest that changes when a file is added, removed, renamed or modified."""
     archive: zipfile.ZipFile | None = None
+    own: frozenset[str] = frozenset()
+    """Contact sheets and figures that condvae has written, which are not counted as images."""
 
     def open(self, name: str) -> BinaryIO:
         """Open one file for reading in binary mode; several threads may call this at the same time."""
@@ -32,8 +36,13 @@ class Files:
         return BytesIO(self.archive.read(name))
 
     def images(self) -> tuple[str, ...]:
-        """Return the names of the image files."""
-        return tuple(name for name in self.names if name.lower().endswith(SUFFIXES))
+        """Return the names of the image files, without contact sheets and figures that condvae has written."""
+        return tuple(name for name in self.names if name.lower().endswith(SUFFIXES) and name not in self.own)
+
+    @property
+    def except_own(self) -> str:
+        """Words for the message that there are no images, if there are contact sheets or figures of condvae."""
+        return " except for contact sheets and figures of condvae, which do not count" if self.own else ""
 
 
 @contextmanager
@@ -41,15 +50,24 @@ def opened(path: Path) -> Iterator[Files]:
     """Open a folder or a zip file for reading inside a `with` block."""
     if path.is_dir():
         stats = sorted(_walk(path))
-        yield Files(path=path, names=tuple(name for name, *_ in stats), identity=digest([str(path.resolve()), stats]))
+        names = tuple(name for name, *_ in stats)
+        own = own_pictures(names, lambda name, most: _start(path / name, most))
+        yield Files(path=path, names=names, identity=digest([str(path.resolve()), stats]), own=own)
         return
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
     with archive:
-        names = sorted(i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/")))
-        yield Files(path=path, names=tuple(names), identity=stat_identity([path]), archive=archive)
+        members = [i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/"))]
+        names = tuple(sorted(members))
+
+        def start(name: str, most: int) -> bytes:
+            with archive.open(name) as file:
+                return file.read(most)
+
+        own = own_pictures(names, start)
+        yield Files(path=path, names=names, identity=stat_identity([path]), archive=archive, own=own)
 
 
 def stat_identity(paths: Iterable[Path]) -> str:
@@ -68,6 +86,12 @@ def common_top(names: Iterable[str]) -> str:
     tops = {name.split("/", 1)[0] if "/" in name else "" for name in names}
     top = tops.pop() if len(tops) == 1 else ""
     return f"{top}/" if top else ""
+
+
+def _start(path: Path, most: int) -> bytes:
+    """Read the first bytes of a file, at most this number."""
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def _visible(parts: Iterable[str]) -> bool:

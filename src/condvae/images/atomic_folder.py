@@ -1,16 +1,27 @@
 """Write pictures into a folder so that either all of them appear, or none."""
 
+import itertools
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from PIL import Image
 
+from condvae.images.picture_formats import SAVE_OPTIONS
+from condvae.images.recorded_files import PICTURE_SUFFIXES, RecordKind, read_recorded
+from condvae.runtime.folders import clear_away, lock_folder
+from condvae.runtime.messages import Say, silent
+from condvae.runtime.versions import versions
+
 _LONGEST_STEM = 100  # in bytes, so that a name with a few words added to it is allowed on any disk
+_HIDDEN = ".unfinished-"
+_EARLIER = "earlier"
+"""A subfolder of the hidden folder, to which the files of an earlier call are moved before they are removed."""
 
 
 def stem_of(path: Path) -> str:
@@ -23,37 +34,98 @@ class AtomicFolder:
     """A folder in which new pictures appear all at once, when the `with` block ends without an error.
 
     Until then, the pictures are in a hidden subfolder. After an error, this subfolder and all other folders that were
-    created for the pictures are removed.
+    created for the pictures are removed. If the process is killed, the next call with this folder removes them. While
+    a call uses the folder, other calls are refused.
     """
 
-    def __init__(self, folder: str | Path, *, replaces: Sequence[str] | None = None) -> None:
-        """replaces: names of the only existing files that may be overwritten. All of them are removed when the new
-        files appear. By default, a new file overwrites any existing file of the same name.
+    def __init__(
+        self, folder: str | Path, *, kind: RecordKind | None = None, new: bool = False, say: Say = silent
+    ) -> None:
+        """kind: the kind of record that the call writes, with `write_record`. Only files that an earlier record of
+            this kind lists are replaced, all of them; `say` gets a line about this. Other files are never overwritten.
+            If None, a new file overwrites any existing file of the same name.
+        new: write to a new folder. If the given one exists, a number is added to its name, as in samples-2.
         """
         self.folder = Path(folder)
+        self._kind, self._new, self._say = kind, new, say
         self._names: list[str] = []
-        self._replaces = replaces
+        self._replaces: dict[str, None] = {}  # in order
+        self._made: list[Path] = []
+        self._lock: int | None = None
 
     def __enter__(self) -> "AtomicFolder":
-        self._made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        first = self.folder
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._hidden = Path(tempfile.mkdtemp(dir=self.folder, prefix=".unfinished-"))
-        except OSError as error:
+            for number in itertools.count(2):
+                if self._claim():
+                    break
+                self.folder = first.with_name(f"{first.name}-{number}")
+            self._find_earlier()
+            if self._kind is not None:
+                self.check_free(self._kind.file)
+            self._hidden = Path(tempfile.mkdtemp(dir=self.folder, prefix=_HIDDEN))
+        except BaseException as error:
             self._remove_made()
-            raise self._unwritable(error) from error
+            self._release()
+            if isinstance(error, OSError):
+                raise self._unwritable(error) from error
+            raise
         return self
 
-    def check_free(self, name: str) -> None:
-        """Raise ValueError if a folder, or a file that may not be overwritten, already has this name."""
-        if (self.folder / name).is_dir():
+    def _claim(self) -> bool:
+        """Create the folder and lock it; return False if a new folder is wanted and this one is not new."""
+        self._made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=not self._new)
+        except FileExistsError:
+            if not self._new:
+                raise
+            self._made = []
+            if not (self.folder.is_dir() and _abandoned(self.folder)):
+                return False
+            self._made = [self.folder]
+        try:
+            self._lock = lock_folder(self.folder)
+        except BlockingIOError:
+            self._made = []
+            if self._new:
+                return False
             raise ValueError(
-                f"{self.folder / name} is a folder, but a file must be written with this name: give another folder"
-            )
-        if self._replaces is not None and name not in self._replaces and os.path.lexists(self.folder / name):
-            raise ValueError(
-                f"{self.folder / name} already exists and is not from an earlier call: give another folder"
-            )
+                f"another condvae call is writing to {self.folder}: wait for it, or give another folder"
+            ) from None
+        return True
+
+    def _find_earlier(self) -> None:
+        """Find the files of an earlier call, which will be replaced, and remove hidden folders of killed processes."""
+        if self._lock is None:  # a process that is still running may use them
+            clear_away(self.folder, f"{_HIDDEN}*")
+            leftovers = []
+        else:
+            leftovers = [path for path in self.folder.glob(f"{_HIDDEN}*") if _is_leftover(path)]
+        for place in (self.folder, *(path for one in leftovers for path in (one, one / _EARLIER))):
+            if self._kind is None or (found := read_recorded(place / self._kind.file)) is None:
+                continue
+            if place == self.folder:
+                if found.kind == self._kind and found.names:
+                    self._replaces |= dict.fromkeys((self._kind.file, *found.names))
+            else:
+                # The process was killed while it moved files. Those that are no longer in the new files, or not yet in
+                # the earlier ones, are in the folder.
+                self._replaces |= {name: None for name in found.names if not (place / name).exists()}
+        for path in leftovers:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def check_free(self, *names: str) -> None:
+        """Raise ValueError if a folder, or a file that may not be overwritten, already has one of these names."""
+        for name in names:
+            path = self.folder / name
+            if path.is_dir():
+                raise ValueError(f"{path} is a folder, but a file must be written with this name: give another folder")
+            if self._kind is None or name in self._replaces or not os.path.lexists(path):
+                continue
+            if name == self._kind.file and (other := read_recorded(path)) and other.kind != self._kind:
+                raise ValueError(f"{self.folder} contains files of an earlier {other.kind.verb}: give another folder")
+            raise ValueError(f"{path} already exists and is not from an earlier call: give another folder")
 
     def put(self, name: str, picture: Image.Image, **options: Any) -> None:
         """Write a picture, with its colour profile, in the format of the name's suffix.
@@ -64,7 +136,7 @@ class AtomicFolder:
         if profile := picture.info.get("icc_profile"):
             options.setdefault("icc_profile", profile)  # not every format of Pillow writes it otherwise
         try:
-            picture.save(self._hidden / name, **options)
+            picture.save(self._hidden / name, **{**_save_options(name), **options})
         except OSError as error:
             raise self._unwritable(error) from error
         self._names.append(name)
@@ -78,21 +150,72 @@ class AtomicFolder:
             raise self._unwritable(error) from error
         self._names.append(name)
 
+    def write_record(
+        self, made: Mapping[str, Any], images: Sequence[Mapping[str, Any]], sheets: Sequence[str] | None = None
+    ) -> None:
+        """Write the record of the call. Do this last, so that a record always matches the pictures.
+
+        made: how the pictures were made. images: an entry for each image; its "outputs" are the names of its pictures.
+        sheets: the names of contact sheets.
+        """
+        assert self._kind is not None
+        plain: dict[str, Any] = {
+            "format": self._kind.format,
+            "format_version": self._kind.version,
+            **made,
+            "versions": versions(),
+            "images": list(images),
+            **({} if sheets is None else {"sheets": list(sheets)}),
+        }
+        self.write(self._kind.file, json.dumps(plain, indent=1) + "\n")
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        replaced = 0
         try:
             if kind is None:
-                for name in self._names:
-                    self.check_free(name)  # another process may have written to the folder meanwhile
-                for name in self._replaces or ():
-                    (self.folder / name).unlink(missing_ok=True)
-                for name in self._names:
-                    os.replace(self._hidden / name, self.folder / name)
-        finally:
+                self.check_free(*self._names)  # another program may have written to the folder meanwhile
+                replaced = self._commit()
             shutil.rmtree(self._hidden, ignore_errors=True)
-        if kind is not None:
-            self._remove_made()
+        except OSError as failure:  # the hidden folder stays: the next call finds out from it which files are ours
+            raise self._unwritable(failure) from failure
+        except BaseException:
+            shutil.rmtree(self._hidden, ignore_errors=True)
+            raise
+        finally:
+            if kind is not None:
+                self._remove_made()
+            self._release()
+        if replaced:
+            files = "file" if replaced == 1 else f"{replaced:,} files"
+            self._say(f"replaced the {files} of an earlier call in {self.folder}")
+
+    def _commit(self) -> int:
+        """Replace the files of the earlier call by the new files; return how many files were replaced."""
+        try:
+            self._move()
+        except KeyboardInterrupt:
+            self._move()  # the rest, so that all files appear
+            raise
+        return len(list((self._hidden / _EARLIER).iterdir()))
+
+    def _move(self) -> None:
+        """Move the files of the earlier call out of the folder, and the new files into it. This may be repeated."""
+        earlier = self._hidden / _EARLIER
+        earlier.mkdir(exist_ok=True)
+        waiting = [name for name in self._names if os.path.lexists(self._hidden / name)]
+        # The old record leaves first and the new one comes last, so that a record always matches the pictures.
+        for name in self._replaces:
+            if os.path.lexists(self.folder / name) and (name in waiting or name not in self._names):
+                os.replace(self.folder / name, earlier / name)
+        for name in waiting:
+            os.replace(self._hidden / name, self.folder / name)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _unwritable(self, error: OSError) -> ValueError:
         return ValueError(
@@ -105,3 +228,19 @@ class AtomicFolder:
                 path.rmdir()
             except OSError:  # it was never created, or another process has put files into it
                 return
+
+
+def _save_options(name: str) -> Mapping[str, Any]:
+    return next((options for suffix, options in SAVE_OPTIONS.items() if name.endswith(f".{suffix}")), {})
+
+
+def _is_leftover(path: Path) -> bool:
+    """Return whether a hidden folder contains only what condvae writes there."""
+    kinds = (*PICTURE_SUFFIXES, ".json")
+    return path.is_dir() and all(one.suffix in kinds or one.name == _EARLIER for one in path.iterdir())
+
+
+def _abandoned(folder: Path) -> bool:
+    """Return whether a folder contains nothing but hidden folders of killed processes."""
+    entries = list(folder.iterdir())
+    return bool(entries) and all(one.name.startswith(_HIDDEN) and _is_leftover(one) for one in entries)

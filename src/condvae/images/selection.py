@@ -16,6 +16,7 @@ from condvae.images.archive import opened
 from condvae.images.decode import fit
 from condvae.images.holes import Hole
 from condvae.images.reading import Picture, printable, read_picture
+from condvae.images.recorded_files import KINDS
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import Say
 from condvae.runtime.pixels import from_uint8
@@ -69,11 +70,19 @@ class SelectedPicture:
 
 
 def select_pictures(
-    paths: Sequence[Path], hole: Hole, say: Say, *, done: str, out: Path | None = None
+    paths: Sequence[Path],
+    hole: Hole,
+    say: Say,
+    *,
+    done: str,
+    out: Path | None = None,
+    default: Path | None = None,
 ) -> list[SelectedPicture]:
     """Return every image file once, in the order of the call. Files in the output folder `out` are left out.
 
     done: what happens to the files, as a participle for messages, such as "completed" in "it is completed once".
+    default: if `out` is None, the output goes to a new folder, which is called `default`, with a number if needed.
+        Then files in such folders of earlier calls are left out, unless the call names the folder.
     """
     if not paths:
         raise ValueError("no images were given: name at least one file or folder")
@@ -86,13 +95,18 @@ def select_pictures(
             continue
         with opened(path) as files:
             every = [path / name for name in files.images()]
-        inside = [file for file in every if out is None or _real(out) not in _real(file).parents]
+        outputs = [_real(out)] if out is not None else [one for one in _numbered(default) if one != _real(path)]
+        inside = [file for file in every if not set(outputs) & set(_real(file).parents)]
         if not inside and every:
             raise ValueError(
                 f"all images in {printable(path)} are in the --out folder, which is not read: give another --out"
+                if out is not None
+                else f"all images in {printable(path)} are outputs of earlier calls: name their folder to use them"
             )
         if not inside:
-            raise ValueError(f"{printable(path)} holds no images: give image files, or a folder of images")
+            raise ValueError(
+                f"{printable(path)} holds no images{files.except_own}: give image files, or a folder of images"
+            )
         for file in inside:
             found.setdefault(_real(file), SelectedPicture(path=file, named=False, hole=hole))
     return list(found.values())
@@ -156,26 +170,34 @@ class PictureQueue(Generic[P]):
 
 
 class WholeImages(NamedTuple):
-    """Images without holes, cropped and resized to a model's image size, and their paths."""
+    """Images without holes, cropped and resized to a model's image size, and their files."""
 
     x: Tensor
     """[B, C, size, size]: the images, with values in [-1, 1]."""
-    paths: list[Path]
+    files: list[FileId]
 
 
 def read_images(
-    paths: Sequence[Path], *, channels: int, size: int, done: str, out: Path | None = None, say: Say = print
+    paths: Sequence[Path],
+    *,
+    channels: int,
+    size: int,
+    done: str,
+    out: Path | None = None,
+    default: Path | None = None,
+    say: Say = print,
 ) -> WholeImages:
     """Read image files, and all image files in folders.
 
     Each image is cropped to its largest centred square, with transparent pixels on white, and resized to size x size.
     """
-    selected = select_pictures(paths, Hole(), say, done=done, out=out)
+    selected = select_pictures(paths, Hole(), say, done=done, out=out, default=default)
     skipped = SkippedFiles(len(selected), done=done)
     found = {}
     for one in selected:
         if (picture := skipped.attempt(one, one.read)) is not None:
-            found[one.path] = fit(picture.on_white(), channels=channels, size=size)
+            assert picture.file is not None  # it was read from a path
+            found[picture.file] = fit(picture.on_white(), channels=channels, size=size)
     skipped.check_not_all()
     skipped.tell(say)
     return WholeImages(from_uint8(torch.from_numpy(np.stack(list(found.values()))).permute(0, 3, 1, 2)), list(found))
@@ -215,6 +237,14 @@ def check_same(file: FileId | None, sha256: str | None) -> None:
         raise ValueError(
             f"{printable(file.path)} is not the file that the record was made with: its content has changed"
         )
+
+
+def _numbered(default: Path | None) -> list[Path]:
+    """Return the existing output folders of earlier calls that were called `default` or have a number after it."""
+    if default is None:
+        return []
+    found = [default, *default.parent.glob(f"{default.name}-*")]
+    return [_real(one) for one in found if any((one / kind.file).is_file() for kind in KINDS)]
 
 
 def _real(path: Path) -> Path:

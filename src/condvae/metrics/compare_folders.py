@@ -129,7 +129,9 @@ def _names(
     for files in (real, fake):
         if not files.images():
             kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
-            raise ValueError(f"{files.path} contains no images: expected {kinds} files in it or in its subfolders")
+            raise ValueError(
+                f"{files.path} contains no images{files.except_own}: expected {kinds} files in it or in its subfolders"
+            )
     names = _paired(real, fake) if paired else (real.images(), fake.images())
     for metric in metrics:
         least = _FEWEST.get(metric, 1)

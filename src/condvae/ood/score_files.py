@@ -17,8 +17,8 @@ from condvae.ood.fitting import STRANGE, UNFITTED
 from condvae.ood.picture_scorer import PictureScorer, ScoringInput, Strangeness
 from condvae.runtime.atomic import write_text
 from condvae.runtime.fingerprints import FileId, file_sha256
-from condvae.runtime.folders import check_writable
-from condvae.runtime.formats import csv_text, json_text
+from condvae.runtime.folders import check_replaceable, read_json
+from condvae.runtime.formats import csv_text, has_header, json_text
 from condvae.runtime.messages import Say
 from condvae.runtime.versions import versions
 
@@ -99,9 +99,13 @@ def _line(path: Path, found: Strangeness, scorer: PictureScorer) -> str:
 def _check_report(out: Path) -> None:
     if out.suffix not in (".json", ".csv"):
         raise ValueError(f"the report is called {printable(out)}, expected a name that ends in .json or .csv")
-    if out.is_dir():
-        raise ValueError(f"{printable(out)} is a folder: give a file name for the report with --out")
-    check_writable(out.parent)
+    check_replaceable(out, what="a report of condvae ood score", ours=_is_report)
+
+
+def _is_report(path: Path) -> bool:
+    if path.suffix == ".json":
+        return read_json(path, format=_FORMAT) is not None
+    return has_header(path, _COLUMNS)
 
 
 def _report(done: Sequence[ScoredFile], skipped: Sequence[str], scorer: PictureScorer) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,19 @@ class FileId(NamedTuple):
 
     path: Path
     sha256: str
+
+    def described(self, folder: Path) -> dict[str, str]:
+        """Return the entry of the file in a record that is written to `folder`; its path is relative to the folder."""
+        return {"path": relative_path(self.path, folder), "sha256": self.sha256}
+
+
+def relative_path(path: Path, folder: Path) -> str:
+    """Return a path relative to a folder, with / between folder names; an absolute one if it is on another drive."""
+    real = os.path.realpath(path)
+    try:
+        return Path(os.path.relpath(real, os.path.realpath(folder))).as_posix()
+    except ValueError:
+        return Path(real).as_posix()
 
 
 def file_sha256(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Functions that find and check output and cache folders, and remove temporary files that were left over."""
 
 import contextlib
+import glob
 import json
 import os
 import shutil
@@ -47,6 +48,47 @@ def clear_away(folder: Path, pattern: str = PARTS) -> None:
                 path.unlink()
 
 
+def lock_folder(folder: Path) -> int | None:
+    """Lock a folder against other calls of condvae, until the returned descriptor is closed or the process ends.
+
+    Raise BlockingIOError if another call has locked it. Return None where folders cannot be locked.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            raise BlockingIOError("another call has removed the folder, and created it again")
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # some network drives have no locks
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def check_replaceable(path: Path, *, what: str, ours: Callable[[Path], bool]) -> None:
+    """Raise ValueError if `path`, to which a file will be written, is a folder or a file that must be kept.
+
+    Call this before anything is computed. It also removes temporary files that killed processes have left for `path`.
+    what: the only kind of file that may be replaced, for the error message, such as "a model file of condvae".
+    ours: a function that returns whether an existing file is of this kind; it must look at the content.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: give --out the name of a file")
+    if os.path.lexists(path) and not (path.is_file() and ours(path)):
+        raise ValueError(f"{path} already exists and is not {what}: give --out another name")
+    check_writable(path.parent)
+    clear_away(path.parent, f".{glob.escape(path.name)}.*.part")
+
+
 def check_folder(
     folder: Path, *, folders: Sequence[str], report: Sequence[str], what: str, ours: Callable[[Path], bool]
 ) -> None:
@@ -74,7 +116,8 @@ def check_folder(
 
 def check_apart(data: str, out: Path) -> None:
     """Raise ValueError if the output folder is inside the data folder, where output pictures would be read as data."""
-    if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
+    folder = Path(data).expanduser()
+    if folder.is_dir() and folder.resolve() in (out.resolve(), *out.resolve().parents):
         raise ValueError(f"{out} is inside {data}, so the output would become part of the data: choose another folder")
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -30,3 +31,13 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer.writerow(head)
     writer.writerows(rows)
     return file.getvalue()
+
+
+def has_header(path: Path, head: Sequence[str]) -> bool:
+    """Return whether the first line of a CSV file is exactly that of a table with these columns."""
+    expected = csv_text(head, ()).encode()
+    try:
+        with path.open("rb") as file:
+            return file.read(len(expected)) == expected
+    except OSError:
+        return False

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from condvae.runtime.atomic import PARTS, write_text
+from condvae.runtime.folders import check_apart
 from condvae.runtime.ranks import job_name
 from condvae.training.checkpoint import Checkpoints, Position
 from condvae.training.options import TrainingOptions
@@ -41,7 +42,9 @@ class RunFolder:
         return Checkpoints(self.checkpoints).steps() != []
 
     def check_same_run(self, options: TrainingOptions, *, resume: bool) -> None:
-        """Raise ValueError if the folder contains a run that cannot be continued with these options. Write nothing."""
+        """Raise ValueError if the folder is inside the data, or has a run that cannot be continued. Write nothing."""
+        for data in options.data:
+            check_apart(str(data), self.path)
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is a file: give a folder as --out")
         if not self.has_checkpoint:

@@ -23,6 +23,10 @@ class ModelId:
     """Whether `name` is an embedded model or a model on the hub, so that it is valid in any folder. Otherwise records
     contain the path of the file."""
 
+    def described(self, folder: Path) -> dict[str, str]:
+        """Return the entry of the model in a record that is written to `folder`."""
+        return {"name": self.name, "sha256": self.file.sha256} if self.by_name else self.file.described(folder)
+
 
 def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, VDVAE | ConditionalVAE]:
     """Load a model onto a device, and return its identity and the model.

@@ -59,6 +59,16 @@ def write(
         raise OSError(f"{path} could not be written ({error})") from error
 
 
+def kind_of(path: Path) -> str | None:
+    """Return the kind of a file; None if it is not a whole .safetensors file that condvae has written."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            kind: str | None = (file.metadata() or {}).get("format")
+            return kind if kind is not None and kind.startswith(MODEL) else None
+    except (SafetensorError, OSError, ValueError):
+        return None
+
+
 def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     """Return the description and the tensors in a file; raise ValueError if it is damaged or not of this kind."""
     if path.is_dir():

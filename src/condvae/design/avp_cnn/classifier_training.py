@@ -19,7 +19,7 @@ from condvae.data.delivery import deliver
 from condvae.data.image_set import Indices, LevelBatch
 from condvae.data.order import Order
 from condvae.design.avp_cnn.augmentation import Augmentation
-from condvae.design.avp_cnn.classifier_file import describe_classifier, save_classifier
+from condvae.design.avp_cnn.classifier_file import KIND, save_classifier
 from condvae.design.avp_cnn.classifier_options import ClassifierOptions
 from condvae.design.avp_cnn.efficientnet import LITE0, Lite0
 from condvae.design.avp_cnn.held_out import HeldOut
@@ -34,6 +34,7 @@ from condvae.runtime.ranks import join
 from condvae.runtime.seeds import Seeds
 from condvae.training.schedule import Schedule
 from condvae.weights import downloaded_networks as networks
+from condvae.weights import sealed_file
 
 _BETAS = (0.9, 0.98)
 _LAST_RATE = 0.02  # the final learning rate as a share of --lr
@@ -45,8 +46,9 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
     Returns the path of the file.
     """
     options.check()
-    _check_out(options.out)
-    folders.check_writable(options.out.parent)
+    folders.check_replaceable(
+        options.out, what="a classifier file of condvae", ours=lambda path: sealed_file.kind_of(path) == KIND
+    )
     process = observe.parse(options.observe)
     if not isinstance(process, KnownPixels):
         raise ValueError(
@@ -97,17 +99,6 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
             raise ValueError(f"{error}: free some disk space and train again") from error
     say(f"wrote {options.out}, {options.out.stat().st_size / 2**20:.1f} MiB")
     return options.out
-
-
-def _check_out(out: Path) -> None:
-    """Raise a ValueError if `out` is a folder or an existing file, unless it is a classifier file to be overwritten."""
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder: give a file name as --out")
-    if out.exists():
-        try:
-            describe_classifier(out)
-        except ValueError as error:
-            raise ValueError(f"{out} already exists and is not a classifier file: choose another --out") from error
 
 
 class Learner:
