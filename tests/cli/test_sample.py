@@ -60,6 +60,9 @@ def test_a_second_call_keeps_what_is_not_its_own(models: Path, capsys: pytest.Ca
     assert (record["n"], record["seed"], record["temperature"], record["pixels"]) == (2, 3, "1", "mean")
     assert [entry["outputs"] for entry in record["images"]] == [["0001.png"], ["0002.png"]]
     assert record["sheets"] == ["sheet.png"] and "torch" in record["versions"]
+    Path("e", "0001.png").write_bytes(b"holiday")  # the record lists this name, but no longer this file
+    assert "e/0001.png already exists and is not from" in failure(capsys, "sample", "-n", "2", "-o", "e")
+    assert Path("e", "0001.png").read_bytes() == b"holiday"
 
 
 def test_without_out_every_call_writes_to_a_new_folder(capsys: pytest.CaptureFixture[str]) -> None:

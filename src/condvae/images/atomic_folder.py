@@ -14,6 +14,7 @@ from PIL import Image
 
 from condvae.images.picture_formats import SAVE_OPTIONS
 from condvae.images.recorded_files import PICTURE_SUFFIXES, RecordKind, read_recorded
+from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.folders import clear_away, lock_folder
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.versions import versions
@@ -42,7 +43,8 @@ class AtomicFolder:
         self, folder: str | Path, *, kind: RecordKind | None = None, new: bool = False, say: Say = silent
     ) -> None:
         """kind: the kind of record that the call writes, with `write_record`. Only files that an earlier record of
-            this kind lists are replaced, all of them; `say` gets a line about this. Other files are never overwritten.
+            this kind lists, and that have not changed since, are replaced; `say` gets a line about this. Other files
+            are never overwritten.
             If None, a new file overwrites any existing file of the same name.
         new: write to a new folder. If the given one exists, a number is added to its name, as in samples-2.
         """
@@ -107,13 +109,23 @@ class AtomicFolder:
                 continue
             if place == self.folder:
                 if found.kind == self._kind and found.names:
-                    self._replaces |= dict.fromkeys((self._kind.file, *found.names))
+                    self._replaces[self._kind.file] = None
+                    self._replaces |= self._unchanged(found.names, found.digests)
             else:
                 # The process was killed while it moved files. Those that are no longer in the new files, or not yet in
                 # the earlier ones, are in the folder.
-                self._replaces |= {name: None for name in found.names if not (place / name).exists()}
+                moved = [name for name in found.names if not (place / name).exists()]
+                self._replaces |= self._unchanged(moved, found.digests)
         for path in leftovers:
             shutil.rmtree(path, ignore_errors=True)
+
+    def _unchanged(self, names: Sequence[str], digests: Mapping[str, str]) -> dict[str, None]:
+        """Return those of the files in the folder that are as they were written: the user may have replaced others."""
+
+        def same(path: Path) -> bool:
+            return path.name not in digests or not path.is_file() or file_sha256(path) == digests[path.name]
+
+        return {name: None for name in names if same(self.folder / name)}
 
     def check_free(self, *names: str) -> None:
         """Raise ValueError if a folder, or a file that may not be overwritten, already has one of these names."""
@@ -166,6 +178,7 @@ class AtomicFolder:
             "versions": versions(),
             "images": list(images),
             **({} if sheets is None else {"sheets": list(sheets)}),
+            "sha256": {name: file_sha256(self._hidden / name) for name in self._names},
         }
         self.write(self._kind.file, json.dumps(plain, indent=1) + "\n")
 

@@ -50,6 +50,8 @@ class RecordedFiles(NamedTuple):
     images: tuple[str, ...]
     others: tuple[str, ...]
     """Contact sheets and figures."""
+    digests: Mapping[str, str]
+    """SHA-256 of each picture when it was written; records of earlier versions have none."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,7 +116,13 @@ def _recorded(file: str, plain: Mapping[str, Any]) -> RecordedFiles | None:
         return None
     if kind.figures:
         images, others = [], images + others
-    return RecordedFiles(kind, *(tuple(filter(_is_picture, names)) for names in (images, others)))
+    digests = plain.get("sha256")
+    return RecordedFiles(
+        kind,
+        images=tuple(filter(_is_picture, images)),
+        others=tuple(filter(_is_picture, others)),
+        digests=digests if isinstance(digests, dict) else {},
+    )
 
 
 def _is_picture(name: object) -> bool:
