@@ -56,10 +56,10 @@ def test_ranges_cover_everything_once() -> None:
 def test_every_unit_is_done_by_exactly_one_shard(tmp_path: Path) -> None:
     done: list[int] = []
     for number in (2, 3, 1):
-        work(work_units(tmp_path, done), Shard(number, 3), silent, show_progress=False)
+        work(work_units(tmp_path, done), Shard(number, 3), silent)
     assert sorted(done) == list(range(12))
     said: list[str] = []
-    work(work_units(tmp_path, done), Shard(1, 1), said.append, show_progress=False)
+    work(work_units(tmp_path, done), Shard(1, 1), said.append)
     assert len(done) == 12 and said == ["12 of 12 units of work are done already"]
     numbers, seconds = work_units(tmp_path, [])[6].store.get([f"{i:02}" for i in (7, 6)])
     assert numbers["number"].tolist() == [7, 7, 6, 6] and seconds >= 0
@@ -67,7 +67,7 @@ def test_every_unit_is_done_by_exactly_one_shard(tmp_path: Path) -> None:
 
 def test_one_line_is_logged_for_each_description(tmp_path: Path) -> None:
     said: list[str] = []
-    work(work_units(tmp_path, []), Shard(1, 2), said.append, show_progress=False)
+    work(work_units(tmp_path, []), Shard(1, 2), said.append)
     assert [line.partition(" in ")[0] for line in said] == ["a: 6 images", "b: 6 images"]
 
 
@@ -98,11 +98,9 @@ def test_prepare_runs_first_and_only_if_needed(tmp_path: Path) -> None:
         return {"x": torch.zeros(1)}
 
     store = ResultStore(tmp_path / "a", kind="test part")
-    one = WorkUnit(
-        what="a", store=store, unit="1", images=1, measure=measure, prepare=lambda say: order.append("prepared")
-    )
+    one = WorkUnit(what="a", store=store, unit="1", images=1, measure=measure, prepare=lambda: order.append("prepared"))
     for _ in range(2):
-        work([one], Shard(1, 1), silent, show_progress=False)
+        work([one], Shard(1, 1), silent)
     assert order == ["prepared", "measured"]
 
 

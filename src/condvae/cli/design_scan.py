@@ -31,6 +31,7 @@ class DesignScan(shared.Parsed, ScanSettings):
     out: shared.Out = Path("scans")
     """The folder for NAME.png and NAME.gif of each image, and design.json."""
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         if self.known is not None and self.steps != ScanSettings.steps:
@@ -45,6 +46,6 @@ class DesignScan(shared.Parsed, ScanSettings):
             settings=shared.settings_of(ScanSettings, self),
             known=self.known,
             device=self.device,
-            say=shared.say,
+            say=shared.result,
         )
-        print(f"wrote {record} and the pictures next to it")
+        shared.say(f"wrote {record} and the pictures next to it")

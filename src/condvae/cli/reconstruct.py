@@ -33,6 +33,7 @@ class Reconstruct:
     out: shared.Out = Path("reconstructions")
     """The folder for the reconstructed images and sheet.png."""
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae.images.atomic_folder import AtomicFolder, stem_of
@@ -47,7 +48,7 @@ class Reconstruct:
         vae = shared.load_vae(self.model).to(resolve_device(self.device))
         groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
         channels, size = vae.config.channels, vae.config.image_size
-        x, paths = read_images(self.images, channels=channels, size=size, done="rebuilt", out=self.out)
+        x, paths = read_images(self.images, channels=channels, size=size, done="rebuilt", out=self.out, say=shared.warn)
         back = rebuild(vae, x.to(vae.device), groups=groups, seed=self.seed, pixels=self.pixels)
         with AtomicFolder(self.out) as folder:
             for i, (path, image) in enumerate(zip(paths, back, strict=True)):
@@ -55,4 +56,4 @@ class Reconstruct:
             originals = to_uint8(x[: shared.IMAGES_ON_SHEET])
             rows = [[original, image] for original, image in zip(originals, back, strict=False)]
             folder.put("sheet.png", contact_sheet(rows, ["original", "rebuilt"]))
-        print(shared.images_written(len(x), self.out))
+        shared.say(shared.images_written(len(x), self.out))

@@ -27,6 +27,7 @@ class Sample:
     out: shared.Out = Path("samples")
     """The folder for 0001.png, 0002.png, ... and sheet.png."""
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         import torch
@@ -49,4 +50,4 @@ class Sample:
             shown += [torch.full_like(shown[0], 255)] * (-len(shown) % columns)
             rows = [shown[i : i + columns] for i in range(0, len(shown), columns)]
             folder.put("sheet.png", contact_sheet(rows, [""] * columns))
-        print(shared.images_written(self.n, self.out))
+        shared.say(shared.images_written(self.n, self.out))

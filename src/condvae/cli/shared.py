@@ -13,6 +13,9 @@ from condvae.data.layout_names import LAYOUT_MEANINGS
 from condvae.design.avp_cnn.classifier_names import embedded_classifiers
 from condvae.observe.process_names import PIXEL_PROCESS_MEANINGS
 from condvae.runtime.messages import listed
+from condvae.runtime.progress import result as result
+from condvae.runtime.progress import say as say
+from condvae.runtime.progress import warn as warn
 from condvae.training.options import TrainingOptions
 from condvae.vdvae.network_names import PUBLIC_NETWORKS, SMALL_NETWORKS
 from condvae.weights.model_names import embedded_names
@@ -132,6 +135,15 @@ Device: TypeAlias = Annotated[
     ),
 ]
 
+Quiet: TypeAlias = Annotated[
+    bool,
+    tyro.conf.FlagCreatePairsOff,
+    _arg(
+        aliases=["-q"],
+        help="Print nothing but the result of the command, warnings and errors. Warnings then go to stderr.",
+    ),
+]
+
 
 def preset_help(presets: "Iterable[str]") -> str:
     """Return the help text of --preset, which lists the names of the presets."""
@@ -196,6 +208,7 @@ class ExperimentOptions:
     run the same command without --shard to write the report."""
     redraw: Annotated[Path | None, _arg(metavar="FOLDER")] = None
     """Redraw the figures of an earlier call from its results.json, and stop. Give the --out folder of that call."""
+    quiet: Quiet = False
 
 
 def settings_of(kind: type[T], options: T) -> T:
@@ -219,9 +232,20 @@ def images_written(n: int, out: Path) -> str:
     return f"wrote {'1 image' if n == 1 else f'{n:,} images'} and {out / 'sheet.png'}{of_first}"
 
 
-def say(line: str) -> None:
-    """Print a line and flush, since minutes may pass before the next one."""
-    print(line, flush=True)
+def opening(verb: object) -> str:
+    """Return the first line of a command, which is printed before anything slow is imported: what it opens."""
+    if earlier := getattr(verb, "redraw", None) or getattr(verb, "repeat", None):
+        return f"opening {earlier}"
+    if what := getattr(verb, "what", None):
+        return f"looking for {what}"
+    kinds = {"checkpoint": "", "real": "", "fake": "", "model": "the model ", "artifact": "the artifact "}
+    kinds |= {"classifier": "the classifier ", "data": "the data "}
+    names = [f"{kind}{name}" for option, kind in kinds.items() for name in _each(getattr(verb, option, None))]
+    return f"opening {listed(names)}" if names else "starting"
+
+
+def _each(value: object) -> "list[object]":
+    return [] if value is None else list(value) if isinstance(value, tuple) else [value]
 
 
 def figures_written(files: "Iterable[Any]") -> str:
