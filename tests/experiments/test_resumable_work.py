@@ -16,6 +16,7 @@ from condvae.experiments.resumable_work import (
     ResultStore,
     Shard,
     WorkUnit,
+    _Pace,
     image_ranges,
     work,
     work_together,
@@ -24,6 +25,7 @@ from condvae.runtime.atomic import write_text
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 from condvae.runtime.folders import check_folder, make_folder, read_json
 from condvae.runtime.messages import silent
+from condvae.runtime.progress import Display, showing
 from condvae.runtime.ranks import World
 
 
@@ -171,3 +173,32 @@ def test_fingerprints_follow_their_content() -> None:
     images[3, 0, 0] = 1
     assert digest_of_set(some) != first
     assert slug_of("eig-ipa, no finding") == "eig-ipa-no-finding"
+
+
+def test_the_total_is_known_at_the_start_and_the_time_left_by_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units = work_units(tmp_path, [])
+    work(units[:2], Shard(1, 1), silent)
+    said: list[str] = []
+    with showing(Display()):
+        work(units, Shard(1, 1), said.append)
+    assert said[0] == "2 of 12 units of work are done already"
+    assert capsys.readouterr().err == "measuring: 0 of 10 units\n"
+    pace = _Pace(units)
+    assert pace.left() is None
+    pace.finish(units[0], 10.0)
+    assert pace.left() == pytest.approx(11 * 10.0)
+    pace.finish(units[6], 1.0)
+    pace.finish(units[7], None)  # another process has computed it
+    assert pace.left() == pytest.approx(5 * 10.0 + 4 * 1.0)
+
+
+def test_python_shows_progress_unless_it_gets_a_function_for_messages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = World(0, 1, torch.device("cpu"))
+    work_together(work_units(tmp_path / "a", []), alone, None, silent)
+    assert capsys.readouterr().err == ""
+    work_together(work_units(tmp_path / "b", []), alone, None, print)
+    assert capsys.readouterr().err == "measuring: 0 of 12 units\n"

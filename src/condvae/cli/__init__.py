@@ -78,8 +78,8 @@ def main(arguments: list[str] | None = None) -> None:
         verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
         job = getattr(verb, "job", verb)  # design and ood have sub-verbs
         # Only a whole process soon says what it opens; a program that calls `main` gets lines for long jobs only.
-        soon = {} if called or isinstance(verb, Info) else {"first": _FIRST_LINE}
-        with showing(Display(quiet=job.quiet, **soon)), track(opening(job), unit=""):
+        first = None if called or isinstance(verb, Info) else _FIRST_LINE
+        with showing(Display(quiet=job.quiet, first=first)), track(opening(job), unit=""):
             verb.run()
     except SystemExit:
         raise

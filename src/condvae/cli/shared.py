@@ -240,12 +240,11 @@ def opening(verb: object) -> str:
         return f"looking for {what}"
     kinds = {"checkpoint": "", "real": "", "fake": "", "model": "the model ", "artifact": "the artifact "}
     kinds |= {"classifier": "the classifier ", "data": "the data "}
-    names = [f"{kind}{name}" for option, kind in kinds.items() for name in _each(getattr(verb, option, None))]
+    names = []
+    for option, kind in kinds.items():
+        if value := getattr(verb, option, None):
+            names.append(kind + (listed(map(str, value)) if isinstance(value, tuple) else str(value)))
     return f"opening {listed(names)}" if names else "starting"
-
-
-def _each(value: object) -> "list[object]":
-    return [] if value is None else list(value) if isinstance(value, tuple) else [value]
 
 
 def figures_written(files: "Iterable[Any]") -> str:

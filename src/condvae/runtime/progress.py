@@ -118,20 +118,20 @@ class Display:
         self,
         *,
         quiet: bool = False,
-        first: float = _EVERY,
+        first: float | None = None,
         every: float = _EVERY,
         tick: float = _TICK,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare the display; `showing` starts it.
 
-        quiet: print only results, warnings and errors. first: seconds until the first line. every: seconds between
-        lines. tick: seconds between two calls of `beat` by the thread. clock: tells the time.
+        quiet: print only results, warnings and errors. every: seconds between lines. first: seconds until the first
+        line, if others than these. tick: seconds between two calls of `beat` by the thread. clock: tells the time.
         """
         self.quiet, self.shows = quiet, not quiet and os.environ.get("RANK", "0") == "0"
         self.every, self.tick, self.clock = every, tick, clock
         self.jobs: list[TrackedJob] = []
-        self._next = clock() + first
+        self._next = clock() + (every if first is None else first)
         self._drawn = self._ended = False
         self._lock = threading.RLock()
         self._stop = threading.Event()
