@@ -59,7 +59,7 @@ _LISTS = (
     "--tasks",
 )
 """Options that take several values after one name. They may be given only once."""
-_FIRST_LINE = 0.5
+_FIRST_LINE = 0.2
 """Seconds until a command says what it opens. Bad input that is found earlier gives one line, the error."""
 
 

@@ -105,7 +105,8 @@ def _run(
     total = sum(package.megabytes for package in packages)
     # pip and npm report no numbers to a program, so we watch the files that they write: both are told to use `folder`.
     paths = {"TMPDIR": folder} if client == "pip" else {"npm_config_cache": f"{folder}/cache"}
-    with track("downloading", total=total, unit="MB", measured=lambda: _megabytes(Path(folder))):
+    combined = sum if client == "pip" else max  # npm downloads one archive, and writes it twice at the same time
+    with track("downloading", total=total, unit="MB", measured=lambda: combined(_megabytes(Path(folder)))):
         done = subprocess.run(
             command, cwd=folder, env=os.environ | paths, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
@@ -116,9 +117,9 @@ def _run(
         )
 
 
-def _megabytes(folder: Path) -> float:
-    """Return the size of all files in a folder."""
-    return sum(path.lstat().st_size for path in folder.rglob("*")) / 1e6
+def _megabytes(folder: Path) -> list[float]:
+    """Return the sizes of all files in a folder."""
+    return [path.lstat().st_size / 1e6 for path in folder.rglob("*")] or [0.0]
 
 
 def _names(packages: Sequence[Package]) -> str:

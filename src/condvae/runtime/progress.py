@@ -94,7 +94,7 @@ class TrackedJob:
             parts.append(f"{self.done / self.elapsed:.1f} MB/s")
         if self.elapsed >= 1:
             parts.append(f"{in_words(self.elapsed)} so far")
-        if (left := self.seconds_left) is not None:
+        if left := self.seconds_left:
             parts.append(f"about {in_words(left, rough=True)} left")
         if self.note:
             parts.append(self.note)
@@ -131,7 +131,8 @@ class Display:
         self.quiet, self.shows = quiet, not quiet and os.environ.get("RANK", "0") == "0"
         self.every, self.tick, self.clock = every, tick, clock
         self.jobs: list[TrackedJob] = []
-        self._next = clock() + (every if first is None else first)
+        self._first = every if first is None else first
+        self._next = clock() + self._first
         self._drawn = self._ended = False
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -194,8 +195,10 @@ class Display:
                 self._write(hint + "\n")
 
     def _run(self) -> None:
-        while not self._stop.wait(self.tick):
+        pause = min(self._first, self.tick)
+        while not self._stop.wait(pause):
             self.beat()
+            pause = self.tick
 
     def _draw(self, job: TrackedJob) -> None:
         text = job.text()
@@ -231,6 +234,11 @@ def showing(display: Display) -> Iterator[Display]:
     finally:
         _current = before
         display.end()
+
+
+def has_display() -> bool:
+    """Return whether progress is shown or, with --quiet, suppressed here, so that libraries must not show their own."""
+    return _current is not None
 
 
 @contextmanager
