@@ -1,6 +1,7 @@
 """Shared work is done once, and files on disk are complete and identified by their content."""
 
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 
@@ -192,6 +193,11 @@ def test_the_total_is_known_at_the_start_and_the_time_left_by_kind(
     pace.finish(units[6], 1.0)
     pace.finish(units[7], None)  # another process has computed it
     assert pace.left() == pytest.approx(5 * 10.0 + 4 * 1.0)
+    slow = _Pace(units)
+    slow.finish(units[0], 1e-6)
+    slow.begin(units[6])
+    time.sleep(0.01)
+    assert slow.left() >= 6 * 0.01  # the first unit of another kind takes longer than expected
 
 
 def test_python_shows_progress_unless_it_gets_a_function_for_messages(

@@ -175,6 +175,10 @@ class _Pace:
         # All keys exist from the start, because another thread reads them.
         self._waiting = Counter(one.store.folder for one in units)
         self._times: dict[Path, list[float]] = {folder: [] for folder in self._waiting}
+        self._now: tuple[Path | None, float] = (None, 0.0)
+
+    def begin(self, unit: WorkUnit) -> None:
+        self._now = (unit.store.folder, time.perf_counter())
 
     def finish(self, unit: WorkUnit, seconds: float | None) -> None:
         """Count a unit as finished, and its time unless it is None."""
@@ -188,6 +192,9 @@ class _Pace:
         every = [seconds for some in times.values() for seconds in some]
         if not every:
             return None
+        current, begun = self._now
+        if current is not None and not times[current]:  # the first unit of a store may already have taken longer
+            times[current] = [max(fmean(every), time.perf_counter() - begun)]
         return sum(self._waiting[folder] * fmean(some or every) for folder, some in times.items())
 
 
@@ -204,7 +211,8 @@ def work(units: Sequence[WorkUnit], shard: Shard, say: Say, *, gpu_guide: str | 
     told: dict[str, Any] = {"unit": "unit", "left": pace.left, "gpu_guide": gpu_guide, "announce": bool(mine)}
     with track("measuring", total=len(mine), **told) as job:
         for i, one in enumerate(mine):
-            job.note, seconds = one.what, None
+            job.note, seconds = f"now {one.what}", None
+            pace.begin(one)
             if not one.done:  # another process with the same shard may have computed it
                 if one.prepare is not None:
                     one.prepare()
