@@ -1,16 +1,19 @@
 """The entry point of the command line: what holds for every verb."""
 
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers.commands import failure
+from helpers.cli_options import options, verbs
+from helpers.commands import failure, photos
 from helpers.models import small_conditional
+from helpers.training import SMALL
 
 from condvae import save
-from condvae.cli import _catch_stop_signals
+from condvae.cli import _catch_stop_signals, main
 
 
 def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> None:
@@ -84,3 +87,47 @@ def test_a_closed_terminal_stops_a_call_like_ctrl_c() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_every_verb_can_be_quiet() -> None:
+    assert [verb for verb, kind in verbs().items() if "quiet" not in options(kind)] == []
+
+
+@pytest.mark.usefixtures("models")
+def test_quiet_prints_results_and_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = photos(2)
+    for number, (words, out, err) in enumerate(
+        (
+            (["sample", "-n", "2", "-o", "samples"], "", ""),
+            (["reconstruct", a, b, "-o", "rebuilt"], "", ""),
+            (["export", "faces64", "-o", "copy.safetensors"], "", ""),
+            # A warning stays, on stderr.
+            (["complete", a, "--half", "left", "-n", "2", "-o", "done"], "", "photo 0.png is 20 x 20: it is resized"),
+            (["complete", "--repeat", "done/record.json", "-o", "again"], "", "photo 0.png is 20 x 20: it is resized"),
+            (["info", "faces64"], "faces64: conditional VAE", ""),
+            (["pretrain", "--network", "tiny", "--steps", "2", *SMALL, "-o", "run"], "", "warning: the run ended"),
+        )
+    ):
+        main([*words, "--quiet" if number % 2 else "-q"])
+        captured = capsys.readouterr()
+        assert captured.out.startswith(out) and bool(captured.out) == bool(out), words
+        assert captured.err.startswith(err) and bool(captured.err) == bool(err), words
+        assert "wrote" not in captured.out
+    # It is no option of the run: the same run can be continued without it.
+    assert "quiet" not in json.loads(Path("run/options.json").read_text())
+    main(["pretrain", "--network", "tiny", "--steps", "3", *SMALL, "-o", "run", "--resume"])
+    assert "resuming from step 2" in capsys.readouterr().out
+
+
+def test_quiet_comparisons_print_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        photos(2)
+    monkeypatch.chdir(tmp_path)
+    main(["compare", "a", "b", "--metrics", "psnr", "-o", "numbers.json", "--quiet"])
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[0] == "a and b: 2 pairs of images" and captured.err == ""
+    assert "PSNR" in captured.out and "wrote" not in captured.out

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from typing import Any
 
+import tyro
 from helpers.cli_options import options, verbs
+
+from condvae import cli
+from condvae.cli import shared
 
 _CLASSIFIER = "a classifier is a smaller network that is trained on one device"
 
@@ -85,11 +89,12 @@ def test_every_option_is_explained_and_says_if_it_is_required() -> None:
                 assert told["help"].endswith("(required)"), f"{verb} --{option}"
 
 
-def test_help_is_quick_because_torch_stays_out() -> None:
+def test_help_and_the_first_line_are_quick_because_torch_stays_out() -> None:
     program = (
         "import sys\nfrom condvae.cli import main\n"
         "for verb in ([], ['evaluate'], ['train'], ['design', 'train'], ['ood', 'experiment'], ['fetch']):\n"
         "    try:\n        main([*verb, '--help'])\n    except SystemExit:\n        pass\n"
+        "from condvae.cli import shared\nfrom condvae.cli.sample import Sample\nshared.opening(Sample())\n"
         "sys.exit(any(name in sys.modules for name in ('torch', 'numpy', 'PIL')))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
@@ -107,3 +112,22 @@ def test_defaults_without_torch_are_those_of_the_library() -> None:
     for name in ("temperature", "pixels", "seed", "share"):
         assert drawn[name].default == getattr(CompletionSettings, name)
     assert float(Complete().temperature) == CompletionSettings.temperature
+
+
+def test_a_command_first_says_what_it_opens() -> None:
+    for words, expected in (
+        (["sample"], "opening the model faces64"),
+        (["complete", "x.png", "--repeat", "a/record.json"], "opening a/record.json"),
+        (["evaluate", "--data", "cifar10", "--redraw", "out"], "opening out"),
+        (["evaluate", "--data", "b.zip"], "opening the model faces64 and the data b.zip"),
+        (["pretrain", "--data", "a", "b", "--steps", "1", "-o", "run"], "opening the data a and b"),
+        (["compare", "real", "fake"], "opening real and fake"),
+        (["import", "a.th", "-o", "b.safetensors"], "opening a.th"),
+        (["fetch", "metrics"], "looking for metrics"),
+        (
+            ["ood", "experiment", "--model", "a", "b=c", "--data", "d"],
+            "opening the model a and b=c and the data d",
+        ),
+    ):
+        verb = tyro.cli(cli._verbs(words), args=words)
+        assert shared.opening(getattr(verb, "job", verb)) == expected

@@ -1,6 +1,7 @@
 """Shared work is done once, and files on disk are complete and identified by their content."""
 
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from condvae.experiments.resumable_work import (
     ResultStore,
     Shard,
     WorkUnit,
+    _Pace,
     image_ranges,
     work,
     work_together,
@@ -24,6 +26,7 @@ from condvae.runtime.atomic import write_text
 from condvae.runtime.fingerprints import digest_of, fingerprint, slug_of
 from condvae.runtime.folders import check_folder, make_folder, read_json
 from condvae.runtime.messages import silent
+from condvae.runtime.progress import Display, showing
 from condvae.runtime.ranks import World
 
 
@@ -56,10 +59,10 @@ def test_ranges_cover_everything_once() -> None:
 def test_every_unit_is_done_by_exactly_one_shard(tmp_path: Path) -> None:
     done: list[int] = []
     for number in (2, 3, 1):
-        work(work_units(tmp_path, done), Shard(number, 3), silent, show_progress=False)
+        work(work_units(tmp_path, done), Shard(number, 3), silent)
     assert sorted(done) == list(range(12))
     said: list[str] = []
-    work(work_units(tmp_path, done), Shard(1, 1), said.append, show_progress=False)
+    work(work_units(tmp_path, done), Shard(1, 1), said.append)
     assert len(done) == 12 and said == ["12 of 12 units of work are done already"]
     numbers, seconds = work_units(tmp_path, [])[6].store.get([f"{i:02}" for i in (7, 6)])
     assert numbers["number"].tolist() == [7, 7, 6, 6] and seconds >= 0
@@ -67,7 +70,7 @@ def test_every_unit_is_done_by_exactly_one_shard(tmp_path: Path) -> None:
 
 def test_one_line_is_logged_for_each_description(tmp_path: Path) -> None:
     said: list[str] = []
-    work(work_units(tmp_path, []), Shard(1, 2), said.append, show_progress=False)
+    work(work_units(tmp_path, []), Shard(1, 2), said.append)
     assert [line.partition(" in ")[0] for line in said] == ["a: 6 images", "b: 6 images"]
 
 
@@ -98,11 +101,9 @@ def test_prepare_runs_first_and_only_if_needed(tmp_path: Path) -> None:
         return {"x": torch.zeros(1)}
 
     store = ResultStore(tmp_path / "a", kind="test part")
-    one = WorkUnit(
-        what="a", store=store, unit="1", images=1, measure=measure, prepare=lambda say: order.append("prepared")
-    )
+    one = WorkUnit(what="a", store=store, unit="1", images=1, measure=measure, prepare=lambda: order.append("prepared"))
     for _ in range(2):
-        work([one], Shard(1, 1), silent, show_progress=False)
+        work([one], Shard(1, 1), silent)
     assert order == ["prepared", "measured"]
 
 
@@ -173,3 +174,37 @@ def test_fingerprints_follow_their_content() -> None:
     images[3, 0, 0] = 1
     assert digest_of_set(some) != first
     assert slug_of("eig-ipa, no finding") == "eig-ipa-no-finding"
+
+
+def test_the_total_is_known_at_the_start_and_the_time_left_by_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units = work_units(tmp_path, [])
+    work(units[:2], Shard(1, 1), silent)
+    said: list[str] = []
+    with showing(Display()):
+        work(units, Shard(1, 1), said.append)
+    assert said[0] == "2 of 12 units of work are done already"
+    assert capsys.readouterr().err == "measuring: 0 of 10 units\n"
+    pace = _Pace(units)
+    assert pace.left() is None
+    pace.finish(units[0], 10.0)
+    assert pace.left() == pytest.approx(11 * 10.0)
+    pace.finish(units[6], 1.0)
+    pace.finish(units[7], None)  # another process has computed it
+    assert pace.left() == pytest.approx(5 * 10.0 + 4 * 1.0)
+    slow = _Pace(units)
+    slow.finish(units[0], 1e-6)
+    slow.begin(units[6])
+    time.sleep(0.01)
+    assert (slow.left() or 0) >= 6 * 0.01  # the first unit of another kind takes longer than expected
+
+
+def test_python_shows_progress_unless_it_gets_a_function_for_messages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = World(0, 1, torch.device("cpu"))
+    work_together(work_units(tmp_path / "a", []), alone, None, silent)
+    assert capsys.readouterr().err == ""
+    work_together(work_units(tmp_path / "b", []), alone, None, print)
+    assert capsys.readouterr().err == "measuring: 0 of 12 units\n"

@@ -105,7 +105,7 @@ def planned(experiment: str) -> Iterator[list[str]]:
     """Make the module `experiment` plan its work but not do it; yield a list of the folders of its results."""
     asked: list[str] = []
 
-    def note(units: Sequence[WorkUnit], *rest: object) -> bool:
+    def note(units: Sequence[WorkUnit], *rest: object, **options: object) -> bool:
         asked.extend(unit.store.folder.name for unit in units)
         return False
 

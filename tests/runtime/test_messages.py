@@ -1,4 +1,4 @@
-from condvae.runtime.messages import counted, listed
+from condvae.runtime.messages import counted, in_words, listed, warn_with
 
 
 def test_lists_read_as_english() -> None:
@@ -10,3 +10,26 @@ def test_lists_read_as_english() -> None:
 def test_numbers_agree_with_their_nouns() -> None:
     numbers = [counted(number, "image") for number in (0, 1, 2, 1234)]
     assert numbers == ["0 images", "1 image", "2 images", "1,234 images"]
+
+
+def test_times_are_in_plain_words() -> None:
+    times = (0.4, 59.6, 61, 130, 3600, 11_100, 180_000)
+    exact = ["0 s", "1 min", "1 min 1 s", "2 min 10 s", "1 h", "3 h 5 min", "2 days 2 h"]
+    assert [in_words(seconds) for seconds in times] == exact
+    # An estimate pretends no precision.
+    rough = ["5 s", "1 min", "1 min", "2 min", "1 h", "3 h", "2 days 2 h"]
+    assert [in_words(seconds, rough=True) for seconds in times] == rough
+
+
+def test_warnings_use_the_function_for_warnings_if_there_is_one() -> None:
+    class Console:
+        def __call__(self, line: str) -> None:
+            raise AssertionError(line)
+
+        def warn(self, line: str) -> None:
+            said.append(line)
+
+    said: list[str] = []
+    warn_with(Console())("a")
+    warn_with(said.append)("b")
+    assert said == ["a", "b"]

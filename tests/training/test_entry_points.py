@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.training import FACES, assert_same_model, log_of
+from helpers.training import FACES, assert_same_model, few_faces, log_of
 
 from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Freeform, Halves
+from condvae.runtime.progress import Display, showing
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 from condvae.vdvae import VDVAE, preset
 
@@ -245,3 +246,19 @@ def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
     for folder in refused:  # twice, because a rejected claim must release its lock
         with pytest.raises(ValueError, match="contains a run on other data"):
             folder.claim(options, data="cats", resume=True)
+
+
+def test_the_console_shows_the_first_step_and_leaves_the_log_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {**QUICK, "data": few_faces(), "network": "tiny", "steps": 12}
+    pretrain(**given, out=tmp_path / "a")
+    assert "step 0: " in capsys.readouterr().out
+    with showing(Display(first=0, every=0.002, tick=0.001)):
+        pretrain(**given, out=tmp_path / "b")
+    shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("training: ")]
+    assert any(" of 12 steps" in line and " bits/dim, KL 1:" in line for line in shown)
+    # Notes on the console must not consume the sums that the log reports.
+    rows = [log_of(tmp_path / out, "train") for out in "ab"]
+    assert [row["step"] for row in rows[0]] == [10, 12]
+    assert rows[0] == rows[1]

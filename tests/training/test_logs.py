@@ -1,15 +1,17 @@
 """The log reports to the terminal, to a JSON file and to experiment trackers."""
 
-import io
 import json
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from condvae.training.logs import RunLog, TensorBoard, WeightsAndBiases, duration
+from condvae.runtime.messages import silent
+from condvae.training.logs import RunLog, TensorBoard, WeightsAndBiases, step_note
+from condvae.training.step import Progress
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
@@ -17,7 +19,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
 
 
 def test_nan_and_infinity_become_null(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, enabled=True, stream=io.StringIO())
+    log = RunLog(tmp_path, enabled=True, say=silent)
     log.record("train", 3, loss=math.nan, kl_nats={1: 2.0, 4: math.inf}, names=("a", "b"))
     assert lines(tmp_path) == [
         {"event": "train", "step": 3, "loss": None, "kl_nats": {"1": 2.0, "4": None}, "names": ["a", "b"]}
@@ -25,7 +27,7 @@ def test_nan_and_infinity_become_null(tmp_path: Path) -> None:
 
 
 def test_later_and_incomplete_lines_are_deleted(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, enabled=True, stream=io.StringIO())
+    log = RunLog(tmp_path, enabled=True, say=silent)
     for step in (1, 2, 3):
         log.record("train", step)
     with log.path.open("a") as file:
@@ -36,42 +38,38 @@ def test_later_and_incomplete_lines_are_deleted(tmp_path: Path) -> None:
 
 
 def test_other_ranks_are_silent(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    log = RunLog(tmp_path, enabled=False, stream=stream)
+    said: list[str] = []
+    log = RunLog(tmp_path, enabled=False, say=said.append)
     log.record("train", 1)
-    log.live("x")
     log.say("y")
     log.warn("z")
     log.close()
-    assert stream.getvalue() == ""
+    assert said == []
     assert not log.path.exists()
 
 
-def test_the_live_line_is_rewritten_on_a_terminal_only(tmp_path: Path) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    for stream, expected in ((io.StringIO(), "a\nb\nc\n"), (Terminal(), "\r\x1b[Ka\r\x1b[Kb\nc\n")):
-        log = RunLog(tmp_path, enabled=True, stream=stream)
-        log.live("a")
-        log.live("b")
-        log.say("c")
-        assert stream.getvalue() == expected
+def test_the_note_of_the_last_steps_is_never_zero_images_per_second() -> None:
+    given: dict[str, Any] = {"gradient_norm": 1.0, "longest_streak": 0, "streak": 0, "kl_nats": (1.0,)}
+    one = Progress(steps=2, skipped=0, loss=math.log(2), log_likelihood_nats=-3.0, **given)
+    assert step_note(one, {1: 2.4, 4: 9.6}, batch=32, pace=80.0) == "0.4 images/s, 1.000 bits/dim, KL 1:2 4:10"
+    # Before the pace is known there is no rate; a loss without a likelihood is the KL alone.
+    other = Progress(steps=2, skipped=1, loss=math.log(2), log_likelihood_nats=0.0, **given)
+    assert step_note(other, {1: 2.4}, batch=32, pace=0.0) == "1.000 bits/dim of KL, KL 1:2, 1 skipped"
+    assert step_note(one, {}, batch=3200, pace=0.1).startswith("32,000 images/s")
 
 
 def test_a_log_that_cannot_be_written_gives_one_warning(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    log = RunLog(tmp_path / "gone", enabled=True, stream=stream)
+    said: list[str] = []
+    log = RunLog(tmp_path / "gone", enabled=True, say=said.append)
     log.record("train", 1)
     log.record("train", 2)
-    assert stream.getvalue().count("cannot be written") == 1
+    assert len(said) == 1 and "cannot be written" in said[0]
 
 
 def test_tensorboard_gets_numbers_and_pictures(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    log = RunLog(tmp_path, enabled=True, trackers=[TensorBoard(tmp_path)], stream=io.StringIO())
+    log = RunLog(tmp_path, enabled=True, trackers=[TensorBoard(tmp_path)], say=silent)
     log.record("train", 7, loss=1.5, kl_nats={8: 2.5}, name="text")
     log.picture(7, "sheet", Image.new("RGB", (4, 4)))
     log.close()
@@ -89,7 +87,7 @@ def test_weights_and_biases_gets_numbers_and_pictures(tmp_path: Path, monkeypatc
         tmp_path,
         enabled=True,
         trackers=[WeightsAndBiases(tmp_path, "condvae", {"lr": 1.0})],
-        stream=io.StringIO(),
+        say=silent,
     )
     log.record("train", 7, loss=1.5)
     log.picture(8, "sheet", Image.new("RGB", (4, 4)))
@@ -104,7 +102,3 @@ def test_weights_and_biases_gets_numbers_and_pictures(tmp_path: Path, monkeypatc
         time.sleep(0.1)
     assert b"train/loss" in content and b"1.5" in content
     assert (tmp_path / "wandb-id").read_text() in files[0].name
-
-
-def test_durations_are_formatted_like_clock_times() -> None:
-    assert [duration(seconds) for seconds in (0, 61.4, 3723)] == ["0:00", "1:01", "1:02:03"]

@@ -27,7 +27,9 @@ from condvae.cli.pretrain import Pretrain
 from condvae.cli.reconstruct import Reconstruct
 from condvae.cli.renamed import check_spelling
 from condvae.cli.sample import Sample
+from condvae.cli.shared import opening
 from condvae.cli.train import Train
+from condvae.runtime.progress import Display, showing, track
 from condvae.training.options import TrainingOptions
 from condvae.training.presets import options_for
 
@@ -58,12 +60,15 @@ _LISTS = (
     "--tasks",
 )
 """Options that take several values after one name. They may be given only once."""
+_FIRST_LINE = 0.2
+"""Seconds until a command says what it opens. Bad input that is found earlier gives one line, the error."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb. Bad input ends with a one-line message on stderr and exit code 2."""
     # Handle signals only if this call is the whole process, not if a program calls `main` with arguments.
-    signals = _catch_stop_signals() if arguments is None else []
+    called = arguments is not None
+    signals = [] if called else _catch_stop_signals()
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if arguments == ["--version"]:
         print(f"condvae {condvae.__version__}")
@@ -75,7 +80,11 @@ def main(arguments: list[str] | None = None) -> None:
         words = join_boxes(arguments)
         with OPTION_VALUES:
             verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
-        verb.run()
+        job = getattr(verb, "job", verb)  # design and ood have sub-verbs
+        # Only a whole process soon says what it opens; a program that calls `main` gets lines for long jobs only.
+        first = None if called or isinstance(verb, Info) else _FIRST_LINE
+        with showing(Display(quiet=job.quiet, first=first)), track(opening(job), unit=""):
+            verb.run()
     except SystemExit:
         raise
     except BrokenPipeError:  # the program that reads our output, such as head, has closed it

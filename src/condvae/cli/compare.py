@@ -54,6 +54,7 @@ class Compare:
     device: shared.Device = "auto"
     out: shared.OutFile = None
     """Also write the numbers to this .json file. An existing file is replaced only if `condvae compare` wrote it."""
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         if self.out is not None:
@@ -90,11 +91,11 @@ class Compare:
             if self.unpaired
             else f"{found.real_images:,} pairs of images"
         )
-        print(f"{self.real} and {self.fake}: {sets}")
+        shared.result(f"{self.real} and {self.fake}: {sets}")
         for key, (mean, error) in found.values.items():
             name, remark = _ROWS[key]
             name += f" ({self.lpips})" if key == "lpips" else ""
-            print(f"{name:13} {mean:10.5g} ± {error:<9.2g} {remark}")
+            shared.result(f"{name:13} {mean:10.5g} ± {error:<9.2g} {remark}")
 
     def _write(self, found: "Comparison", out: Path) -> None:
         def number(value: float) -> float | None:
@@ -116,7 +117,7 @@ class Compare:
             },
         }
         write_text(out, json.dumps(plain, indent=1) + "\n")
-        print(f"wrote {out}")
+        shared.say(f"wrote {out}")
 
 
 def _check_free(out: Path) -> None:

@@ -32,16 +32,17 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many completions to compute at a time. Smaller values need less memory; the result is the same."""
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
     repeat: Annotated[Path | None, tyro.conf.arg(metavar="RECORD")] = None
     """Repeat an earlier call, with the same image files: give the record.json that it wrote. No other options except
-    --out and --chunk may be given."""
+    --out, --chunk and --quiet may be given."""
 
     def run(self) -> None:
         if self.repeat is not None:
             self._check_alone()
             from condvae.completion.many_files import repeat
 
-            print(shared.sheets_written(repeat(self.repeat, self.out, chunk=self.chunk)))
+            shared.say(shared.sheets_written(repeat(self.repeat, self.out, chunk=self.chunk, say=shared.warn)))
             return
         hole = self.as_hole()
         from condvae.completion.many_files import complete_files
@@ -56,13 +57,14 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             picture_format=self.format,
             chunk=self.chunk,
             device=str(resolve_device(self.device)),
+            say=shared.warn,
         )
-        print(shared.sheets_written(sheets))
+        shared.say(shared.sheets_written(sheets))
 
     def _check_alone(self) -> None:
         """Raise a ValueError if options were given that --repeat reads from the record."""
         for field in dataclasses.fields(self):
-            if field.name not in ("repeat", "out", "chunk") and getattr(self, field.name) != field.default:
+            if field.name not in ("repeat", "out", "chunk", "quiet") and getattr(self, field.name) != field.default:
                 if field.name == "images":
                     raise ValueError(
                         "images were given with --repeat, which reads them from the record: leave them out"

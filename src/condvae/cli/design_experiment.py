@@ -49,7 +49,7 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
         if self.redraw is not None:
             from condvae.experiments.design import redraw
 
-            print(shared.figures_written(redraw(self.redraw)))
+            shared.say(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
             raise ValueError("no data was given: give --data with training and test images labelled with findings")

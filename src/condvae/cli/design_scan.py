@@ -31,6 +31,7 @@ class DesignScan(shared.Parsed, ScanSettings):
     temperature: shared.Temperature = ScanSettings.temperature
     out: shared.OutFolder = None
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         if self.known is not None and self.steps != ScanSettings.steps:
@@ -46,6 +47,6 @@ class DesignScan(shared.Parsed, ScanSettings):
             known=self.known,
             fit_mask=self.fit_mask,
             device=self.device,
-            say=shared.say,
+            say=shared.result,
         )
-        print(f"wrote {record} and the pictures next to it")
+        shared.say(f"wrote {record} and the pictures next to it")

@@ -30,8 +30,9 @@ class DesignTrain(ClassifierOptions):
     out: shared.Out
     device: shared.Device = "auto"
     observe: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PROCESS")] = ClassifierOptions.observe
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae.design.avp_cnn.classifier_training import train_classifier
 
-        train_classifier(self, shared.say)
+        train_classifier(shared.settings_of(ClassifierOptions, self), shared.say)

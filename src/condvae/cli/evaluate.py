@@ -75,7 +75,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         if self.redraw is not None:
             from condvae.experiments.evaluation import redraw
 
-            print(shared.figures_written(redraw(self.redraw)))
+            shared.say(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
             raise ValueError("no data was given: give --data with training and test images")
@@ -112,7 +112,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         settings = shared.settings_of(EvaluationSettings, self)
         check_apart(data, folder)
         write_inputs(Problems.choose(open_data(data, size=self.size), settings), folder, k=settings.n)
-        print(f"wrote {folder}: its README.txt explains what to do next")
+        shared.say(f"wrote {folder}: its README.txt explains what to do next")
 
     def _completions(self) -> dict[str, Path]:
         """Parse --completions, and return the folders by the methods' names in the report."""

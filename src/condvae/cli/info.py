@@ -29,6 +29,7 @@ class Info:
     """List the embedded models instead of describing one model."""
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
     """Print all information as JSON."""
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae.weights import embedded_names

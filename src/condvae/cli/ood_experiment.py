@@ -59,7 +59,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
         if self.redraw is not None:
             from condvae.experiments.ood import redraw
 
-            print(shared.figures_written(redraw(self.redraw)))
+            shared.say(shared.figures_written(redraw(self.redraw)))
             return
         if self.data is None:
             raise ValueError("no data was given: give --data with the models' training images and test images")

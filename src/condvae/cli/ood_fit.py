@@ -51,6 +51,7 @@ class OODFit:
     """Write the fit to this .safetensors file instead of the file next to the model, and give it to `condvae ood score
     --fit` later. This is required for embedded models and for models from the hub."""
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         if self.data is None:
@@ -88,9 +89,9 @@ class OODFit:
                     say=say,
                 )
             )
-            say(_summary(fits[-1]))
+            (shared.warn if _too_few(fits[-1]) else say)(_summary(fits[-1]))
         save_fits(out, fits)
-        print(f"wrote {out}, {out.stat().st_size / 2**10:.0f} KiB")
+        say(f"wrote {out}, {out.stat().st_size / 2**10:.0f} KiB")
 
 
 def _check_user_file(model: str, path: Path) -> None:
@@ -128,6 +129,11 @@ def _kinds(score: "Score", model: "VDVAE | ConditionalVAE") -> "list[EncoderKind
             "choose another --score, or a conditional model"
         )
     return kinds
+
+
+def _too_few(fit: "Fit") -> bool:
+    """Return whether there are too few held-out observations or images for a reliable percentile of 1."""
+    return bool(min(fit.record["held_out"], fit.record["held_out_images"]) < _FEWEST_HELD_OUT)
 
 
 def _summary(fit: "Fit") -> str:

@@ -31,6 +31,7 @@ class OODScore(HoleOptions):
     """Also write the results to this .json or .csv file. An existing file is replaced only if it is such a report."""
     seed: shared.Seed = 0
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         hole = self.as_hole()
@@ -45,7 +46,7 @@ class OODScore(HoleOptions):
             seed=self.seed,
             device=str(resolve_device(self.device)),
             out=self.out,
-            say=shared.say,
+            say=shared.result,
         )
         if self.out is not None:
-            print(f"wrote {self.out}")
+            shared.say(f"wrote {self.out}")

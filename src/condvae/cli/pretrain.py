@@ -25,8 +25,9 @@ class Pretrain(PretrainOptions):
 
     out: shared.Out
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae.training import pretrain
 
-        pretrain(self)
+        pretrain(shared.settings_of(PretrainOptions, self))

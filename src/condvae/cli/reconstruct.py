@@ -36,6 +36,7 @@ class Reconstruct:
     out: shared.OutFolder = None
     format: shared.Format = "png"
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae.images.atomic_folder import AtomicFolder, stem_of
@@ -54,7 +55,13 @@ class Reconstruct:
             groups = self.groups if self.down_to is None else groups_down_to(vae.config, self.down_to)
             channels, size = vae.config.channels, vae.config.image_size
             x, files = read_images(
-                self.images, channels=channels, size=size, done="rebuilt", out=self.out, default=_DEFAULT_OUT
+                self.images,
+                channels=channels,
+                size=size,
+                done="rebuilt",
+                out=self.out,
+                default=_DEFAULT_OUT,
+                say=shared.warn,
             )
             names = [f"{i + 1:03}-{stem_of(file.path)}.{self.format}" for i, file in enumerate(files)]
             folder.check_free(*names)
@@ -77,4 +84,4 @@ class Reconstruct:
                 for file, name in zip(files, names, strict=True)
             ]
             folder.write_record(made, entries, [_SHEET])
-        print(shared.images_written(len(x), folder.folder))
+        shared.say(shared.images_written(len(x), folder.folder))

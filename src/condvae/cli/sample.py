@@ -29,6 +29,7 @@ class Sample:
     out: shared.OutFolder = None
     format: shared.Format = "png"
     device: shared.Device = "auto"
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         import torch
@@ -62,4 +63,4 @@ class Sample:
                 "device": vae.device.type,
             }
             folder.write_record(made, [{"outputs": [name]} for name in names], [_SHEET])
-        print(shared.images_written(self.n, folder.folder))
+        shared.say(shared.images_written(self.n, folder.folder))

@@ -14,6 +14,9 @@ from condvae.design.avp_cnn.classifier_names import embedded_classifiers
 from condvae.images.picture_formats import PictureFormat
 from condvae.observe.process_names import PIXEL_PROCESS_MEANINGS
 from condvae.runtime.messages import listed
+from condvae.runtime.progress import result as result
+from condvae.runtime.progress import say as say
+from condvae.runtime.progress import warn as warn
 from condvae.training.options import TrainingOptions
 from condvae.vdvae.network_names import PUBLIC_NETWORKS, SMALL_NETWORKS
 from condvae.weights.model_names import embedded_names
@@ -150,6 +153,15 @@ FitMask: TypeAlias = Annotated[
     ),
 ]
 
+Quiet: TypeAlias = Annotated[
+    bool,
+    tyro.conf.FlagCreatePairsOff,
+    _arg(
+        aliases=["-q"],
+        help="Print nothing but the result of the command, warnings and errors. Warnings then go to stderr.",
+    ),
+]
+
 
 def preset_help(presets: "Iterable[str]") -> str:
     """Return the help text of --preset, which lists the names of the presets."""
@@ -236,6 +248,7 @@ class ExperimentOptions:
     run the same command without --shard to write the report."""
     redraw: Annotated[Path | None, _arg(metavar="FOLDER")] = None
     """Redraw the figures of an earlier call from its results.json, and stop. Give the --out folder of that call."""
+    quiet: Quiet = False
 
 
 def settings_of(kind: type[T], options: T) -> T:
@@ -273,9 +286,19 @@ def sheets_written(sheets: "Sequence[Path]") -> str:
     return f"wrote {listed(map(str, sheets))}" if len(sheets) < 4 else f"wrote {sheets[0]} to {sheets[-1]}"
 
 
-def say(line: str) -> None:
-    """Print a line and flush, since minutes may pass before the next one."""
-    print(line, flush=True)
+def opening(verb: object) -> str:
+    """Return the first line of a command, which is printed before anything slow is imported: what it opens."""
+    if earlier := getattr(verb, "redraw", None) or getattr(verb, "repeat", None):
+        return f"opening {earlier}"
+    if what := getattr(verb, "what", None):
+        return f"looking for {what}"
+    kinds = {"checkpoint": "", "real": "", "fake": "", "model": "the model ", "artifact": "the artifact "}
+    kinds |= {"classifier": "the classifier ", "data": "the data "}
+    names = []
+    for option, kind in kinds.items():
+        if value := getattr(verb, option, None):
+            names.append(kind + (listed(map(str, value)) if isinstance(value, tuple) else str(value)))
+    return f"opening {listed(names)}" if names else "starting"
 
 
 def figures_written(files: "Iterable[Any]") -> str:

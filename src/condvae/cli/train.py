@@ -30,8 +30,9 @@ class Train(TrainOptions):
     out: shared.Out
     device: shared.Device = "auto"
     observe: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PROCESS")] = ()
+    quiet: shared.Quiet = False
 
     def run(self) -> None:
         from condvae.training import train
 
-        train(self)
+        train(shared.settings_of(TrainOptions, self))

@@ -12,7 +12,7 @@ from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
 from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.reading import printable
-from condvae.images.selection import LimitedNotes, PictureQueue, SelectedPicture, check_same, progress, select_pictures
+from condvae.images.selection import LimitedNotes, PictureQueue, SelectedPicture, check_same, select_pictures, tracked
 from condvae.runtime.messages import Say
 
 DEFAULT_OUT = Path("completions")
@@ -115,15 +115,15 @@ def _complete(
             say(inspector.failure)
             inspector = None
         pictures = PictureQueue(selected, completer.view, done="completed")
-        for one, tell in progress(selected, say):
+        for one in tracked(selected, "completing"):
             view = pictures.take(one)
             if view is None:
                 continue
             result = completer(view)
-            notes.tell(result.notes, tell)
+            notes.tell(result.notes, say)
             if inspector is not None:
                 found = result.inspected
-                warnings.tell([found.warning] if found.warning else [], tell)
+                warnings.tell([found.warning] if found.warning else [], say)
                 if found.failure is not None:
                     failures += 1
                     second = f"{printable(one.path)} could not be judged either; further failures are not reported"

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,15 +11,14 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from tqdm import tqdm
 
 from condvae.images.archive import digest
 from condvae.runtime.atomic import replacing
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import PixelArray
+from condvae.runtime.progress import track
 
 _CHUNK = 64  # images per thread task: few enough to balance the load, enough to hide the cost of starting a task
-_BAR_FROM = 5_000  # show a progress bar on a terminal from this number of images
 _FORMAT = 1  # part of each cache key: increase it when the same files decode to different pixels
 
 T = TypeVar("T")
@@ -107,12 +105,11 @@ def in_threads(work: Callable[[int], T], n: int, *, workers: int, label: str) ->
     def chunk(start: int) -> list[T]:
         return [work(i) for i in range(start, min(start + _CHUNK, n))]
 
-    shown = n >= _BAR_FROM and sys.stderr.isatty()
     pool = ThreadPoolExecutor(workers)
     try:
-        with tqdm(total=n, desc=label, unit=" images", disable=not shown) as bar:
+        with track(label, total=n) as job:
             for results in pool.map(chunk, range(0, n, _CHUNK)):
-                bar.update(len(results))
+                job.update(len(results))
                 yield from results
     finally:
         pool.shutdown(cancel_futures=True)

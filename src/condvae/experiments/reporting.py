@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from condvae.runtime.atomic import replacing, write_text
 from condvae.runtime.folders import check_folder, clear_away, make_folder, read_json
 from condvae.runtime.formats import json_text, markdown_table
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, warn_with
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ class Report:
             written = self.figures.draw(result, out)
         except DrawingError as error:
             written = []
-            say(str(error))
+            warn_with(say)(str(error))
         say(f"wrote {', '.join(str(out / name) for name in TABLES)}")
         if written:
             say(f"wrote {', '.join(map(str, written))}")

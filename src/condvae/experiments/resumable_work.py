@@ -5,19 +5,21 @@ the result depends on. Files are written atomically. Processes that compute the 
 does not matter which of them writes last.
 """
 
-import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from condvae.runtime.fingerprints import fingerprint, slug_of
 from condvae.runtime.messages import Say
+from condvae.runtime.progress import shown, track
 from condvae.runtime.ranks import World
 from condvae.weights import sealed_file
 
@@ -158,7 +160,7 @@ class WorkUnit:
     unit: object
     images: int
     measure: Callable[[], ResultTensors]
-    prepare: Callable[[Say], object] | None = None
+    prepare: Callable[[], object] | None = None
     """A function that is called before `measure`, and whose time is not counted."""
 
     @property
@@ -166,37 +168,77 @@ class WorkUnit:
         return self.store.has(self.unit)
 
 
-def work(units: Sequence[WorkUnit], shard: Shard, say: Say, *, show_progress: bool) -> None:
-    """Compute the missing units of a shard, and log when a group of units with the same description finishes."""
+class _Pace:
+    """Estimates the time left. Units of one store take about the same time; those of others may take far longer."""
+
+    def __init__(self, units: Sequence[WorkUnit]) -> None:
+        # All keys exist from the start, because another thread reads them.
+        self._waiting = Counter(one.store.folder for one in units)
+        self._times: dict[Path, list[float]] = {folder: [] for folder in self._waiting}
+        self._now: tuple[Path | None, float] = (None, 0.0)
+
+    def begin(self, unit: WorkUnit) -> None:
+        self._now = (unit.store.folder, time.perf_counter())
+
+    def finish(self, unit: WorkUnit, seconds: float | None) -> None:
+        """Count a unit as finished, and its time unless it is None."""
+        self._waiting[unit.store.folder] -= 1
+        if seconds is not None:
+            self._times[unit.store.folder].append(seconds)
+
+    def left(self) -> float | None:
+        """Return the seconds left: the mean time of a store's units, or of all units if none of the store is done."""
+        times = {folder: list(some) for folder, some in self._times.items()}
+        every = [seconds for some in times.values() for seconds in some]
+        if not every:
+            return None
+        current, begun = self._now
+        if current is not None and not times[current]:  # the first unit of a store may already have taken longer
+            times[current] = [max(fmean(every), time.perf_counter() - begun)]
+        return sum(self._waiting[folder] * fmean(some or every) for folder, some in times.items())
+
+
+def work(units: Sequence[WorkUnit], shard: Shard, say: Say, *, gpu_guide: str | None = None) -> None:
+    """Compute the missing units of a shard, and log when a group of units with the same description finishes.
+
+    gpu_guide: the page to name if the work takes long on a CPU; None on a GPU.
+    """
     share = units[shard.number - 1 :: shard.of]
     mine = [one for one in share if not one.done]
     if len(mine) < len(share):
         say(f"{len(share) - len(mine)} of {len(share)} units of work are done already")
-    spent, images = 0.0, 0
-    # disable=None shows the bar only on a terminal.
-    with tqdm(total=len(mine), unit="unit", leave=False, disable=None if show_progress else True) as bar:
+    spent, images, pace = 0.0, 0, _Pace(mine)
+    told: dict[str, Any] = {"unit": "unit", "left": pace.left, "gpu_guide": gpu_guide, "announce": bool(mine)}
+    with track("measuring", total=len(mine), **told) as job:
         for i, one in enumerate(mine):
-            bar.set_description(one.what)
+            job.note, seconds = f"now {one.what}", None
+            pace.begin(one)
             if not one.done:  # another process with the same shard may have computed it
                 if one.prepare is not None:
-                    with _bar_hidden(bar):
-                        one.prepare(say)
+                    one.prepare()
                 begin = time.perf_counter()
                 numbers = {name: tensor.cpu() for name, tensor in one.measure().items()}  # waits for the device
                 seconds = time.perf_counter() - begin
                 one.store.put(one.unit, numbers, seconds=seconds)
                 spent, images = spent + seconds, images + one.images
-            bar.update()
+            pace.finish(one, seconds)
+            job.update()
             last = i + 1 == len(mine) or mine[i + 1].what != one.what
             if last and images:
-                with _bar_hidden(bar):
-                    say(f"{one.what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
+                say(f"{one.what}: {images:,} images in {spent:.1f} s, {images / max(spent, 1e-9):,.1f} images/s")
                 spent, images = 0.0, 0
 
 
-def work_together(units: Sequence[WorkUnit], world: World, shard: Shard | None, say: Say) -> bool:
-    """Compute this process's share and wait for the other ranks; return whether this process writes the report."""
-    work(units, shard or Shard(world.rank + 1, world.size), say, show_progress=world.leads)
+def work_together(
+    units: Sequence[WorkUnit], world: World, shard: Shard | None, say: Say, *, guide: str | None = None
+) -> bool:
+    """Compute this process's share and wait for the other ranks; return whether this process writes the report.
+
+    guide: the page that says how to use a GPU, for a hint if the work takes long on a CPU.
+    """
+    with shown() if say is print else nullcontext():  # Python functions show their progress unless `say` is given
+        gpu_guide = guide if world.device.type == "cpu" else None
+        work(units, shard or Shard(world.rank + 1, world.size), say, gpu_guide=gpu_guide)
     world.sum(torch.zeros(1, device=world.device))  # returns when all ranks have finished
     if shard is not None:
         say(
@@ -204,13 +246,3 @@ def work_together(units: Sequence[WorkUnit], world: World, shard: Shard | None, 
             "write the report"
         )
     return shard is None and world.leads
-
-
-@contextlib.contextmanager
-def _bar_hidden(bar: "tqdm[Any]") -> Iterator[None]:
-    """Hide the progress bar while lines are printed."""
-    if not bar.disable:
-        bar.clear()
-    yield
-    if not bar.disable:
-        bar.refresh()

@@ -1,7 +1,6 @@
 """Select the pictures that a call works on: files that it names, and files in folders, where bad files are skipped."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from condvae.images.archive import opened
 from condvae.images.decode import fit
@@ -20,6 +18,7 @@ from condvae.images.recorded_files import KINDS
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import Say
 from condvae.runtime.pixels import from_uint8
+from condvae.runtime.progress import track
 
 _NOTED = 5
 """Maximum number of pictures whose messages are printed; further pictures with messages are only counted."""
@@ -194,7 +193,7 @@ def read_images(
     selected = select_pictures(paths, Hole(), say, done=done, out=out, default=default)
     skipped = SkippedFiles(len(selected), done=done)
     found = {}
-    for one in selected:
+    for one in tracked(selected, "reading"):
         if (picture := skipped.attempt(one, one.read)) is not None:
             assert picture.file is not None  # it was read from a path
             found[picture.file] = fit(picture.on_white(), channels=channels, size=size)
@@ -218,17 +217,12 @@ class LimitedNotes:
                 tell(note)
 
 
-def progress(selected: Sequence[SelectedPicture], say: Say) -> Iterator[tuple[SelectedPicture, Say]]:
-    """Yield each file and a function that prints a message. Show a progress bar on a terminal, else a line per file."""
-    if not sys.stderr.isatty():
-        for i, one in enumerate(selected):
-            if len(selected) > 1:
-                say(f"{i + 1} of {len(selected)}: {printable(one.path)}")
-            yield one, say
-        return
-    with tqdm(selected, unit="image", disable=len(selected) == 1) as bar:
-        for one in bar:
-            yield one, bar.write
+def tracked(selected: Sequence[SelectedPicture], what: str) -> Iterator[SelectedPicture]:
+    """Yield each file, and count the finished ones as the progress of a job. what: the job, such as "completing"."""
+    with track(what, total=len(selected)) as job:
+        for one in selected:
+            yield one
+            job.update()
 
 
 def check_same(file: FileId | None, sha256: str | None) -> None:

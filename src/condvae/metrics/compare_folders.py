@@ -1,7 +1,6 @@
 """Compare two folders or zip files of images: one with real images, the other with completions or samples."""
 
 import itertools
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from condvae.images.archive import SUFFIXES, Files, common_top, opened
 from condvae.images.decode import decode
@@ -21,6 +19,7 @@ from condvae.metrics.kernel_distance import kid
 from condvae.metrics.metric_names import METRICS, FolderMetric
 from condvae.metrics.pixel_errors import psnr, ssim
 from condvae.runtime.checks import check_choice, first_few
+from condvae.runtime.progress import track
 
 OF_SETS: tuple[FolderMetric, ...] = ("fid", "kid")
 """Metrics that compare two whole sets, for which images need not be paired."""
@@ -173,12 +172,12 @@ def _batches(sets: Sequence[Files], rows: Sequence[tuple[str, ...]]) -> Iterator
 
     rows: tuples of file names that belong together, with one name for each set.
     """
-    with tqdm(total=len(rows), unit=" images", disable=not sys.stderr.isatty()) as bar:
+    with track("comparing", total=len(rows), unit="image" if len(sets) == 1 else "pair") as job:
         for start in range(0, len(rows), _IMAGES_AT_ONCE):
             some = [_row(sets, names) for names in rows[start : start + _IMAGES_AT_ONCE]]
             for _, alike in itertools.groupby(some, key=lambda row: row[0].shape):
                 yield tuple(torch.stack(images) for images in zip(*alike, strict=True))
-            bar.update(len(some))
+            job.update(len(some))
 
 
 def _row(sets: Sequence[Files], names: tuple[str, ...]) -> tuple[Tensor, ...]:

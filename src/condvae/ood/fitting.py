@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from tqdm import tqdm
 
 import condvae
 from condvae import observe
@@ -22,7 +21,8 @@ from condvae.ood.features import check_kind, known_share, measure_observation
 from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.scores import Score
 from condvae.runtime.checks import check_seed, check_whole
-from condvae.runtime.messages import Say, silent
+from condvae.runtime.messages import Say, silent, warn_with
+from condvae.runtime.progress import track
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.cpu_workers import on_workers
 
@@ -187,7 +187,9 @@ def _held_out(data: Dataset, chosen: Indices, count: int, kind: EncoderKind, say
                 f"there are no validation images, and the fit uses all {len(chosen):,} training images, so none are "
                 "held out: hold some out with --validation, or fit fewer images"
             )
-        say(f"there are no validation images: {len(held):,} training images that are not fitted are held out instead")
+        warn_with(say)(
+            f"there are no validation images: {len(held):,} training images that are not fitted are held out instead"
+        )
     positions = spread(len(held), count)
     if kind == "partial" and len(positions) < count:  # observe images several times, with different holes
         positions = np.resize(positions, count)
@@ -219,8 +221,7 @@ def _measured(
         batch = images.take(positions[start : start + _BLOCK]).batch()
         return inference.draw(batch, draws.generator(start // _BLOCK))
 
-    # disable=None shows the bar on a terminal only.
-    with tqdm(total=stop - first, desc=purpose, unit="image", leave=False, disable=None) as bar:
+    with track("scoring images", total=stop - first, inner=True) as job:
         for start in range(first - first % _BLOCK, stop, _MEASURED):
             end = min(start + _MEASURED, stop)
             with on_workers(_MEASURED // _BLOCK) as each:
@@ -229,7 +230,7 @@ def _measured(
             observation = drawn[rows.start - start : rows.stop - start]
             features.append(measure_observation(score, inference, observation, seed=noise, places=rows))
             shares.append(known_share(observation))
-            bar.update(len(rows))
+            job.update(len(rows))
     return np.concatenate(features), np.concatenate(shares)
 
 

@@ -1,13 +1,10 @@
 """Score image files and folders: print how strange each image is to a model, and write a report."""
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Hole
@@ -20,6 +17,7 @@ from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.folders import check_replaceable, read_json
 from condvae.runtime.formats import csv_text, has_header, json_text
 from condvae.runtime.messages import Say
+from condvae.runtime.progress import track
 from condvae.runtime.versions import versions
 
 _FORMAT, _VERSION = "condvae strangeness", 1
@@ -61,17 +59,16 @@ def score_files(
     if any(fit.record.get("held_out_from") == UNFITTED for fit in scorer.fits.values()):
         say(f"the held-out images are {UNFITTED}: the model was trained on them, so new images may look too strange")
     notes, done = LimitedNotes(), list[ScoredFile]()
-    together, many = _TOGETHER[scorer.model.device.type], len(selected) > 1
-    with tqdm(total=len(selected), unit="image", leave=False, disable=not many or not sys.stderr.isatty()) as bar:
-        tell = say if bar.disable else bar.write
+    together = _TOGETHER[scorer.model.device.type]
+    with track("scoring", total=len(selected)) as job:
         for first in range(0, len(selected), together):
             some = selected[first : first + together]
             seen = {one.path: view for one in some if (view := pictures.take(one)) is not None}
             for (path, view), found in zip(seen.items(), scorer(list(seen.values())), strict=True):
-                notes.tell(view.notes, tell)
-                tell(_line(path, found, scorer))
+                notes.tell(view.notes, say)
+                say(_line(path, found, scorer))
                 done.append(ScoredFile(path=path, seen=view, found=found))
-            bar.update(len(some))
+            job.update(len(some))
     pictures.skipped.check_not_all()
     if notes.untold:
         say(f"the same applies to {notes.untold} more images")

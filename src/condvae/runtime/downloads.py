@@ -6,6 +6,7 @@ extracted file afterwards.
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.messages import Say, listed, silent
+from condvae.runtime.progress import track
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +102,24 @@ def _run(
 ) -> None:
     sizes = (f"{package.name} ({package.megabytes} MB)" for package in packages)
     say(f"downloading {', '.join(sizes)} with {client} ...")
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    total = sum(package.megabytes for package in packages)
+    # pip and npm report no numbers to a program, so we watch the files that they write: both are told to use `folder`.
+    paths = {"TMPDIR": folder} if client == "pip" else {"npm_config_cache": f"{folder}/cache"}
+    combined = sum if client == "pip" else max  # npm downloads one archive, and writes it twice at the same time
+    with track("downloading", total=total, unit="MB", measured=lambda: combined(_megabytes(Path(folder)))):
+        done = subprocess.run(
+            command, cwd=folder, env=os.environ | paths, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
     if done.returncode != 0:
         raise ValueError(
             f"{client} could not download {_names(packages)} ({_error_line(done.stderr.decode(errors='replace'))}): "
             f"check the network connection, or {otherwise}"
         )
+
+
+def _megabytes(folder: Path) -> list[float]:
+    """Return the sizes of all files in a folder."""
+    return [path.lstat().st_size / 1e6 for path in folder.rglob("*")] or [0.0]
 
 
 def _names(packages: Sequence[Package]) -> str:

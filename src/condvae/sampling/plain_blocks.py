@@ -16,6 +16,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.noise import SeededNoise
 from condvae.observe.observation import Observation
 from condvae.runtime.pixels import to_uint8
+from condvae.runtime.progress import track
 from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
 from condvae.sampling.plain import PixelChoice, draw
 from condvae.vdvae.encoder import Posterior
@@ -58,9 +59,11 @@ class PlainBlocks:
         config = self.model.artifact.config
         shape = (*seeds.shape, config.channels, config.image_size, config.image_size)
         made = torch.empty(shape, dtype=torch.uint8, device=self.model.device)
-        for pairs, images in self.pieces(observation, seeds, temperatures, pixels, shared):
-            b, k = (torch.tensor(index, device=made.device) for index in zip(*pairs, strict=True))
-            made[b, k] = to_uint8(images)
+        with track("drawing", total=seeds.numel(), unit="completion", inner=True) as job:
+            for pairs, images in self.pieces(observation, seeds, temperatures, pixels, shared):
+                b, k = (torch.tensor(index, device=made.device) for index in zip(*pairs, strict=True))
+                made[b, k] = to_uint8(images)
+                job.update(len(pairs))
         if self._all_alike(temperatures, pixels):
             made[:, 1:] = made[:, :1]
         return made

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from condvae.runtime.checks import check_whole
 from condvae.runtime.pixels import to_uint8
+from condvae.runtime.progress import track
 from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
 from condvae.sampling.plain import PixelChoice, reconstruct, sample_prior, seeds_from
 from condvae.vdvae.config import VDVAEConfig
@@ -33,8 +34,9 @@ def draw_samples(
         )
 
     firsts = range(0, n, SAMPLES_PER_BLOCK)
-    with on_workers(len(firsts)) as each:
+    with on_workers(len(firsts)) as each, track("drawing", total=n) as job:
         for first, images in zip(firsts, each(block, firsts), strict=True):
+            job.update(min(len(images), n - first))
             yield from images[: n - first]
 
 
@@ -51,12 +53,14 @@ def rebuild(vae: VDVAE, x: Tensor, *, groups: int | None = None, seed: int = 0, 
     if groups > every:
         raise ValueError(f"{groups} latent groups were requested, but this model has {every}")
     back = []
-    for first, some in enumerate(x.split(chunk := _chunk(vae.config))):
-        noise = seeds_from(seed, 1, observations=range(first * chunk, first * chunk + len(some)))
-        drawn = reconstruct(vae, some, noise=noise, pixels=pixels)
-        if groups < every:
-            drawn = sample_prior(vae, len(some), noise=noise, pixels=pixels, given=drawn.latents[:groups])
-        back.append(to_uint8(drawn.images))
+    with track("rebuilding", total=len(x)) as job:
+        for first, some in enumerate(x.split(chunk := _chunk(vae.config))):
+            noise = seeds_from(seed, 1, observations=range(first * chunk, first * chunk + len(some)))
+            drawn = reconstruct(vae, some, noise=noise, pixels=pixels)
+            if groups < every:
+                drawn = sample_prior(vae, len(some), noise=noise, pixels=pixels, given=drawn.latents[:groups])
+            back.append(to_uint8(drawn.images))
+            job.update(len(some))
     return torch.cat(back)
 
 

@@ -23,6 +23,7 @@ from condvae.objectives import Target
 from condvae.observe.batch import Batch
 from condvae.observe.process import KnownPixels, Process
 from condvae.runtime.messages import listed
+from condvae.runtime.progress import shown
 from condvae.runtime.ranks import World, join, restarts
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.sampler import Sampler
@@ -150,7 +151,7 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
     stopwatch = Stopwatch()
     options.check()
     Budget(steps=options.steps, minutes=options.minutes)
-    with join(options.device) as world:
+    with shown(), join(options.device) as world:
         options.micro_batches(world.size)
         folder = RunFolder(options.out)
         # Rank 0 decides for all, since the other ranks may not see the folder.

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from condvae.data import ImageSet
+from condvae.runtime.progress import track
 from condvae.runtime.seeds import Seeds
 from condvae.training.step import TrainingStep
 from condvae.training.task import ScoredPixels
@@ -69,17 +70,19 @@ def evaluate_held_out(step: TrainingStep, images: ImageSet, *, seed: int) -> Eva
     # [scored pixels, (nats, dimensions), image]
     table = torch.zeros(len(_PIXELS), 2, len(images), dtype=torch.float64, device=world.device)
     chunks = np.split(np.arange(len(images)), range(CHUNK, len(images), CHUNK))
-    for number in range(world.rank, len(chunks), world.size):
-        batch = images.take(chunks[number]).to(world.device).batch()
-        bounds = step.reports(batch, seeds.generator(number, world.device))
-        for pixels, found in bounds.items():
-            costs = torch.stack((-found.nats.double(), found.scored_dims.double()))
-            table[_PIXELS.index(pixels), :, number * CHUNK :][:, : len(batch)] = costs
-        bound = bounds[step.task.scores]
-        loss, log_likelihood = -bound.nats.double() / dims, bound.log_likelihood_nats
-        assert log_likelihood is not None
-        figures = torch.stack((torch.ones_like(loss), loss, loss.square(), log_likelihood.double()), dim=1)
-        sums += torch.cat((figures, bound.kl_nats.double()), dim=1).sum(dim=0)
+    with track("evaluating", total=len(images)) as job:
+        for number in range(world.rank, len(chunks), world.size):
+            batch = images.take(chunks[number]).to(world.device).batch()
+            bounds = step.reports(batch, seeds.generator(number, world.device))
+            for pixels, found in bounds.items():
+                costs = torch.stack((-found.nats.double(), found.scored_dims.double()))
+                table[_PIXELS.index(pixels), :, number * CHUNK :][:, : len(batch)] = costs
+            bound = bounds[step.task.scores]
+            loss, log_likelihood = -bound.nats.double() / dims, bound.log_likelihood_nats
+            assert log_likelihood is not None
+            figures = torch.stack((torch.ones_like(loss), loss, loss.square(), log_likelihood.double()), dim=1)
+            sums += torch.cat((figures, bound.kl_nats.double()), dim=1).sum(dim=0)
+            job.update(len(batch) * world.size)  # the other ranks compute as many at the same time
     n, total, squares, log_likelihoods, *kls = world.sum(sums).tolist()
     mean = total / n
     return Evaluation(

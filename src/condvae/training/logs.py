@@ -1,4 +1,4 @@
-"""Logs of a run: a progress line in the terminal, JSON lines in a file, and optional experiment trackers."""
+"""Logs of a run: messages on the console, JSON lines in a file, and optional experiment trackers."""
 
 import json
 import math
@@ -7,11 +7,16 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol
 
 from PIL import Image
 
 from condvae.runtime.atomic import replacing
+from condvae.runtime.messages import Say, warn_with
+from condvae.runtime.progress import say as print_message
+
+if TYPE_CHECKING:
+    from condvae.training.step import Progress
 
 
 class Tracker(Protocol):
@@ -83,16 +88,15 @@ class WeightsAndBiases:
 
 
 class RunLog:
-    """The log of a run: `log.jsonl` in the run folder, the terminal, and trackers. It is only enabled on rank 0."""
+    """The log of a run: `log.jsonl` in the run folder, the console, and trackers. It is only enabled on rank 0."""
 
     def __init__(
-        self, folder: Path, *, enabled: bool, trackers: Iterable[Tracker] = (), stream: TextIO | None = None
+        self, folder: Path, *, enabled: bool, trackers: Iterable[Tracker] = (), say: Say = print_message
     ) -> None:
         self.path = folder / "log.jsonl"
         self.enabled = enabled
         self.trackers = list(trackers) if enabled else []
-        self.stream = stream or sys.stdout
-        self._live = False  # whether the cursor is on a progress line
+        self._say = say
         self._write_failed = False
 
     def keep_until(self, step: int, *, without: tuple[str, ...] = ()) -> None:
@@ -148,38 +152,38 @@ class RunLog:
                 self.trackers.remove(tracker)
                 self.warn(f"{type(tracker).__name__} has failed ({error}): training continues without it")
 
-    def live(self, text: str) -> None:
-        """Print a progress line. In a terminal it replaces the last progress line; elsewhere it is an ordinary line."""
-        if self.enabled and self.stream.isatty():
-            self._print(f"\r\x1b[K{text}")
-            self._live = True
-        else:
-            self.say(text)
-
     def say(self, text: str) -> None:
-        """Print a line that later progress lines do not replace."""
-        if self.enabled:
-            self._print(("\n" if self._live else "") + text + "\n")
-            self._live = False
+        """Print a message."""
+        self._print(self._say, text)
 
-    def _print(self, text: str) -> None:
+    def warn(self, text: str) -> None:
+        """Print a warning, also with --quiet."""
+        self._print(warn_with(self._say), f"warning: {text}")
+
+    def _print(self, say: Say, text: str) -> None:
+        if not self.enabled:
+            return
         try:
-            self.stream.write(text)
-            self.stream.flush()
+            say(text)
         except OSError:
             # The terminal or pipe was closed. Training continues, and later output goes to /dev/null, so that Python's
             # flush at exit does not fail either.
-            if self.stream is sys.stdout:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    def warn(self, text: str) -> None:
-        if self.enabled:
-            self.say(f"warning: {text}")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def close(self) -> None:
-        if self._live:
-            self.say("")
         self._track(lambda tracker: tracker.close())
+
+
+def step_note(progress: "Progress", kl_nats: Mapping[int, float], *, batch: int, pace: float) -> str:
+    """Describe the last training steps for the console.
+
+    kl_nats: the KL of each resolution. pace: seconds per step, or 0 if not known.
+    """
+    parts = [f"{batch / pace:,.{0 if batch > 10 * pace else 1}f} images/s"] if pace else []
+    # With a frozen artifact the likelihood is constant and not computed: the loss is the KL alone.
+    parts.append(f"{progress.loss / math.log(2):.3f} bits/dim" + ("" if progress.log_likelihood_nats else " of KL"))
+    parts.append("KL " + " ".join(f"{resolution}:{nats:.0f}" for resolution, nats in kl_nats.items()))
+    return ", ".join([*parts, f"{progress.skipped} skipped"] if progress.skipped else parts)
 
 
 def _plain(value: Any) -> Any:
@@ -198,10 +202,3 @@ def _numbers(prefix: str, values: Mapping[Any, Any]) -> Iterable[tuple[str, floa
             yield from _numbers(f"{prefix}/{key}", value)
         elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             yield f"{prefix}/{key}", float(value)
-
-
-def duration(seconds: float) -> str:
-    """Format seconds as 1:02:03 or 2:03."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -2,34 +2,28 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from PIL import Image
-from torch import Tensor
 
 from condvae.data import ImageSet, Order, deliver
 from condvae.data.order import spread
+from condvae.runtime.messages import in_words
+from condvae.runtime.progress import TrackedJob, track
 from condvae.runtime.seeds import Seeds
 from condvae.training.checkpoint import Checkpoints, Position
 from condvae.training.held_out_bound import CHUNK, Evaluation, by_resolution, evaluate_held_out
-from condvae.training.logs import RunLog, duration
+from condvae.training.logs import RunLog, step_note
 from condvae.training.memory import peak_gigabytes
 from condvae.training.options import TrainingOptions
 from condvae.training.recovery import Diverged, Recovery
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
 from condvae.training.signals import Stopped, StopSignals
-from condvae.training.step import MicroBatch, Progress, TrainingStep
-
-
-class TakeStep(Protocol):
-    """Takes one training step when called: a `TrainingStep`, or its CUDA graph (`condvae.training.capture.Capture`)."""
-
-    def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
-        """Take one step on this rank's micro-batches; see `TrainingStep.__call__`."""
+from condvae.training.step import MicroBatch, Progress, TakeStep, TrainingStep
 
 
 class Loop:
@@ -67,6 +61,7 @@ class Loop:
         self.evaluation: Evaluation | None = None
         self._reported = (0, 0.0)
         self._taken = 0  # number of steps taken by this process
+        self._job = TrackedJob("training")
 
     @property
     def position(self) -> Position:
@@ -77,11 +72,17 @@ class Loop:
         with StopSignals() as signals:
             self._begin(resume=resume)
             batches = self._batches()
-            while not self.budget.over(self.position.step):
-                self._one_step(next(batches))
-                if self._after_step(signals):
-                    batches = self._batches()  # after a roll-back, continue with the data of an earlier step
+            steps = self.options.steps
+            guide = "docs/guides/train.md" if self.world.device.type == "cpu" and steps else None
+            with track("training", total=steps, unit="step", left=self._left, gpu_guide=guide) as self._job:
+                while not self.budget.over(self.position.step):
+                    self._one_step(next(batches))
+                    if self._after_step(signals):
+                        batches = self._batches()  # after a roll-back, continue with the data of an earlier step
             self._finish()
+
+    def _left(self) -> float | None:
+        return self.budget.seconds_left(self.position.step)
 
     def _begin(self, *, resume: bool) -> None:
         recovery = self.recovery
@@ -118,6 +119,7 @@ class Loop:
         self.take_step(micro_batches, self.lr, shards=self.shards)
         self._taken += 1
         self.recovery.move(step=done + 1)
+        self._job.done = done + 1
 
     def _after_step(self, signals: StopSignals) -> bool:
         """Log, evaluate and save if this is due after the current step. Return True if the run has rolled back."""
@@ -133,6 +135,8 @@ class Loop:
                 return True
         elif self._taken <= 2 or (done < options.log_every and done & (done - 1) == 0):
             self._read_clock()  # often at first, while the pace is not known
+        if self.log.enabled and self._job.note_due():  # about every ten seconds: this waits for the device
+            self._note(self.step.report(start_new=False))
         if self.budget.over(done):
             return False  # `_finish` evaluates and saves
         due = [
@@ -165,7 +169,7 @@ class Loop:
         took, peak = self.stopwatch(), peak_gigabytes(self.world.device)
         self.log.record("end", self.position.step, elapsed=took, peak_memory_gb=peak)
         memory = "" if peak is None else f", peak memory {peak:.1f} GB"
-        self.log.say(f"finished after {self.position.step:,} steps in {duration(took)}{memory}: {self.folder.model}")
+        self.log.say(f"finished after {self.position.step:,} steps in {in_words(took)}{memory}: {self.folder.model}")
 
     def _reject_failed_run(self) -> None:
         """Raise Diverged if the run has learnt nothing, so that no model is written; warn if it has learnt little."""
@@ -209,13 +213,12 @@ class Loop:
         self._reported = (done, now)
         rate = (done - before) * options.batch / max(now - then, 1e-9)
         kl = by_resolution(self.step.task.vae.config, progress.kl_nats)
-        bits = progress.loss / math.log(2)
         self.log.record(
             "train",
             done,
             images=done * options.batch,
             loss=progress.loss,
-            bits_per_dim=bits,
+            bits_per_dim=progress.loss / math.log(2),
             kl_nats=kl,
             log_likelihood_nats=progress.log_likelihood_nats,
             gradient_norm=progress.gradient_norm,
@@ -224,17 +227,13 @@ class Loop:
             images_per_second=rate,
             elapsed=now,
         )
-        left = self.budget.seconds_left(done)
-        total = f"/{options.steps:,}" if options.steps else ""
-        parts = [
-            f"step {done:,}{total}",
-            f"{rate:,.0f} images/s",
-            # With a frozen artifact the likelihood is constant and not computed: the loss is the KL alone.
-            f"{bits:.3f} bits/dim" + ("" if progress.log_likelihood_nats else " of KL"),
-            "KL " + " ".join(f"{resolution}:{nats:.0f}" for resolution, nats in kl.items()),
-            f"skipped {progress.skipped}",
-        ]
-        self.log.live("  ".join([*parts, f"{duration(left)} left"] if left is not None else parts))
+        self._note(progress)
+
+    def _note(self, progress: Progress) -> None:
+        """Show the numbers of the last steps on the console."""
+        if progress.steps:
+            kl = by_resolution(self.step.task.vae.config, progress.kl_nats)
+            self._job.note = step_note(progress, kl, batch=self.options.batch, pace=self.budget.pace)
 
     def _evaluate(self, raw: Evaluation | None = None) -> None:
         """Evaluate the averaged weights, and save the best. raw: the evaluation of the last weights, for comparison."""

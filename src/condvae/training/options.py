@@ -107,8 +107,8 @@ class TrainingOptions:
     them. plain: standard torch operations, which are slower and serve as the reference implementation."""
 
     log_every: int = 50
-    """How many steps lie between two lines of the log. Divergence and the time limit (--minutes) are checked at the
-    same steps."""
+    """How many steps lie between two lines of the log file, log.jsonl. Divergence and the time limit (--minutes) are
+    checked at the same steps."""
     evaluate_every: int = 1000
     """How many steps lie between two evaluations on held-out images."""
     evaluate_on: int = 1000

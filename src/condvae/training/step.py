@@ -7,7 +7,7 @@ Nothing in a step waits for the device, so that `condvae.training.capture.Captur
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -51,6 +51,13 @@ class Progress:
     gradient_norm: float
     kl_nats: tuple[float, ...]
     """KL of each latent group, from coarse to fine."""
+
+
+class TakeStep(Protocol):
+    """Takes one training step when called: a `TrainingStep`, or its CUDA graph (`condvae.training.capture.Capture`)."""
+
+    def __call__(self, micro_batches: Sequence[MicroBatch], lr: Tensor, *, shards: int) -> None:
+        """Take one step on this rank's micro-batches; see `TrainingStep.__call__`."""
 
 
 class TrainingStep:
@@ -159,10 +166,11 @@ class TrainingStep:
         self.tally[2].copy_(torch.maximum(self.tally[2], self.streak))
         self.tally[3:].add_(torch.where(updated, torch.cat((norm.view(1), means)), 0.0))
 
-    def report(self) -> Progress:
+    def report(self, *, start_new: bool = True) -> Progress:
         """Return the counts and means since the last report, and start new ones. This waits for the device."""
         steps, accepted, longest, *sums = self.tally.tolist()
-        self.tally.zero_()
+        if start_new:
+            self.tally.zero_()
         norm, loss, log_likelihood, *kl = (total / accepted if accepted else float("nan") for total in sums)
         return Progress(
             steps=int(steps),

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from condvae.runtime.progress import has_display, track
+
 MODEL_FILE = "model.safetensors"
 """The name of the model file in a repository on the hub, and in a run folder."""
 CARD_FILE = "README.md"
@@ -41,7 +43,7 @@ def fetch(
     hub = _library(f"{model} is not a local file, and downloading it from the hub")
     try:
         download = hub.hf_hub_download  # this first use imports the client, which configures its log
-        with _quiet_log():
+        with _quiet_log(hub), track(f"downloading {model} from the hub", unit=""):
             file = download(
                 model.repository, MODEL_FILE, revision=model.revision, cache_dir=cache, token=token, endpoint=endpoint
             )
@@ -86,15 +88,22 @@ def _library(purpose: str) -> Any:
 
 
 @contextlib.contextmanager
-def _quiet_log() -> Iterator[None]:
-    """Suppress the log of huggingface_hub, because the user gets one message with the final outcome."""
-    logger = logging.getLogger("huggingface_hub")
+def _quiet_log(hub: Any) -> Iterator[None]:
+    """Suppress the log of huggingface_hub, because the user gets one message with the final outcome.
+
+    Suppress its progress bars too in a command, which shows its own progress, or none with --quiet.
+    """
+    logger, bars = logging.getLogger("huggingface_hub"), has_display() and not hub.utils.are_progress_bars_disabled()
     before = logger.level
     logger.setLevel(logging.ERROR)
+    if bars:
+        hub.utils.disable_progress_bars()
     try:
         yield
     finally:
         logger.setLevel(before)
+        if bars:
+            hub.utils.enable_progress_bars()
 
 
 def _reason(error: Exception, model: HubModel) -> str:

@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -47,26 +45,20 @@ def test_identities_follow_their_content() -> None:
 
 def test_holes_are_drawn_on_first_use_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    said: list[str] = []
 
-    def slow(hole: HoleBin, n: int, size: int, *, seed: int) -> torch.Tensor:
+    def counting(hole: HoleBin, n: int, size: int, *, seed: int) -> torch.Tensor:
         drawn.append(str(hole))
-        while hole == HOLE_BINS[3] and not said:
-            time.sleep(0.001)
         return known_in_bin(hole, n, size, seed=seed)
 
-    monkeypatch.setattr(problems, "known_in_bin", slow)
+    monkeypatch.setattr(problems, "known_in_bin", counting)
     chosen = Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2))
     first = chosen.identity
     assert not drawn
-    chosen.holes(1, said.append)
-    assert not said  # no message if drawing is fast
-    monkeypatch.setattr(problems, "_PATIENCE", 0.01)
+    chosen.holes(1)
     for _ in range(2):
-        assert torch.equal(chosen.holes(3, said.append), known_in_bin(HOLE_BINS[3], 8, 32, seed=0))
+        assert torch.equal(chosen.holes(3), known_in_bin(HOLE_BINS[3], 8, 32, seed=0))
         chosen.known(3, np.array([2]), torch.device("cpu"))
     assert drawn == ["0.2-0.4", "0.6-0.8"]
-    assert said == ["drawing 8 holes with a hidden share of 0.6-0.8 ..."]
     monkeypatch.setattr(problems, "HOLES_REVISION", 2)
     assert Problems.choose(open_data(FACES), EvaluationSettings(images=8, deep_images=4, n=2)).identity != first
 

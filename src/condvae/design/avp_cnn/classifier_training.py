@@ -28,8 +28,9 @@ from condvae.design.avp_cnn.targets import Targets, targets_of
 from condvae.observe.observation import observe_pixels
 from condvae.observe.process import KnownPixels
 from condvae.runtime import folders
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, warn_with
 from condvae.runtime.pixels import from_uint8
+from condvae.runtime.progress import track
 from condvae.runtime.ranks import join
 from condvae.runtime.seeds import Seeds
 from condvae.training.schedule import Schedule
@@ -71,10 +72,12 @@ def train_classifier(options: ClassifierOptions, say: Say = print) -> Path:
             model.trunk.start_from(pretrained, image_channels=dataset.train.channels)
         model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         if shared := dataset.seen_before(dataset.test):
-            say(f"{shared} of the test patients also have training images, which makes test results look too good")
+            warn_with(say)(
+                f"{shared} of the test patients also have training images, which makes test results look too good"
+            )
         held_out = dataset.validation
         if not len(held_out) or held_out.labels is None:
-            say("no images are held out: the best weights and the calibration are chosen on training images")
+            warn_with(say)("no images are held out: the best weights and the calibration are chosen on training images")
             held_out = dataset.train
         learner = Learner(model, options, process, targets, flips=dataset.flips)
         best = _train(learner, dataset, HeldOut(held_out, targets, process, seed=options.seed), say)
@@ -179,13 +182,20 @@ def _train(learner: Learner, dataset: Dataset, held_out: HeldOut, say: Say) -> d
     say(f"training {count:,} weights on {learner.device.type}")
     best: tuple[float, int, dict[str, Tensor]] | None = None
     losses: list[Tensor] = []
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=False, allow_tf32=True):
+    guide = "docs/guides/design.md" if learner.device.type == "cpu" else None
+    with (
+        track("training", total=options.steps, unit="step", gpu_guide=guide) as job,
+        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=False, allow_tf32=True),
+    ):
         for number, levels in enumerate(_batches(dataset, options, learner.device)):
             losses.append(learner.step(number, levels))
+            job.update()
             done = number + 1
             if done % options.log_every == 0:
                 say(f"step {done:,} of {options.steps:,}: loss {float(torch.stack(losses).mean()):.4f} nats")
                 losses.clear()
+            elif job.note_due():  # about every ten seconds, because reading the loss waits for the device
+                job.note = f"loss {float(torch.stack(losses).mean()):.4f} nats"
             if done % options.evaluate_every == 0 or done == options.steps:
                 nll = held_out.nll(held_out.logits(learner.average.eval()))
                 say(f"step {done:,} of {options.steps:,}: {nll:.4f} nats on {len(held_out.images):,} held-out images")

@@ -16,6 +16,7 @@ from condvae.metrics import auroc as ranking
 from condvae.observe.process import KnownPixels
 from condvae.observe.regions import Mixture, Patches
 from condvae.runtime.pixels import from_uint8
+from condvae.runtime.progress import track
 from condvae.runtime.seeds import Seeds
 
 _CHUNK = 256
@@ -45,9 +46,15 @@ class HeldOut:
 
     def logits(self, model: AVPCNN) -> dict[str, Tensor]:
         """Predict logits [draws, N, logits] for each view. The result is on the CPU, where known pixels are drawn."""
-        return {
-            view: torch.stack([self._one_draw(model, view, draw) for draw in range(self.draws)]) for view in self.views
-        }
+        found = {}
+        with track("evaluating", total=len(self.views) * self.draws, unit="draw") as job:
+            for view in self.views:
+                drawn = []
+                for draw in range(self.draws):
+                    drawn.append(self._one_draw(model, view, draw))
+                    job.update()
+                found[view] = torch.stack(drawn)
+        return found
 
     def nll(self, logits: dict[str, Tensor]) -> float:
         """Mean negative log-likelihood of the labels, in nats per image and variable, averaged over views."""

@@ -24,7 +24,7 @@ from condvae.experiments.design.plan import IPA, NEAREST, DesignSettings
 from condvae.experiments.design.tasks import tasks_of
 from condvae.experiments.resumable_work import Shard, work_together
 from condvae.runtime.checks import check_whole
-from condvae.runtime.messages import Say, silent
+from condvae.runtime.messages import Say, silent, warn_with
 from condvae.runtime.ranks import World
 from condvae.sampling.plain import PixelChoice
 from condvae.vdvae.temperature import TemperatureLike
@@ -76,8 +76,8 @@ def experiment(
     jobs = list(jobs_of(context, [task.variable for task in tasks], out, block))
     for task in tasks:
         if task.trouble:
-            say(task.trouble)
-    if not work_together(work_units(jobs, context), world, shard, say):
+            warn_with(say)(task.trouble)
+    if not work_together(work_units(jobs, context), world, shard, say, guide="docs/guides/design.md"):
         return None
     names = {"data": data_name or data.kind, "model": model_name, "classifier": classifier_name}
     result = report.assemble(jobs, tasks, context, names)
@@ -164,14 +164,15 @@ def _check_steps(context: DesignContext) -> None:
 def _tell(data: Dataset, context: DesignContext, say: Say) -> None:
     """Print a summary of the data, and warnings, before the long computation."""
     say(f"data: {data.summary()}")
+    warn = warn_with(say)
     if context.test.members is None:
-        say("the data does not name patients: intervals treat every image as a separate patient")
+        warn("the data does not name patients: intervals treat every image as a separate patient")
     elif shared := data.seen_before(context.test):
         count = len(np.unique(context.test.members))
-        say(f"{shared} of the {count} test patients also have training images, which makes every result look too good")
+        warn(f"{shared} of the {count} test patients also have training images, which makes every result look too good")
     specs = [context.settings.spec(policy) for policy in context.settings.policies]
     if any(spec.n == 1 and spec.estimator == "eig" and spec.kind in ("completions", "uncond") for spec in specs):
-        say(
+        warn(
             "with only one completion or training image every EIG is 0, so policies that maximise it choose at random: "
             "give -n 2 or more"
         )

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +15,8 @@ from condvae.data.order import spread
 from condvae.experiments.evaluation.plan import REFERENCES, EvaluationSettings
 from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
 from condvae.runtime.fingerprints import fingerprint
-from condvae.runtime.messages import Say, silent
+from condvae.runtime.progress import track
 from condvae.runtime.seeds import Seeds
-
-_PATIENCE = 2.0
-"""If drawing holes takes longer than this many seconds, a message explains the wait."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,19 +73,14 @@ class Problems:
         images = self.test.take(chosen.reshape(-1)).images.to(device)
         return images.view(*chosen.shape, *images.shape[1:])
 
-    def holes(self, hole: int, say: Say = silent) -> Tensor:
+    def holes(self, hole: int) -> Tensor:
         """Return the masks of known pixels of all N images for one bin, bool [N, 1, H, W].
 
         The holes are drawn when they are first needed, which may take long.
         """
         if hole not in self._drawn:
-            told = f"drawing {len(self):,} holes with a hidden share of {HOLE_BINS[hole]} ..."
-            patience = threading.Timer(_PATIENCE, say, [told])
-            patience.start()
-            try:
+            with track(f"drawing {len(self):,} holes with a hidden share of {HOLE_BINS[hole]}", unit=""):
                 self._drawn[hole] = known_in_bin(HOLE_BINS[hole], len(self), self.test.size, seed=self.seed)
-            finally:
-                patience.cancel()
         return self._drawn[hole]
 
     @functools.cached_property

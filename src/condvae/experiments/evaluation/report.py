@@ -13,7 +13,7 @@ from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.reporting import Report
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.checks import first_few
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, warn_with
 from condvae.runtime.versions import device_name, versions
 
 REPORT = Report(
@@ -154,7 +154,9 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
             made_of.update(of_this)
             kept.append(folder)
     if names := sorted(left_out - identities.keys()):
-        say(f"left out of the report: {first_few(names)}, measured with another model or other images of the same name")
+        warn_with(say)(
+            f"left out of the report: {first_few(names)}, measured with another model or other images of the same name"
+        )
     return [stored[folder] for folder in sorted(kept, key=lambda folder: (order.get(folder, len(order)), folder))]
 
 
@@ -162,11 +164,11 @@ def write(result: dict[str, Any], out: Path, say: Say) -> None:
     """Write the files of the report, and print warnings about its numbers."""
     REPORT.write(result, out, say)
     if few := tables.too_few_for_ids(result):
-        say(f"P-IDS and U-IDS are {few}")
+        warn_with(say)(f"P-IDS and U-IDS are {few}")
     for name, found in {**result["models"], **result["methods"]}.items():
         numbers = found["metrics"].items()
         if lacking := [metric for metric, cells in numbers if any(cell["mean"] is None for cell in cells.values())]:
-            say(f"{name}: {first_few(lacking)} is infinite or NaN for at least one image, and is shown as -")
+            warn_with(say)(f"{name}: {first_few(lacking)} is infinite or NaN for at least one image, and is shown as -")
     for name, found in result["methods"].items():
         if found.get("known_pixels_put_back"):
-            say(f"{name}: known pixels were corrected in {found['known_pixels_put_back']:,} completions")
+            warn_with(say)(f"{name}: known pixels were corrected in {found['known_pixels_put_back']:,} completions")

@@ -52,7 +52,7 @@ def experiment(
         say(f"{done} of {len(jobs)} measurements are already final")
     if any(job.kind == "wide" for job in todo):
         todo.insert(0, truth_job(context, out, sizes))
-    if not work_together(work_units(todo, problems), world, shard, say):
+    if not work_together(work_units(todo, problems), world, shard, say, guide="docs/guides/evaluate.md"):
         return None
     report.finish(todo, context, keep_parts=keep_parts)
     result = report.assemble(jobs, out, context, data_name or data.kind, say)

@@ -23,7 +23,6 @@ from condvae.ood.fitting import training_features
 from condvae.ood.regret import Regret
 from condvae.ood.scores import Score, score_of
 from condvae.ood.strange_sets import OODSet
-from condvae.runtime.messages import Say
 
 TEST, TRAINING = "test images", "training images"
 """The names of test images and training images, where they are listed together with the sets of strange images."""
@@ -103,7 +102,7 @@ class OODContext:
         """Return the indices of the images to measure, out of `count`: all, or fewer for the slow regret score."""
         return spread(count, self.settings.regret_images if isinstance(score, Regret) else count)
 
-    def prepare(self, unit: OODUnit, say: Say) -> None:
+    def prepare(self, unit: OODUnit) -> None:
         """Move images to the device and draw holes, which all units share, so that no unit's time includes this."""
         if isinstance(unit, ColumnRange):
             assert self._images

@@ -62,7 +62,7 @@ def experiment(
     say(f"data: {data.summary()}")
     _tell_numbers(context, say)
     jobs = list(jobs_of(context, out, block))
-    if not work_together(work_units(jobs, context), world, shard, say):
+    if not work_together(work_units(jobs, context), world, shard, say, guide="docs/guides/detect.md"):
         return None
     result = report.assemble(jobs, context, data_name or data.kind)
     report.write(result, context, out, say)
