@@ -116,7 +116,7 @@ def test_idx(tmp_path: Path, faces: FaceArray, packed: bool) -> None:
     with pytest.raises(ValueError, match=r"train-images-idx3-ubyte"):
         open_data(tmp_path)
     train.write_bytes(gzip.compress(b"nonsense") if packed else b"nonsense")
-    with pytest.raises(ValueError, match="is not an idx file with a 3-dimensional uint8 array"):
+    with pytest.raises(ValueError, match="it has no header of a 3-dimensional uint8 array"):
         open_data(tmp_path)
     train.unlink()
     with pytest.raises(ValueError, match="lacks the training images, train-images-idx3-ubyte"):

@@ -10,9 +10,8 @@ from condvae.completion.picture_completer import PictureCompleter
 from condvae.completion.record import read_record
 from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
-from condvae.images.reading import printable
 from condvae.images.selection import LimitedNotes, PictureQueue, SelectedPicture, check_same, progress, select_pictures
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, printable
 
 
 def complete_files(

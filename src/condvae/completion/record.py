@@ -13,9 +13,9 @@ from typing import Any
 
 from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
-from condvae.images.reading import printable
 from condvae.runtime.checks import strict
 from condvae.runtime.fingerprints import FileId
+from condvae.runtime.messages import printable
 from condvae.runtime.versions import versions
 from condvae.weights.cached_models import ModelId
 

@@ -5,11 +5,14 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
+
+from condvae.images.image_files import MOST_IMAGE_BYTES
+from condvae.runtime.zip_members import opened_zip, read_member
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 
@@ -25,11 +28,16 @@ class Files:
     """A digest that changes when a file is added, removed, renamed or modified."""
     archive: zipfile.ZipFile | None = None
 
-    def open(self, name: str) -> BinaryIO:
-        """Open one file for reading in binary mode; several threads may call this at the same time."""
-        if self.archive is None:
-            return open(self.path / name, "rb")
-        return BytesIO(self.archive.read(name))
+    def open(self, name: str, *, most: int = MOST_IMAGE_BYTES) -> BinaryIO:
+        """Open one file for reading in binary mode; several threads may call this at the same time.
+
+        Raise ValueError if the file has more than `most` bytes, or if it is damaged in the zip file.
+        """
+        if self.archive is not None:
+            return BytesIO(read_member(self.archive, name, most=most))
+        if (size := (self.path / name).stat().st_size) > most:
+            raise ValueError(f"it has {size:,} bytes, expected at most {most:,}")
+        return open(self.path / name, "rb")
 
     def images(self) -> tuple[str, ...]:
         """Return the names of the image files."""
@@ -43,11 +51,11 @@ def opened(path: Path) -> Iterator[Files]:
         stats = sorted(_walk(path))
         yield Files(path=path, names=tuple(name for name, *_ in stats), identity=digest([str(path.resolve()), stats]))
         return
-    try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
-    with archive:
+    with ExitStack() as stack:
+        try:
+            archive = stack.enter_context(opened_zip(path))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
         names = sorted(i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/")))
         yield Files(path=path, names=tuple(names), identity=stat_identity([path]), archive=archive)
 

@@ -5,6 +5,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from PIL import Image
 
+from condvae.images.image_files import open_image
 from condvae.runtime.pixels import PixelArray
 
 # Modes that cannot hold a colour. A file of another mode may still be grey: WebP, for example, has no grey mode.
@@ -34,7 +35,7 @@ class ImageHeader(NamedTuple):
 
 def read_header(file: BinaryIO) -> ImageHeader:
     """Return the size of the upright image, and whether it is grey. Decode the pixels only if this is unavoidable."""
-    with Image.open(file) as image:
+    with open_image(file) as image:
         width, height = image.size
         if width != height:  # a square keeps its size when turned, so most files need no search for EXIF data
             if image.format == "TIFF":  # Pillow turns these itself, on opening or loading depending on its version
@@ -51,7 +52,7 @@ def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = Fals
     size: if given, crop the picture to its largest centred square and resize this square to size x size pixels.
     pair: the file contains two square pictures side by side. They are resized separately, and returned side by side.
     """
-    with Image.open(file) as opened:
+    with open_image(file) as opened:
         image = layers(opened).on_white()
     if not pair:
         return fit(image, channels=channels, size=size)

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from condvae.images.archive import SUFFIXES
-from condvae.images.reading import Picture, PictureLike, printable, read_picture
+from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.runtime.checks import check_choice
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import listed
+from condvae.runtime.messages import listed, printable
 from condvae.runtime.pixels import PixelArray
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]

@@ -15,9 +15,9 @@ from tqdm import tqdm
 from condvae.images.archive import opened
 from condvae.images.decode import fit
 from condvae.images.holes import Hole
-from condvae.images.reading import Picture, printable, read_picture
+from condvae.images.reading import Picture, read_picture
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, printable
 from condvae.runtime.pixels import from_uint8
 
 _NOTED = 5

@@ -11,7 +11,6 @@ from tqdm import tqdm
 
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Hole
-from condvae.images.reading import printable
 from condvae.images.selection import LimitedNotes, PictureQueue, select_pictures
 from condvae.ood.fitting import STRANGE, UNFITTED
 from condvae.ood.picture_scorer import PictureScorer, ScoringInput, Strangeness
@@ -19,7 +18,7 @@ from condvae.runtime.atomic import write_text
 from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.folders import check_writable
 from condvae.runtime.formats import csv_text, json_text
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, printable
 from condvae.runtime.versions import versions
 
 _FORMAT, _VERSION = "condvae strangeness", 1
