@@ -27,6 +27,7 @@ from condvae.images.reading import Picture
 from condvae.images.selection import PictureQueue, select_pictures
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId, file_sha256
+from condvae.runtime.json_reading import read_json_file
 from condvae.runtime.messages import Say, printable
 from condvae.runtime.versions import versions
 from condvae.weights.cached_models import open_conditional
@@ -269,9 +270,9 @@ def _outputs_of(record: Path) -> list[str]:
     if not record.is_file():
         return []
     try:
-        plain = json.loads(record.read_text())
+        plain = read_json_file(record)
         names = [name for entry in plain["images"] for name in entry["outputs"]] if plain["format"] == _FORMAT else []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return []
     kinds = (".png", ".gif")
     return [name for name in names if isinstance(name, str) and name == Path(name).name and name.endswith(kinds)]

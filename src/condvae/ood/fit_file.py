@@ -12,6 +12,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.ood.density import GaussianDensity
 from condvae.ood.fitting import Fit
 from condvae.ood.inference import EncoderKind, Inference
+from condvae.runtime.messages import reason_of
 from condvae.vdvae import VDVAE
 from condvae.weights import sealed_file
 
@@ -63,8 +64,8 @@ def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[EncoderKi
             raise ValueError("the file has neither a fit for partly hidden images nor one for whole images")
         for fit in fits.values():
             _check(fit)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"this version of condvae cannot read the fits in {path}: {error}") from error
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"this version of condvae cannot read the fits in {path}: {reason_of(error)}") from error
     for kind, fit in fits.items():
         if kind == "partial" and not isinstance(model, ConditionalVAE):
             raise ValueError(

@@ -1,7 +1,6 @@
 """Functions that find and check output and cache folders, and remove temporary files that were left over."""
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from condvae.runtime.atomic import PARTS
+from condvae.runtime.json_reading import read_json_file
 
 _ABANDONED = 3600.0
 """Age in seconds after which a temporary file counts as abandoned."""
@@ -91,7 +91,7 @@ def make_folder(folder: Path) -> None:
 def read_json(path: Path, *, format: str) -> dict[str, Any] | None:
     """Read a JSON file whose "format" key has this value; return None for any other file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = read_json_file(path)
+    except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and found.get("format") == format else None

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TextIO
 from PIL import Image
 
 from condvae.runtime.atomic import replacing
+from condvae.runtime.json_reading import parse_json
 
 
 class Tracker(Protocol):
@@ -105,7 +106,7 @@ class RunLog:
         kept = []
         for line in self.path.read_text(errors="replace").splitlines():
             try:
-                record = json.loads(line)
+                record = parse_json(line)
                 again = record["step"] == step and record["event"] in without
                 if record["step"] <= step and not again:
                     kept.append(line + "\n")
