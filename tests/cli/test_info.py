@@ -26,7 +26,7 @@ def test_info_describes_the_default_model_names_files_and_folders(
     main(["info", "--json"])
     assert json.loads(capsys.readouterr().out)["record"] == {"steps": 7, "artifact": {"steps": 9}}
     main(["info"])
-    assert "artifact      steps 9" in capsys.readouterr().out
+    assert "Training of the artifact\nsteps           9\n" in capsys.readouterr().out
 
 
 def test_info_lists_embedded_models(models: Path, capsys: pytest.CaptureFixture[str]) -> None:

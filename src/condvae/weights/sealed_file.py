@@ -61,6 +61,15 @@ def write(
         raise OSError(f"{path} could not be written ({error})") from error
 
 
+def kind_of(path: Path) -> str | None:
+    """Return the kind of a file, such as `MODEL`; None if it is not a complete file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return (file.metadata() or {}).get("format")
+    except Exception:  # a damaged header can raise any exception, and `read` says what is wrong
+        return None
+
+
 def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     """Return the description and the tensors in a file; raise ValueError if it is damaged or not of this kind."""
     if path.is_dir():
