@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.cli_options import options, verbs
 from helpers.commands import failure
 from helpers.models import small_conditional
 
 from condvae import save
+from condvae.cli import MEMORY_OPTIONS
 
 
 def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> None:
@@ -48,3 +50,19 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_a_list_option_that_is_given_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given: list[str | Path] = ["ood", "experiment", "--data", tmp_path, "--against", "a=x", "--against", "b=y"]
     assert "--against was given twice: give it once" in failure(capsys, *given)
+
+
+def test_the_advice_on_memory_names_options_of_the_verb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = verbs()
+    assert set(MEMORY_OPTIONS) <= set(kinds)
+    for verb, advice in MEMORY_OPTIONS.items():
+        assert {option.lstrip("-") for option in advice.split(" or ")} <= set(options(kinds[verb]))
+    from condvae.cli.info import Info
+
+    def run(self: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Info, "run", run)  # it computes nothing, so that fewer images would not help
+    assert "not enough memory: close other programs" in failure(capsys, "info")

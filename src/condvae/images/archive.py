@@ -56,7 +56,7 @@ def opened(path: Path) -> Iterator[Files]:
             archive = stack.enter_context(opened_zip(path))
         except ValueError as error:
             raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
-        names = sorted(i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/")))
+        names = sorted(name for name in archive.namelist() if name and name[-1] != "/" and _visible(name.split("/")))
         yield Files(path=path, names=tuple(names), identity=stat_identity([path]), archive=archive)
 
 

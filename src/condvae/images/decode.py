@@ -23,6 +23,7 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _SIDEWAYS = (5, 6, 7, 8)
+_PIXELS_COMPARED = 2**20
 
 
 class ImageHeader(NamedTuple):
@@ -76,8 +77,11 @@ class DecodedImage(NamedTuple):
         return page
 
 
-def layers(image: Image.Image) -> DecodedImage:
-    """Turn an opened image upright, and separate its colours from its opacity; of several frames, use the first."""
+def layers(image: Image.Image, *, turn: bool = True) -> DecodedImage:
+    """Turn an opened image upright, and separate its colours from its opacity; of several frames, use the first.
+
+    turn: False leaves the image as it is stored, for callers to whom the orientation does not matter.
+    """
     mode, info = image.mode, image.info
     alpha = None
     if mode == "F":
@@ -93,13 +97,23 @@ def layers(image: Image.Image) -> DecodedImage:
         colours, alpha = rgba.convert("L" if mode in _GREY_MODES else "RGB"), rgba.getchannel("A")
     else:
         colours = image.convert("L" if mode in _GREY_MODES else "RGB")
+    if not turn:
+        return DecodedImage(colours, alpha)
     return DecodedImage(_turned(colours, image), None if alpha is None else _turned(alpha, image))
 
 
 def is_grey(file: BinaryIO) -> bool:
     """Return whether red, green and blue are equal in every pixel of the image."""
-    pixels = decode(file, channels=3, size=None)
-    return bool((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all())
+    with open_image(file) as opened:
+        image = layers(opened, turn=False).on_white()
+    if image.mode == "L":
+        return True
+    rows = max(1, _PIXELS_COMPARED // image.width)  # in strips, because most pictures have a colour in the first one
+    for top in range(0, image.height, rows):
+        pixels = np.asarray(image.crop((0, top, image.width, min(top + rows, image.height))))
+        if not ((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all()):
+            return False
+    return True
 
 
 def fit(image: Image.Image, *, channels: int, size: int | None) -> PixelArray:

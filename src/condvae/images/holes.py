@@ -13,7 +13,7 @@ from condvae.images.archive import SUFFIXES
 from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.runtime.checks import check_choice
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import listed, printable
+from condvae.runtime.messages import listed, printable, shown
 from condvae.runtime.pixels import PixelArray
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
@@ -124,7 +124,7 @@ def _whole_numbers(box: Sequence[SupportsIndex]) -> Box:
     try:
         x, y, width, height = (operator.index(number) for number in box)
     except (TypeError, ValueError):
-        raise ValueError(f"the box is {box!r}, expected four whole numbers: x, y, width, height") from None
+        raise ValueError(f"the box is {shown(box)}, expected four whole numbers: x, y, width, height") from None
     return x, y, width, height
 
 

@@ -8,6 +8,8 @@ from PIL import Image
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF")
 MOST_PIXELS = 100_000_000
 """Pictures with more pixels than this are refused before they are decoded."""
+MOST_SIDE = 100_000
+"""Pictures that are wider or higher than this are refused: turning them takes very long."""
 MOST_IMAGE_BYTES = 2**30
 """Files with more bytes than this are refused: a picture of `MOST_PIXELS` pixels with four 16-bit channels is smaller.
 """
@@ -24,6 +26,10 @@ def check_pixels(width: int, height: int, name: str) -> None:
     """Raise ValueError unless a picture has at least one pixel and at most `MOST_PIXELS`."""
     if width < 1 or height < 1:
         raise ValueError(f"{name} is {width} x {height} pixels, expected at least 1 x 1")
+    if max(width, height) > MOST_SIDE:
+        raise ValueError(
+            f"{name} is {width} x {height} pixels, expected at most {MOST_SIDE:,} pixels in each direction: crop it"
+        )
     if width * height > MOST_PIXELS:
         raise ValueError(
             f"{name} is {width} x {height} pixels, expected at most {MOST_PIXELS // 10**6} million pixels in all: "

@@ -186,7 +186,7 @@ def _count(text: str, name: str, *, usual: int) -> int:
         return usual
     if not (text.isdecimal() and len(text) < 10 and 0 < int(text) <= _MOST_COUNT):
         raise ValueError(
-            f"unknown score {name}-{short(text)}, expected {name}, or {name}-N with a whole number N from 1 to "
-            f"{_MOST_COUNT:,}"
+            f"unknown score {name}-{short(text)}, expected {name}, or {name}-N with a whole number N above 0, at "
+            f"most {_MOST_COUNT:,}"
         )
     return int(text)

@@ -1,6 +1,7 @@
 """Read JSON from files that may be damaged or hostile: bounded in size, in depth and in the digits of numbers."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ _MOST_DIGITS = 21
 
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text; raise ValueError with the reason if it is not valid JSON or exceeds a limit."""
-    check_json_size(len(text))
+    _check_size(len(text))
     try:
         value = json.loads(text, parse_int=_whole_number)
     except RecursionError:
@@ -37,11 +38,11 @@ def parse_json(text: str | bytes) -> Any:
 def read_json_file(path: Path) -> Any:
     """Return the value in a JSON file; raise OSError if it cannot be read, or ValueError as `parse_json` does."""
     with path.open("rb") as file:
+        _check_size(os.fstat(file.fileno()).st_size)
         return parse_json(file.read(MOST_JSON_BYTES + 1))
 
 
-def check_json_size(size: int) -> None:
-    """Raise ValueError if a JSON text of this number of bytes is too large to be read."""
+def _check_size(size: int) -> None:
     if size > MOST_JSON_BYTES:
         raise ValueError(f"it is larger than {MOST_JSON_BYTES // 2**20} MiB, the limit for JSON files")
 
