@@ -304,12 +304,12 @@ def test_a_table_of_four_gigabytes_is_not_read(tmp_path: Path) -> None:
 
 def test_an_image_of_many_bytes_or_pixels_is_skipped(tmp_path: Path) -> None:
     header = bytearray(tile())
-    header[16:24] = (20_000).to_bytes(4, "big") * 2
+    header[16:24] = (20_000).to_bytes(4, "big") * 2  # only the header of a picture
     header[29:33] = zlib.crc32(header[12:29]).to_bytes(4, "big")
     path = write(tmp_path / "photos", {"a.png": tile(), "b.png": tile(), "c.png": bytes(header)})
     os.truncate(path / "b.png", 2**32)
     many, bytes_ = open_data(path, size=8).skipped[::-1]
-    assert many.startswith("c.png: the image is 20000 x 20000 pixels, expected at most 100 million pixels in all")
+    assert many.startswith("c.png: the image has more than 100 million pixels")
     assert bytes_ == "b.png: it has 4,294,967,296 bytes, expected at most 1,073,741,824"
 
 

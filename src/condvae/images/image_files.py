@@ -17,7 +17,10 @@ MOST_IMAGE_BYTES = 2**30
 
 def open_image(file: BinaryIO, *, name: str = "the image") -> Image.Image:
     """Open an image file, but do not decode its pixels; raise ValueError if it has too many."""
-    image = Image.open(file, formats=FORMATS)
+    try:
+        image = Image.open(file, formats=FORMATS)
+    except Image.DecompressionBombError:
+        raise ValueError(f"{name} has more than {MOST_PIXELS // 10**6} million pixels: make it smaller") from None
     check_pixels(*image.size, name)
     return image
 
