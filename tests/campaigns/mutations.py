@@ -154,7 +154,8 @@ class Worker:
 
     def poll(self, waiting: deque[range]) -> Tally | None:
         """Return the tally of the last task if there is one. After a death, put the rest of the task back."""
-        assert self.indices is not None
+        indices = self.indices
+        assert indices is not None
         with contextlib.suppress(EOFError, ConnectionResetError):
             if self.tasks.poll(0.02):
                 made: Tally = self.tasks.recv()
@@ -165,8 +166,8 @@ class Worker:
             return None
         self.process.kill()
         self.process.join()
-        index = max(int(self.begin[0]), self.indices.start)
-        waiting.extend(part for part in (range(self.indices.start, index), range(index + 1, self.indices.stop)) if part)
+        index = max(int(self.begin[0]), indices.start)
+        waiting.extend(part for part in (range(indices.start, index), range(index + 1, indices.stop)) if part)
         name = damaged(self.seed, index)[0]
         text = Path(self.errors).read_text(errors="replace")[-3000:]
         reason = f"{'hung, and was killed' if hangs else f'died, exit code {self.process.exitcode}'}: {text}"
@@ -258,7 +259,7 @@ def _save(finds: Path, index: int, name: str, content: bytes, reason: str) -> Pa
     finds.mkdir(parents=True, exist_ok=True)
     path = finds / f"{index}-{name.replace(' ', '-')}"
     path.write_bytes(content)
-    path.with_name(path.name + ".txt").write_text(reason)
+    path.with_name(path.name + ".txt").write_text(reason, encoding="utf-8", errors="replace")
     return path
 
 

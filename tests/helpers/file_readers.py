@@ -186,7 +186,8 @@ def _folder(folder: Path, content: bytes) -> object:
 @functools.cache
 def sheets() -> list[bytes]:
     text = io.StringIO()
-    rows = [["Image Index", "Finding Labels", "Patient ID"], ["a.png", "Hernia|Mass", 1], ["b.png", "No Finding", 2]]
+    head = ["Image Index", "Finding Labels", "Patient ID"]
+    rows = [head, ["a.png", "Hernia|Mass", "1"], ["b.png", "No Finding", "2"]]
     csv.writer(text).writerows(rows)
     return [text.getvalue().encode()]
 
@@ -272,7 +273,7 @@ def _info(folder: Path, content: bytes) -> object:
     path = _file(folder, "model.safetensors", content)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         safe = SafeStream(printed)
-        with contextlib.redirect_stdout(safe):  # type: ignore[type-var]
+        with contextlib.redirect_stdout(safe):
             Info(model=str(path)).run()
     assert all(letter.isprintable() or letter in "\n\xa0" for letter in printed.getvalue()), (
         "a control code was printed"

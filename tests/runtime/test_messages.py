@@ -17,7 +17,8 @@ def test_foreign_text_is_printable_and_short() -> None:
     assert short("x" * 80) == "x" * 80
     assert len(short("x" * 10**7)) == 80
     assert short("first" + "x" * 100 + "last").startswith("first") and short("x" * 100 + "last").endswith("last")
-    for value in ("x" * 10**7, ["x" * 10**6] * 10**4, {"a\x1b": {"b": [[[[]]]]}}, 10**4000, 10**5000):
+    values: list[object] = ["x" * 10**7, ["x" * 10**6] * 10**4, {"a\x1b": {"b": [[[[]]]]}}, 10**4000, 10**5000]
+    for value in values:
         assert shown(value).isprintable() and len(shown(value)) <= 80
     assert (shown(3), shown("3"), shown(None)) == ("3", "'3'", "None")
 

@@ -141,8 +141,8 @@ class Info:
         before = dict(artifact) if isinstance(artifact, dict) else {"record": artifact}
         versions, options, _ = record.pop("versions", None), record.pop("options", None), before.pop("options", None)
         before = {key: value for key, value in before.items() if key != "versions" or value != versions}
-        process = observe.describe(header.process) if header.process else None
-        print_section("Training", {"observes": process, **record})
+        observes = observe.describe(header.process) if header.process else None
+        print_section("Training", {"observes": observes, **record})
         print_section("Training of the artifact", before)
         hint = f"condvae info {self.model} --json prints all options of the training" if options else None
         print_section("Origin", {"file": f"{file} ({mebibytes(file)})", "versions": versions, "options": hint})

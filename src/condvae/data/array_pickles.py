@@ -29,7 +29,7 @@ def read_array_pickle(content: bytes) -> dict[str, Any]:
         raise pickle.UnpicklingError(f"it has more than {MOST_PICKLE_BYTES:,} bytes")
     for opcode, argument, _ in pickletools.genops(content):
         # The unpickler reserves memory for every smaller index too.
-        if opcode.name.endswith("PUT") and int(argument) > len(content):
+        if opcode.name.endswith("PUT") and isinstance(argument, int) and argument > len(content):
             raise pickle.UnpicklingError("it numbers more objects than it can contain")
     held = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
     items = held.items() if isinstance(held, dict) else ()

@@ -226,11 +226,11 @@ def _member_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
         if dtype.kind not in "biuf" or min(shape, default=0) < 0 or count * dtype.itemsize != stored:
             raise ValueError(f"the array {name} has {stored:,} bytes, which do not match its header")
         array = np.empty(count, dtype=dtype)
-        into, done = memoryview(array).cast("B"), 0
+        into, done = array.view(np.uint8).reshape(-1), 0
         while done < stored:
             if not (chunk := file.read(min(_CHUNK, stored - done))):
                 raise ValueError(f"the array {name} is truncated")
-            into[done : done + len(chunk)] = chunk
+            into[done : done + len(chunk)] = np.frombuffer(chunk, np.uint8)
             done += len(chunk)
         file.read(1)  # compare the checksum of the zip file, which is at the end
     return array.reshape(shape, order="F" if columns_first else "C")

@@ -1,5 +1,6 @@
 """Open image files with Pillow: only formats that run no program, and only sizes that fit into memory."""
 
+from pathlib import Path
 from typing import BinaryIO
 
 from PIL import Image
@@ -15,7 +16,7 @@ MOST_IMAGE_BYTES = 2**30
 """
 
 
-def open_image(file: BinaryIO, *, name: str = "the image") -> Image.Image:
+def open_image(file: BinaryIO | Path, *, name: str = "the image") -> Image.Image:
     """Open an image file, but do not decode its pixels; raise ValueError if it has too many."""
     try:
         image = Image.open(file, formats=FORMATS)

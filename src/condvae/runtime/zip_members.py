@@ -20,8 +20,6 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip file inside a `with` block; raise ValueError with the reason if it is damaged or has a name twice."""
     try:
         archive = zipfile.ZipFile(path)
-    except OSError:
-        raise
     except Exception as error:  # a damaged directory can raise any exception
         raise ValueError(reason_of(error)) from error
     with archive:

@@ -20,16 +20,6 @@ class ModelCard(NamedTuple):
     page: str
     """The path, in the repository, of the page with the full model card."""
 
-    def paragraphs(self) -> dict[str, str]:
-        """Return the texts of the card, as {label that `condvae info` prints: text}."""
-        return {
-            "what it is": self.summary,
-            "its data": self.data,
-            "its limits": self.limits,
-            "its use": self.use,
-            "more": self.page,
-        }
-
 
 def card_at(model: Path) -> ModelCard | None:
     """Return the card that is stored next to a model file; None if there is none."""
