@@ -23,8 +23,8 @@ import traceback
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from multiprocessing.connection import Connection
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,7 @@ class Worker:
         indices = self.indices
         assert indices is not None
         with contextlib.suppress(EOFError, ConnectionResetError):
-            if self.tasks.poll(0.02):
+            if self.tasks.poll():
                 made: Tally = self.tasks.recv()
                 self.indices = None
                 return made
@@ -189,6 +189,8 @@ def campaign(seed: int, inputs: range, processes: int, finds: Path) -> Tally:
             for worker in workers:
                 if worker.indices is None and waiting:
                     worker.give(waiting.popleft())
+            wait([worker.tasks for worker in workers if worker.indices], timeout=0.5)
+            for worker in workers:
                 if worker.indices and (made := worker.poll(waiting)) is not None:
                     total.add(made)
                     done += sum(made.counts.values())
@@ -239,8 +241,18 @@ def main() -> int:
     print(summary)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        result = {**asdict(total), "readers": rows, "inputs": options.inputs, "seed": options.seed}
-        plain = {**result, "seconds": seconds, "processes": options.processes, "summary": summary}
+        plain = {
+            "summary": summary,
+            "inputs": options.inputs,
+            "first": options.first,
+            "seed": options.seed,
+            "processes": options.processes,
+            "seconds": seconds,
+            "readers": {name: {**row, "seconds": total.seconds[name]} for name, row in rows.items()},
+            "slowest": {"seconds": took, "input": index, "reader": slow},
+            "peak_mebibytes": total.mebibytes,
+            "finds": [{"input": index, "reader": name, "reason": reason} for index, name, reason in total.finds],
+        }
         options.out.write_text(json.dumps(plain, indent=1) + "\n")
     return 1 if total.finds else 0
 
