@@ -13,7 +13,7 @@ from helpers.models import small_conditional
 from helpers.training import SMALL
 
 from condvae import save
-from condvae.cli import _catch_stop_signals, main
+from condvae.cli import MEMORY_OPTIONS, _catch_stop_signals, main
 
 
 def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> None:
@@ -131,3 +131,19 @@ def test_quiet_comparisons_print_the_numbers(
     captured = capsys.readouterr()
     assert captured.out.splitlines()[0] == "a and b: 2 pairs of images" and captured.err == ""
     assert "PSNR" in captured.out and "wrote" not in captured.out
+
+
+def test_the_advice_on_memory_names_options_of_the_verb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = verbs()
+    assert set(MEMORY_OPTIONS) <= set(kinds)
+    for verb, advice in MEMORY_OPTIONS.items():
+        assert {option.lstrip("-") for option in advice.split(" or ")} <= set(options(kinds[verb]))
+    from condvae.cli.info import Info
+
+    def run(self: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Info, "run", run)  # it computes nothing, so that fewer images would not help
+    assert "not enough memory: close other programs" in failure(capsys, "info")

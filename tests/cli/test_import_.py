@@ -19,8 +19,8 @@ def test_a_checkpoint_is_imported_and_described(tmp_path: Path, capsys: pytest.C
     main(["info", str(out)])
     text = capsys.readouterr().out
     assert "conditional VAE" in text
-    assert "3 x 8 x 8" in text
-    assert "latent groups 6: 1 at 1, 2 at 4, 3 at 8" in text
+    assert "colour, 8 x 8 pixels" in text
+    assert "latent groups   6: 1 of 1 x 1, 2 of 4 x 4, 3 of 8 x 8" in text
     assert "official_ipa.th" in text
     main(["info", str(out), "--json"])
     header = json.loads(capsys.readouterr().out)

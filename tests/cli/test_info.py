@@ -1,12 +1,15 @@
+import itertools
 import json
 from pathlib import Path
 
 import pytest
 from helpers.commands import failure
-from helpers.models import small_vae
+from helpers.models import SMALLEST, small_vae
+from safetensors.torch import save_file
 
 from condvae import weights
 from condvae.cli import main
+from condvae.weights import sealed_file
 from condvae.weights.model_cards import card_at
 
 
@@ -26,7 +29,7 @@ def test_info_describes_the_default_model_names_files_and_folders(
     main(["info", "--json"])
     assert json.loads(capsys.readouterr().out)["record"] == {"steps": 7, "artifact": {"steps": 9}}
     main(["info"])
-    assert "artifact      steps 9" in capsys.readouterr().out
+    assert "Training of the artifact\nsteps           9\n" in capsys.readouterr().out
 
 
 def test_info_lists_embedded_models(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,3 +74,57 @@ def test_bad_input_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
         ("faces46", "unknown model 'faces46': did you mean faces64?"),
     ):
         assert message in failure(capsys, "info", word)
+
+
+def test_info_says_first_what_a_model_is_and_fits_into_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for columns in (80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for name in weights.embedded_names():
+            main(["info", name])
+            lines = capsys.readouterr().out.splitlines()
+            assert lines[0] == f"{name}: conditional VAE"
+            assert lines[1].startswith("what it is      ")
+            assert all(len(line) <= columns for line in lines if not line.endswith(".safetensors"))
+            sections = [line for before, line in itertools.pairwise(lines) if not before]
+            assert sections == ["Before you use it", "Network", "Training", "Training of the artifact", "Origin"]
+            for line in lines[1:]:  # labels are in one column, and texts in another
+                assert not line or line in sections or line[15] == " " != line[16]
+
+
+def test_info_describes_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    path = weights.locate("xray").with_name("xray.ood.safetensors")
+    main(["info", str(path)])
+    printed = capsys.readouterr().out
+    assert "Partly hidden images\nscore           parts-4\nscores          5,000 of held-out images\n" in printed
+    main(["info", str(path), "--json"])
+    assert json.loads(capsys.readouterr().out)["whole"]["record"]["held_out"] == 300
+
+
+@pytest.mark.parametrize("deep", [900, 30])
+def test_info_on_a_nested_record(tmp_path: Path, capsys: pytest.CaptureFixture[str], deep: int) -> None:
+    path, record = tmp_path / "model.safetensors", "[" * deep + "]" * deep
+    vae = small_vae(SMALLEST)
+    plain = {"config": vae.config.to_dict(), "partial": None, "record": {"x": "@"}}
+    description = json.dumps(plain).replace('"@"', record)
+    tensors = dict(vae.state_dict())
+    sealed = {"format": "condvae", "format_version": "1", "model": description}
+    save_file(tensors, path, {**sealed, "sha256": sealed_file._digest(description, tensors)})
+    if deep == 30:
+        main(["info", str(path)])
+        main(["info", str(path), "--json"])
+    else:
+        assert "nested more than 40 levels deep" in failure(capsys, "info", path)
+
+
+def test_info_on_a_run_folder_with_hostile_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "options.json").write_text('{"verb": "train\\u001b[2J", "observe": ["boxes", "halves"]}')
+    (folder / "log.jsonl").write_text("[" * 10**5 + '\n{"event": "e\\u001b", "step": 3, "loss": 2.5}\n{"event": []}\n')
+    main(["info", str(folder)])
+    printed = capsys.readouterr().out
+    assert "e?              step 3, loss 2.5" in printed and "\x1b" not in printed
+    (folder / "options.json").write_text("[" * 10**5)
+    assert "cannot be read (its lists and mappings are nested" in failure(capsys, "info", folder)

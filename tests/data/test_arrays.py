@@ -1,3 +1,4 @@
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -143,3 +144,53 @@ def test_train_and_test_must_agree(tmp_path: Path, faces: FaceArray) -> None:
     np.savez(tmp_path / "train-1.npz", images=faces[..., 0])
     with pytest.raises(ValueError, match=r"different shapes \(\[32, 32, 3\] in train-0.npz and \[32, 32\] in train-1"):
         open_data(tmp_path)
+
+
+def claiming(shape: str, stored: bytes) -> bytes:
+    """Return a .npy file whose header states this shape."""
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(10 + len(header) + 1) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + stored
+
+
+def test_headers_that_claim_too_much_are_refused(tmp_path: Path) -> None:
+    for shape in ("(1000000000000, 8, 8, 3)", "(-1, 8, 8, 3)", "(1, 8, 8, 3, 99)"):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+            archive.writestr("images.npy", claiming(shape, bytes(192)))
+        with pytest.raises(ValueError, match=r"x\.npz is not a complete \.npz file"):
+            open_data(tmp_path / "x.npz")
+        (tmp_path / "x.npy").write_bytes(claiming(shape, bytes(192)))
+        with pytest.raises(ValueError, match=r"x\.npy is not a complete \.npy file"):
+            open_data(tmp_path / "x.npy")
+
+
+def test_images_without_pixels_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:  # an index of the images would take 8 TB
+        archive.writestr("images.npy", claiming("(1000000000000, 0, 0, 3)", b""))
+    with pytest.raises(ValueError, match="contains images of 0 x 0 pixels, expected at least 1 x 1"):
+        open_data(tmp_path / "x.npz")
+
+
+def test_an_npz_bomb_is_not_inflated(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, images=np.zeros((2, 8, 8, 3), dtype=np.uint8))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at + 24 : at + 28] = (3 * 10**9).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="it would inflate to 3,000,000,000 bytes"):
+        open_data(path)
+
+
+@pytest.mark.parametrize("label", [-1, 10**12])
+def test_labels_of_arrays_must_be_numbers_of_classes(tmp_path: Path, faces: FaceArray, label: int) -> None:
+    np.savez(tmp_path / "x.npz", images=faces[:2], labels=np.array([0, label]))
+    with pytest.raises(ValueError, match="expected numbers from 0 to 999,999: number the classes from 0"):
+        open_data(tmp_path / "x.npz")
+
+
+def test_an_npz_file_with_the_suffix_npy_is_refused(tmp_path: Path, faces: FaceArray) -> None:
+    np.savez(tmp_path / "x.npz", images=faces[:2])
+    (tmp_path / "x.npz").rename(tmp_path / "x.npy")
+    with pytest.raises(ValueError, match="it contains several arrays"):
+        open_data(tmp_path / "x.npy")

@@ -1,6 +1,9 @@
 import io
 import json
+import os
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +263,78 @@ def test_unusable_chest_xray14_is_rejected(tmp_path: Path, faces: FaceArray) -> 
     table.write_text("Image Index,Finding Labels,Patient ID\na.png,Mass,7\n")
     with pytest.raises(ValueError, match=r"contains none of the images listed in Data_Entry_2017.csv"):
         open_data(tmp_path)
+
+
+def tile(level: int = 0, size: int = 8) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("L", (size, size), level).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def pack(root: Path, labels: object) -> Path:
+    table = labels if isinstance(labels, bytes) else json.dumps({"labels": labels}).encode()
+    return write(root, {"a.png": tile(), "b.png": tile(9), "dataset.json": table})
+
+
+@pytest.mark.parametrize("labels", [[-1, 3], [0, 10**12], [0, 10**20]])
+def test_labels_must_be_numbers_of_classes(tmp_path: Path, labels: list[int]) -> None:
+    path = pack(tmp_path / "pack", [["a.png", labels[0]], ["b.png", labels[1]]])
+    with pytest.raises(ValueError, match=rf"from {min(labels)} to {max(labels)}, expected numbers from 0 to 999,999"):
+        open_data(path)
+    path = pack(tmp_path / "pack", [["a.png", [0, labels[1]]], ["b.png", [labels[0], 1]]])
+    with pytest.raises(ValueError, match="one list of zeros and ones per image"):
+        open_data(path)
+
+
+@pytest.mark.parametrize("name", ["pack", "pack.zip"])
+def test_a_hostile_table_of_labels_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
+    path = pack(tmp_path / name, b"[" * 300_000)
+    with pytest.raises(ValueError, match=r"dataset\.json cannot be read \(its lists and mappings are nested more"):
+        open_data(path)
+
+
+def test_a_table_of_four_gigabytes_is_not_read(tmp_path: Path) -> None:
+    path = pack(tmp_path / "pack", [["a.png", 0], ["b.png", 1]])
+    os.truncate(path / "dataset.json", 2**32)  # the end is a hole in the file, which takes no disk space
+    with pytest.raises(
+        ValueError, match=r"dataset\.json cannot be read \(it has 4,294,967,296 bytes, expected at most"
+    ):
+        open_data(path)
+
+
+def test_an_image_of_many_bytes_or_pixels_is_skipped(tmp_path: Path) -> None:
+    header = bytearray(tile())
+    header[16:24] = (20_000).to_bytes(4, "big") * 2  # only the header of a picture
+    header[29:33] = zlib.crc32(header[12:29]).to_bytes(4, "big")
+    path = write(tmp_path / "photos", {"a.png": tile(), "b.png": tile(), "c.png": bytes(header)})
+    os.truncate(path / "b.png", 2**32)
+    many, bytes_ = open_data(path, size=8).skipped[::-1]
+    assert many.startswith("c.png: the image has more than 100 million pixels")
+    assert bytes_ == "b.png: it has 4,294,967,296 bytes, expected at most 1,073,741,824"
+
+
+def test_a_zip_with_a_name_twice_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zip", {"a.png": tile(), "b.png": tile(9)})
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("a.png", tile(3))
+    with pytest.raises(ValueError, match=r"a\.zip is not a whole zip file \(it contains two files named a\.png\)"):
+        open_data(path)
+
+
+def test_a_file_without_a_name_in_a_zip_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zip", {"a.png": tile(), "b.png": tile(9), "x": b""})
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"PK\x01\x02")  # the entry of x in the directory: its name becomes a comment
+    data[at + 28 : at + 34] = struct.pack("<3H", 0, 0, 1)
+    path.write_bytes(data)
+    assert len(open_data(path, validation=0).train) == 2
+
+
+def test_patients_need_numbers_of_64_bits(tmp_path: Path) -> None:
+    table = f"Image Index,Finding Labels,Patient ID\na.png,Hernia,{10**30}\n"
+    path = write(tmp_path / "xray", {"a.png": tile(), "Data_Entry_2017.csv": table.encode()})
+    with pytest.raises(ValueError, match=r"a patient has the number 10000"):
+        open_data(path)
+    os.truncate(path / "Data_Entry_2017.csv", 2**32)
+    with pytest.raises(ValueError, match="it is larger than 128 MiB"):
+        open_data(path)

@@ -116,7 +116,7 @@ def test_idx(tmp_path: Path, faces: FaceArray, packed: bool) -> None:
     with pytest.raises(ValueError, match=r"train-images-idx3-ubyte"):
         open_data(tmp_path)
     train.write_bytes(gzip.compress(b"nonsense") if packed else b"nonsense")
-    with pytest.raises(ValueError, match="is not an idx file with a 3-dimensional uint8 array"):
+    with pytest.raises(ValueError, match="it has no header of a 3-dimensional uint8 array"):
         open_data(tmp_path)
     train.unlink()
     with pytest.raises(ValueError, match="lacks the training images, train-images-idx3-ubyte"):
@@ -140,3 +140,19 @@ def test_svhn(tmp_path: Path, faces: FaceArray, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     with pytest.raises(ValueError, match=r"needs SciPy: pip install 'condvae\[svhn\]'"):
         open_data(tmp_path)
+
+
+def test_an_idx_bomb_is_not_inflated(tmp_path: Path) -> None:
+    header = bytes([0, 0, 8, 3]) + struct.pack(">3I", 60_000, 2000, 2000)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(header))
+    with pytest.raises(ValueError, match="its arrays would have 240,000,000,000 bytes, 100 times the size of the file"):
+        open_data(tmp_path)
+
+
+def test_labels_of_a_batch_must_be_whole_numbers(tmp_path: Path, faces: FaceArray) -> None:
+    write_cifar10(tmp_path, faces)
+    data = np.zeros((2, 3072), dtype=np.uint8)
+    for labels, words in (([0, -1], "expected numbers from 0"), ([[0], [1]], "are not whole numbers")):
+        (tmp_path / "data_batch_1").write_bytes(pickle.dumps({"data": data, "labels": labels}))
+        with pytest.raises(ValueError, match=words):
+            open_data(tmp_path)

@@ -17,7 +17,7 @@ def failure(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
         main([str(word) for word in words])
     assert stopped.value.code == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith("condvae: ")
+    assert captured.err.startswith("condvae: "), captured.err
     assert len(captured.err.strip().splitlines()) == 1
     assert captured.out == ""
     return captured.err

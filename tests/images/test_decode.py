@@ -3,9 +3,10 @@ import io
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from condvae.images.decode import decode, is_grey, read_header
+from condvae.images.image_files import check_pixels
 
 FaceArray = NDArray[np.uint8]
 
@@ -136,3 +137,27 @@ def test_pairs_are_fitted_one_by_one(faces: FaceArray) -> None:
     result = decode(file, channels=3, size=16, pair=True)
     halves = [Image.fromarray(face).resize((16, 16), Image.Resampling.LANCZOS) for face in faces[:2]]
     assert np.array_equal(result, np.concatenate([np.asarray(half) for half in halves], axis=1))
+
+
+def test_other_formats_are_refused_whatever_the_name() -> None:
+    """Pillow would start Ghostscript for this one."""
+    postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
+    for read in (read_header, is_grey):
+        with pytest.raises(UnidentifiedImageError):
+            read(io.BytesIO(postscript))
+
+
+def test_pictures_of_extreme_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="100001 x 1 pixels, expected at most 100,000 pixels in each direction"):
+        check_pixels(100_001, 1, "the image")
+
+
+def test_a_colour_in_the_last_pixel_is_noticed() -> None:
+    """Large pictures are compared in strips."""
+    for size, pixel in (((3000, 801), (2999, 800)), ((8, 8), (7, 7))):
+        image, file = Image.new("RGB", size), io.BytesIO()
+        image.save(file, "bmp")
+        assert is_grey(file)
+        image.putpixel(pixel, (0, 0, 1))
+        image.save(file := io.BytesIO(), "bmp")
+        assert not is_grey(file)

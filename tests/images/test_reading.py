@@ -12,7 +12,9 @@ import torch
 from helpers.pictures_to_complete import bomb, levels, photo
 from PIL import Image, ImageCms, ImageFile
 
-from condvae.images.reading import MOST_PIXELS, printable, read_picture
+from condvae.images.image_files import MOST_PIXELS
+from condvae.images.reading import read_picture
+from condvae.runtime.messages import printable
 
 RGB = levels(6, 9)
 GREY = RGB[:, :, 1]

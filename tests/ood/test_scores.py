@@ -72,3 +72,11 @@ def test_one_measurement_gives_all_derived_scores(score: Gradient | GradientPart
     alone = score.features(inference, observation, SEEDS)
     assert (score.of_source(shared.numpy()) == alone.numpy()).all()
     assert score.source.name == "walk-2"
+
+
+def test_the_number_in_a_name_is_limited() -> None:
+    """The name can come from a file, and a billion passes would take years."""
+    for name in ("gradient-1000000000", "regret-10001", "ratio-" + "9" * 5000, "x\x1b" * 1000):
+        with pytest.raises(ValueError, match="unknown score") as refused:
+            score_of(name)
+        assert str(refused.value).isprintable() and len(str(refused.value)) < 300

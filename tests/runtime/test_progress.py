@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from condvae.runtime.progress import Display, result, say, showing, shown, track, warn
+from condvae.runtime.progress import Display, result, say, showing, track, warn, with_display
 
 Captured = pytest.CaptureFixture[str]
 
@@ -180,7 +180,7 @@ def test_without_a_display_and_in_other_ranks_nothing_is_shown(
     with track("drawing", total=2, announce=True) as job:
         job.update()
     assert job.done == 1
-    with shown(), track("drawing", total=2, announce=True):  # as in `condvae.pretrain`
+    with with_display(), track("drawing", total=2, announce=True):  # as in `condvae.pretrain`
         pass
     assert capsys.readouterr().err == "drawing: 0 of 2 images\n"
     monkeypatch.setenv("RANK", "1")

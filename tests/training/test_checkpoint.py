@@ -12,6 +12,7 @@ from condvae.training.optimiser import Rule
 from condvae.training.step import MicroBatch, TrainingStep
 from condvae.training.task import Pretraining
 from condvae.vdvae import preset
+from condvae.weights import sealed_file
 
 
 def make_step(seed: int = 0, channels: int = 3) -> TrainingStep:
@@ -74,3 +75,16 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is a checkpoint of another model, .*encoder"):
         unpack(make_step(channels=1), pack(make_step()), tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"step": "3"}, {"step": -1}, {"elapsed": None}, {"best_loss": []}, {"lr_scale": "x" * 999}, {"a\x1b": 1}],
+)
+def test_a_position_of_other_types_is_rejected(tmp_path: Path, change: dict[str, object]) -> None:
+    path = Checkpoints(tmp_path).path(3)
+    position = {"step": 3, "rollbacks": 0, **change}
+    sealed_file.write(path, kind=sealed_file.CHECKPOINT, description={"position": position}, tensors={})
+    with pytest.raises(ValueError, match="is not a checkpoint that this version of condvae can read") as refused:
+        Checkpoints.read(path)
+    assert str(refused.value).isprintable() and len(str(refused.value)) < 500

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from condvae import objectives
 from condvae.conditional import ConditionalVAE
 from condvae.vdvae import VDVAE, preset
+from condvae.vdvae.blocks import Block
 from condvae.weights import describe, load, save
 from condvae.weights.sealed_file import _digest
 
@@ -213,3 +214,52 @@ def test_loading_uses_no_random_numbers(tmp_path: Path) -> None:
     after = torch.rand(1)
     torch.manual_seed(0)
     assert torch.equal(after, torch.rand(1))
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_a_config_that_its_tensors_do_not_fit_is_refused_before_building(tmp_path: Path, conditional: bool) -> None:
+    path = tmp_path / "model.safetensors"
+    save(small_conditional() if conditional else small_vae(), path)
+    with safe_open(path, framework="pt") as file:
+        plain = json.loads(file.metadata()["model"])
+    start = time.monotonic()
+    for key, count, words in (
+        ("decoder_blocks", 10**7, r"the network has 10,000,0\d\d blocks, expected at most 2,000"),
+        ("encoder_blocks", 10**7, "blocks, expected at most 2,000"),
+        ("decoder_blocks", 1500, r"network of [\d,]+ blocks, which has at least [\d,]+ tensors, but contains"),
+        ("encoder_blocks", 1500, r"network of [\d,]+ blocks, which has at least [\d,]+ tensors, but contains"),
+        ("resolution", 2**40, "expected a power of two"),
+    ):
+        changed = json.loads(json.dumps(plain))
+        changed["config"]["stages"][0][key] = count
+        rewrite(path, metadata={"model": json.dumps(changed)})
+        for read in (load, describe):
+            with pytest.raises(ValueError, match=words):
+                read(path)
+    assert time.monotonic() - start < 2  # building 1,500 blocks takes longer
+
+
+def test_the_blocks_of_a_config_are_those_of_its_network() -> None:
+    for model in (small_vae(), small_conditional()):
+        vae = model.artifact if isinstance(model, ConditionalVAE) else model
+        named = [name for name, module in vae.named_modules() if isinstance(module, Block)]
+        inside_latent_blocks = [name for name in named if name.endswith(".residual")]
+        assert len(named) - len(inside_latent_blocks) == vae.config.blocks
+        assert sum(name.startswith("encoder.") for name in named) == vae.config.encoder_blocks
+
+
+def test_long_values_of_a_file_are_cut_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save(small_vae(), path)
+    for metadata in (
+        {"format_version": "9" * 10**7},
+        {"format": "condvae \x1b[2J" + "x" * 10**6},
+        {"model": "[" * 10**5},
+        {"model": '{"config": {"' + "x" * 10**6 + '\x07": 1}, "partial": null, "record": {}}'},
+        {"model": '{"config": {"stages": "' + "x" * 10**6 + '"}, "partial": null, "record": {}}'},
+    ):
+        save(small_vae(), path)
+        rewrite(path, metadata=metadata)
+        with pytest.raises(ValueError, match=r"model\.safetensors") as refused:
+            load(path)
+        assert len(str(refused.value)) < 600 and str(refused.value).isprintable()

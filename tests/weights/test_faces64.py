@@ -45,8 +45,8 @@ def test_the_record_describes_the_training() -> None:
 def test_info_describes_faces64(capsys: pytest.CaptureFixture[str]) -> None:
     main(["info"])
     by_default = capsys.readouterr().out
-    assert by_default.startswith("faces64: conditional VAE, ")
-    assert "3 x 64 x 64" in by_default
+    assert by_default.startswith("faces64: conditional VAE\n")
+    assert "colour, 64 x 64 pixels" in by_default
     main(["info", "faces64"])
     assert capsys.readouterr().out == by_default
     main(["info", "--list"])

@@ -28,7 +28,9 @@ from condvae.cli.reconstruct import Reconstruct
 from condvae.cli.renamed import check_spelling
 from condvae.cli.sample import Sample
 from condvae.cli.shared import opening
+from condvae.cli.terminal import open_closed_streams, safe_output, widen_terminal
 from condvae.cli.train import Train
+from condvae.runtime.messages import short
 from condvae.runtime.progress import Display, showing, track
 from condvae.training.options import TrainingOptions
 from condvae.training.presets import options_for
@@ -63,9 +65,26 @@ _LISTS = (
 _FIRST_LINE = 0.2
 """Seconds until a command says what it opens. Bad input that is found earlier gives one line, the error."""
 
+_LONGEST_MESSAGE = 2_000
+MEMORY_OPTIONS = {
+    "complete": "-n",
+    "sample": "-n",
+    "pretrain": "--batch or --micro-batch",
+    "train": "--batch or --micro-batch",
+    "evaluate": "-n",
+    "design scan": "-n",
+    "design train": "--batch",
+    "design experiment": "-n or --block",
+    "ood experiment": "--block",
+}
+"""The options that decide how much a verb computes together, and so how much memory it needs."""
+_WITHOUT_IMAGES = ("fetch", "import", "export", "info")
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb. Bad input ends with a one-line message on stderr and exit code 2."""
+    open_closed_streams()
+    widen_terminal()
     # Handle signals only if this call is the whole process, not if a program calls `main` with arguments.
     called = arguments is not None
     signals = [] if called else _catch_stop_signals()
@@ -73,30 +92,37 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(f"condvae {condvae.__version__}")
         return
-    try:
-        check_spelling(arguments)
-        _check_once(arguments)
-        _check_not_empty(arguments)
-        words = join_boxes(arguments)
-        with OPTION_VALUES:
-            verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
-        job = getattr(verb, "job", verb)  # design and ood have sub-verbs
-        # Only a whole process soon says what it opens; a program that calls `main` gets lines for long jobs only.
-        first = None if called or isinstance(verb, Info) else _FIRST_LINE
-        with showing(Display(quiet=job.quiet, first=first)), track(opening(job), unit=""):
-            verb.run()
-    except SystemExit:
-        raise
-    except BrokenPipeError:  # the program that reads our output, such as head, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except BaseException as error:
-        if signals or isinstance(error, KeyboardInterrupt):
-            _exit_with("interrupted", 128 + (signals or [signal.SIGINT])[0])
-        message, code = _message_and_code(error, arguments)
-        if message is None:
+    with safe_output() as streams:
+        try:
+            check_spelling(arguments)
+            _check_once(arguments)
+            _check_not_empty(arguments)
+            words = join_boxes(arguments)
+            for stream in streams:
+                stream.keeps_codes = True  # the colours of the help
+            with OPTION_VALUES:
+                verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
+            for stream in streams:
+                stream.keeps_codes = False
+            job = getattr(verb, "job", verb)  # design and ood have sub-verbs
+            # Only a whole process soon says what it opens; a program that calls `main` gets lines for long jobs only.
+            first = None if called or isinstance(verb, Info) else _FIRST_LINE
+            with showing(Display(quiet=job.quiet, first=first)), track(opening(job), unit=""):
+                verb.run()
+        except SystemExit:
             raise
-        _exit_with(message, code)
+        except BrokenPipeError:  # the program that reads our output, such as head, has closed it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except BaseException as error:
+            for stream in streams:
+                stream.keeps_codes = False
+            if signals or isinstance(error, KeyboardInterrupt):
+                _exit_with("interrupted", 128 + (signals or [signal.SIGINT])[0])
+            message, code = _message_and_code(error, arguments)
+            if message is None:
+                raise
+            _exit_with(message, code)
 
 
 def _catch_stop_signals() -> list[int]:
@@ -124,11 +150,10 @@ def _message_and_code(error: BaseException, arguments: list[str]) -> tuple[str |
     if isinstance(error, ValueError | OSError):
         return str(error), 2
     if isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error):
-        batch = "--batch or --micro-batch"
-        options = {"pretrain": batch, "train": batch, "design": "--batch or -n"}
-        advice = f"a smaller {options.get(arguments[0], '-n')}, or "
-        if arguments[0] == "ood":  # only its experiment has an option for how much is computed together
-            advice = "a smaller --block, or " if arguments[1:2] == ["experiment"] else ""
+        verb = " ".join(arguments[:2]) if arguments[0] in ("design", "ood") else arguments[0]
+        if verb in _WITHOUT_IMAGES:
+            return "there is not enough memory: close other programs, or use a machine with more memory", 2
+        advice = f"a smaller {MEMORY_OPTIONS[verb]}, or " if verb in MEMORY_OPTIONS else ""
         return f"there is not enough memory: give {advice}smaller or fewer images", 2
     from condvae.training import Diverged, Stopped
 
@@ -185,6 +210,6 @@ def _preset_in(arguments: list[str]) -> str | None:
 def _exit_with(message: str, code: int) -> None:
     """Print a message on stderr in one line, and exit."""
     rank = os.environ.get("RANK", "0")
-    line = " ".join(message.splitlines())  # the names of files may contain line breaks
+    line = short(" ".join(message.splitlines()), _LONGEST_MESSAGE)  # the names of files may contain line breaks
     print(f"condvae{'' if rank == '0' else f' (rank {rank})'}: {line}", file=sys.stderr)
     sys.exit(code)

@@ -2,27 +2,32 @@
 
 import dataclasses
 import json
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from condvae.cli import shared
 from condvae.cli.export import mebibytes
 from condvae.cli.help_text import explained
+from condvae.cli.info_page import as_text, print_section
+from condvae.observe.process_names import PROCESS_MEANINGS
 from condvae.weights.hub import MODEL_FILE
-from condvae.weights.model_cards import card_at
+from condvae.weights.model_cards import ModelCard, card_at
 from condvae.weights.model_names import DEFAULT_MODEL
 
-_LABEL_WIDTH, _LINE_WIDTH = 14, 110
+if TYPE_CHECKING:
+    from condvae.weights.artifact_file import Header
+
+_LONG = 40
+"""Options with longer values, in characters, get a line of their own."""
 
 
 @explained()
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """Describe a model or a run folder: what it is for, its network, and how it was trained."""
+    """Describe a model, a run folder or the fits of a model: what it is for, its network, and how it was made."""
 
     model: shared.ModelArgument = DEFAULT_MODEL
     list_models: Annotated[bool, tyro.conf.arg(name="list")] = False
@@ -61,9 +66,9 @@ class Info:
             kind = "conditional" if header.partial else "unconditional"
             size = header.config.image_size
             default = ", the default" if name == DEFAULT_MODEL else ""
-            print(f"{name:13} {mebibytes(files[name])}, {kind}, {size} x {size} pixels{default}")
-            if card := cards[name]:
-                print(_paragraph("", card.summary))
+            card = cards[name]
+            print_section("", {name: f"{mebibytes(files[name])}, {kind}, {size} x {size} pixels{default}"})
+            print_section("", {"": card.summary if card else None})
         if not files:
             print("this installation has no embedded models")
 
@@ -76,20 +81,49 @@ class Info:
             return
         state = "finished" if run["finished"] else "not finished (repeat the command with --resume to continue)"
         state = "a process is training here now" if run["running"] else state
+        options = dict(run["options"])
         print(f"{path}: step {run['step']:,} after {run['seconds'] / 60:.1f} minutes, {state}")
-        for step, condition in run["checkpoints"].items():
-            print(f"checkpoint    step {step:,}, {condition}{', the best' if step == run['best_step'] else ''}")
-        if run["rollbacks"]:
-            print(f"roll-backs    {run['rollbacks']}")
-        for event, record in run["last"].items():
-            figures = {key: value for key, value in record.items() if key != "event" and value is not None}
-            print(f"{event:13} {_as_text(figures)}")
-        print(f"options       {_as_text(run['options'])}")
+        print_section(
+            "",
+            {
+                "verb": options.pop("verb", None),
+                "data": options.pop("data_summary", None),
+                "best": None if run["best_step"] is None else f"step {as_text(run['best_step'])}",
+                "roll-backs": run["rollbacks"] or None,
+            },
+        )
+        print_section("Checkpoints", {f"step {step:,}": condition for step, condition in run["checkpoints"].items()})
+        last = {
+            event: {key: value for key, value in record.items() if key != "event"}
+            for event, record in run["last"].items()
+        }
+        print_section("Last entries of the log", last)
+        print_section("Options", _by_line(options))
+
+    def _print_fits(self, file: Path) -> None:
+        from condvae.ood.fit_file import describe_fits
+
+        fits = describe_fits(file)
+        if self.as_json:
+            print(json.dumps({kind: {"score": fit.score, "record": dict(fit.record)} for kind, fit in fits.items()}))
+            return
+        print(f"{self.model}: fits of a model, for condvae ood score and the warnings of condvae complete")
+        for kind, fit in fits.items():
+            title = "Partly hidden images" if kind == "partial" else "Whole images"
+            record = {key: value for key, value in fit.record.items() if key != "held_out"}
+            held = f"{len(fit.held_scores):,} of held-out images"
+            print_section(title, {"score": fit.score, "scores": held, **record})
+        print_section("Origin", {"file": f"{file} ({mebibytes(file)})"})
 
     def _print_model(self) -> None:
         from condvae import observe, weights
+        from condvae.ood import fit_file
+        from condvae.weights import sealed_file
 
         file = weights.locate(self.model)
+        if sealed_file.kind_of(file) == fit_file.KIND:
+            self._print_fits(file)
+            return
         header, card = weights.describe(file), card_at(file)
         if self.as_json:
             process = header.process.to_dict() if header.process else None
@@ -97,49 +131,57 @@ class Info:
             plain = {**dataclasses.asdict(bare), "config": header.config.to_dict(), "process": process}
             print(json.dumps({"card": card._asdict() if card else None, **plain}, indent=1))
             return
-        config, partial = header.config, header.partial
-        print(f"{self.model}: {'conditional' if partial else 'unconditional'} VAE, {header.parameters:,} weights")
+        print(f"{self.model}: {'conditional' if header.partial else 'unconditional'} VAE")
+        print_section("", _purpose(header, card))
         if card:
-            for label, text in card.paragraphs().items():
-                print(_paragraph(label, text))
-            print()
-        print(f"images        {config.channels} x {config.image_size} x {config.image_size}")
-        groups = {stage.resolution: stage.groups for stage in config.decoder_stages if stage.groups}
-        by_resolution = ", ".join(f"{count} at {resolution}" for resolution, count in groups.items())
-        print(f"latent groups {sum(groups.values())}: {by_resolution}")
-        print(f"likelihood    {config.likelihood}")
-        if partial:
-            print(f"partial       {partial.channels} input channels, {partial.form}")
-        if header.process:
-            print(f"observes      {observe.describe(header.process)}")
-        for key, value in header.record.items():
-            print(f"{key:13} {_as_text(value) if isinstance(value, dict) else value}")
+            labels = {"its use": card.use, "its limits": card.limits, "its data": card.data, "more": card.page}
+            print_section("Before you use it", labels)
+        print_section("Network", _network(header))
+        record = dict(header.record)
+        artifact = record.pop("artifact", None)
+        before = dict(artifact) if isinstance(artifact, dict) else {"record": artifact}
+        versions, options, _ = record.pop("versions", None), record.pop("options", None), before.pop("options", None)
+        before = {key: value for key, value in before.items() if key != "versions" or value != versions}
+        observes = observe.describe(header.process) if header.process else None
+        print_section("Training", {"observes": observes, **record})
+        print_section("Training of the artifact", before)
+        hint = f"condvae info {self.model} --json prints all options of the training" if options else None
+        print_section("Origin", {"file": f"{file} ({mebibytes(file)})", "versions": versions, "options": hint})
 
 
-def _paragraph(label: str, text: str) -> str:
-    """Wrap a text into lines next to its label, which is in a column of its own on the left."""
-    indent = " " * _LABEL_WIDTH
-    wrapped = textwrap.fill(
-        text,
-        _LINE_WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return f"{label:{_LABEL_WIDTH}}{wrapped.lstrip()}"
+def _purpose(header: "Header", card: ModelCard | None) -> dict[str, str | None]:
+    """Return what a model is and what it wants to see, in a few words."""
+    config, process = header.config, header.process
+    colours = "grey" if config.channels == 1 else "colour"
+    names = [part.name for part, _ in getattr(process, "parts", ())] or ([process.name] if process else [])
+    known = [PROCESS_MEANINGS.get(name, name) for name in dict.fromkeys(names)]
+    use = "condvae train makes it conditional, condvae sample draws images from it"
+    return {
+        "what it is": card.summary if card else None,
+        "its images": f"{colours}, {config.image_size} x {config.image_size} pixels; others are cropped and resized",
+        "what it sees": "; or ".join(known) if known else None,
+        "its use": None if header.partial or card else use,
+    }
 
 
-def _as_text(values: dict[str, Any]) -> str:
-    """Format nested values as one line, such as "steps 7; kl_nats (1 2.8; 4 57.6)", without values that are None."""
+def _network(header: "Header") -> dict[str, Any]:
+    config, partial = header.config, header.partial
+    groups = {stage.resolution: stage.groups for stage in config.decoder_stages if stage.groups}
+    by_resolution = ", ".join(f"{count} of {size} x {size}" for size, count in groups.items())
+    return {
+        "weights": header.parameters,
+        "latent groups": f"{sum(groups.values())}: {by_resolution}",
+        "likelihood": config.likelihood,
+        "partial encoder": f"{partial.form}, {partial.channels} input channels" if partial else None,
+    }
 
-    def word(value: Any) -> str:
-        if isinstance(value, float):
-            return f"{value:.5g}"
-        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
-    return "; ".join(
-        f"{key} ({_as_text(value)})" if isinstance(value, dict) else f"{key} {word(value)}"
-        for key, value in values.items()
-        if value is not None
-    )
+def _by_line(options: Any) -> dict[str, Any]:
+    """Return the options of a training as rows: one for all short values, and one for each long one."""
+    if not isinstance(options, dict):
+        return {"options": options}
+    texts = {key: as_text(value) for key, value in options.items() if value is not None}
+    brief = {key: text for key, text in texts.items() if len(text) < _LONG}
+    return {"options": ", ".join(f"{key} {text}" for key, text in brief.items())} | {
+        key: text for key, text in texts.items() if key not in brief
+    }

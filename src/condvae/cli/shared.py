@@ -216,7 +216,7 @@ class HoleOptions:
         """Return the hole that these options describe."""
         box = None if self.box is None else _box(self.box)
         from condvae.images.holes import Hole
-        from condvae.images.reading import printable
+        from condvae.runtime.messages import printable
 
         if self.mask is not None and self.mask_is is None:
             name = printable(self.mask)

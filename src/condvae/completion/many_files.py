@@ -11,9 +11,8 @@ from condvae.completion.record import read_record
 from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
 from condvae.images.picture_formats import PictureFormat, check_picture_format
-from condvae.images.reading import printable
 from condvae.images.selection import LimitedNotes, PictureQueue, SelectedPicture, check_same, select_pictures, tracked
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, printable
 
 DEFAULT_OUT = Path("completions")
 

@@ -3,7 +3,6 @@
 With the record, the call can be repeated.
 """
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -14,10 +13,11 @@ from typing import Any
 from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
 from condvae.images.picture_formats import PictureFormat, check_picture_format
-from condvae.images.reading import printable
 from condvae.images.recorded_files import COMPLETIONS, RECORD
 from condvae.runtime.checks import strict
 from condvae.runtime.fingerprints import FileId
+from condvae.runtime.json_reading import read_json_file
+from condvae.runtime.messages import printable, reason_of, short, shown
 from condvae.runtime.versions import versions
 from condvae.weights.cached_models import ModelId
 
@@ -88,22 +88,24 @@ def read_record(path: Path) -> CallRecord:
     if path.exists() and not path.is_file():  # reading a pipe or a device could block for ever
         raise ValueError(f"{name} is not a regular file, expected a {RECORD} written by condvae complete")
     try:
-        plain = json.loads(path.read_text())
+        plain = read_json_file(path)
     except OSError as error:
         raise ValueError(f"{name} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is not valid JSON, expected a {RECORD} written by condvae complete") from error
+    except ValueError as error:
+        raise ValueError(
+            f"{name} is not valid JSON ({reason_of(error)}), expected a {RECORD} written by condvae complete"
+        ) from error
     if not isinstance(plain, dict) or plain.get("format") != COMPLETIONS.format:
         raise ValueError(f"{name} is not a record of completions, expected a {RECORD} written by condvae complete")
     if plain.get("format_version") not in (1, COMPLETIONS.version):
         raise ValueError(
-            f"{name} has format version {plain.get('format_version')}, but this version of condvae reads only format "
-            f"versions up to {COMPLETIONS.version}"
+            f"{name} has format version {shown(plain.get('format_version'))}, but this version of condvae reads only "
+            f"format versions up to {COMPLETIONS.version}"
         )
     try:
         return _recorded(plain, path)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{name} is damaged ({type(error).__name__}: {printable(str(error))})") from error
+    except (AttributeError, KeyError, OverflowError, TypeError) as error:
+        raise ValueError(f"{name} is damaged ({type(error).__name__}: {reason_of(error)})") from error
 
 
 def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
@@ -127,7 +129,9 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     check_picture_format(known["picture_format"], keep_size=settings.keep_size)
     numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-        raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}, expected finite numbers")
+        raise ValueError(
+            f"{name} is damaged: its temperature is {shown(settings.temperature)}, expected finite numbers"
+        )
     box = tuple(hidden["box"]) if "box" in hidden else None
     # The real paths are in each image's entry; this placeholder only marks that `known` or `hole` was used.
     pictures: dict[str, Any] = {hidden["way"]: Path()} if by_picture else {}
@@ -144,7 +148,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
             f"{name} is damaged: its entries contradict each other about how the hidden pixels were defined"
         )
     was, now = plain["versions"], versions()
-    changed = [f"{key} {was.get(key)} (here {now[key]})" for key in now if was.get(key) != now[key]]
+    changed = [f"{key} {short(str(was.get(key)))} (here {now[key]})" for key in now if was.get(key) != now[key]]
     notes = [f"{name} was made with {', '.join(changed)}: pixels may differ"] if changed else []
     if any(field not in plain for field in _ABSENT):
         notes.append(f"{name} is from an older condvae: the headings of its contact sheets are drawn as today")
@@ -166,5 +170,5 @@ def _path(folder: Path, relative: object) -> Path:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"found {value!r} where text was expected")
+        raise TypeError(f"found {shown(value)} where text was expected")
     return value

@@ -21,9 +21,8 @@ from condvae.images.holes import Flags
 from condvae.images.model_sheets import completion_columns, completion_row
 from condvae.images.model_view import ModelView, as_tensor
 from condvae.images.picture_formats import PictureFormat, check_picture_format
-from condvae.images.reading import printable
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import counted
+from condvae.runtime.messages import counted, printable
 from condvae.runtime.pixels import PixelArray
 
 

@@ -1,8 +1,8 @@
 """Read data sets that are stored as arrays (.npz, .npy), and convert arrays of images to `ParsedData`."""
 
+import math
 import re
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,14 +12,18 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from condvae.data.image_cache import ReadOptions, store
-from condvae.data.image_set import ImageSet, Labels
+from condvae.data.image_set import ImageSet, Labels, class_numbers
 from condvae.data.layout_names import Layout
 from condvae.data.splits import ParsedData
 from condvae.images.archive import stat_identity
 from condvae.images.decode import fit
-from condvae.runtime.messages import listed
+from condvae.runtime.checks import first_few
+from condvae.runtime.messages import listed, reason_of
 from condvae.runtime.pixels import PixelArray
+from condvae.runtime.zip_members import opened_member, opened_zip
 
+_CHUNK = 2**22
+"""Number of bytes that are decompressed at a time."""
 _HELD_NAMES = {"validation": ("validation", "valid", "val"), "test": ("test",)}
 
 
@@ -119,6 +123,8 @@ def _image_set(part: ArrayPart, path: Path, reading: ReadOptions) -> ImageSet:
     n, height, width, channels = images.shape
     if n == 0:
         raise ValueError(f"{source} contains no images: give an array with at least one image")
+    if 0 in (height, width):
+        raise ValueError(f"{source} contains images of {width} x {height} pixels, expected at least 1 x 1")
     if height != width and reading.size is None:
         raise ValueError(
             f"{source} contains images of {width} x {height} pixels, expected square images: "
@@ -184,7 +190,7 @@ def checked_labels(values: NDArray[Any], path: Path) -> Labels:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 1 and values.dtype.kind in "iu":
-        return values.astype(np.int64)
+        return class_numbers(values, path)
     if values.ndim == 2 and values.dtype.kind in "iub" and values.size and values.min() >= 0 and values.max() <= 1:
         return values.astype(np.uint8)
     raise ValueError(
@@ -195,26 +201,50 @@ def checked_labels(values: NDArray[Any], path: Path) -> Labels:
 
 def _npz(path: Path) -> ArrayPart:
     try:
-        with open(path, "rb") as file:  # np.load(path) does not close a file that it cannot read
-            arrays = np.load(file, allow_pickle=False)
-            if not isinstance(arrays, np.lib.npyio.NpzFile):
-                raise ValueError("it contains a single array without a name")
-            held = {name: arrays[name] for name in ("images", "labels") if name in arrays.files}
-            names = ", ".join(arrays.files)
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a complete .npz file ({error}): copy or write it again") from error
+        with opened_zip(path) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            held = {name: _member_array(archive, f"{name}.npy") for name in ("images", "labels") if name in names}
+    except Exception as error:  # a damaged header of an array can raise any exception
+        raise ValueError(f"{path} is not a complete .npz file ({reason_of(error)}): copy or write it again") from error
     if "images" not in held:
         raise ValueError(
-            f"{path} has no array called images (it contains {names or 'nothing'}): store the images under this name"
+            f"{path} has no array called images (it contains {first_few(names) or 'nothing'}): store the images under "
+            "this name"
         )
     return ArrayPart(held["images"], checked_labels(held["labels"], path) if "labels" in held else None, [path])
+
+
+def _member_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """Read an array of numbers from a .npz file. NumPy would trust its header and allocate any memory."""
+    header_readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with opened_member(archive, name) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in header_readers:
+            raise ValueError(f"the array {name} has an unknown format")
+        shape, columns_first, dtype = header_readers[version](file)
+        count, stored = math.prod(shape), archive.getinfo(name).file_size - file.tell()
+        if dtype.kind not in "biuf" or min(shape, default=0) < 0 or count * dtype.itemsize != stored:
+            raise ValueError(f"the array {name} has {stored:,} bytes, which do not match its header")
+        array = np.empty(count, dtype=dtype)
+        into, done = array.view(np.uint8).reshape(-1), 0
+        while done < stored:
+            if not (chunk := file.read(min(_CHUNK, stored - done))):
+                raise ValueError(f"the array {name} is truncated")
+            into[done : done + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            done += len(chunk)
+        file.read(1)  # compare the checksum of the zip file, which is at the end
+    return array.reshape(shape, order="F" if columns_first else "C")
 
 
 def _npy(path: Path) -> ArrayPart:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a complete .npy file of numbers ({error}): copy or write it again") from error
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it contains several arrays, as a .npz file does")
+    except Exception as error:  # a damaged header can raise any exception
+        raise ValueError(
+            f"{path} is not a complete .npy file of numbers ({reason_of(error)}): copy or write it again"
+        ) from error
     return ArrayPart(array, None, [path])
 
 

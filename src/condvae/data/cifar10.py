@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import os
 import shutil
 import tarfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from condvae.data.array_pickles import MOST_PICKLE_BYTES
 from condvae.data.arrays import ArrayPart as Images
 from condvae.data.arrays import read_npz_folder
 from condvae.data.fetched_data import CIFAR10_PACKAGE, FETCHED_NAME
@@ -25,13 +25,12 @@ from condvae.data.standard_sets import BATCHES, CIFAR10_NAMES, read_cifar10
 from condvae.runtime import downloads, folders
 from condvae.runtime.atomic import replacing
 from condvae.runtime.downloads import Package, PackageFile
-from condvae.runtime.messages import Say, silent
+from condvae.runtime.json_reading import parse_json
+from condvae.runtime.messages import Say, reason_of, silent
 
 NAME = FETCHED_NAME
 FILES = (*(f"train-{i}.npz" for i in range(5)), "test.npz")
 _ARCHIVE_FOLDER = "cifar-10-batches-py"
-_LARGEST_BATCH = 2**26
-"""Size limit, in bytes, of a batch file in an archive: twice the size of a real one. Larger files are rejected."""
 _UNCHANGED = ReadOptions(size=None, channels=None, cache=Path(), workers=1, memory_limit=2**40)
 
 
@@ -148,12 +147,12 @@ def _from_source(source: Path) -> dict[str, Images]:
                     name = member.name.removeprefix("./").removeprefix(f"{_ARCHIVE_FOLDER}/")
                     file = archive.extractfile(member) if name in BATCHES else None
                     if file is not None:
-                        if member.size > _LARGEST_BATCH:
+                        if member.size > MOST_PICKLE_BYTES:
                             raise ValueError(f"the file {name} in it is larger than any batch of CIFAR-10")
                         Path(folder, name).write_bytes(file.read())
         except (tarfile.TarError, EOFError, zlib.error, ValueError, OSError) as error:
             raise ValueError(
-                f"{source} is not a complete cifar-10-python.tar.gz ({error}): download it again"
+                f"{source} is not a complete cifar-10-python.tar.gz ({reason_of(error)}): download it again"
             ) from error
         return _read_copy(Path(folder), name=source)
 
@@ -200,7 +199,7 @@ def _atlas(data: bytes) -> np.ndarray:
 
 
 def _labels(data: bytes) -> np.ndarray:
-    return np.asarray(json.loads(data), dtype=np.int64).reshape(-1)
+    return np.asarray(parse_json(data), dtype=np.int64).reshape(-1)
 
 
 def _write(folder: Path, sets: Mapping[str, Images]) -> None:

@@ -15,6 +15,8 @@ import numpy as np
 from condvae.images.archive import digest
 from condvae.runtime.atomic import replacing
 from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.json_reading import read_json_file
+from condvae.runtime.messages import reason_of
 from condvae.runtime.pixels import PixelArray
 from condvae.runtime.progress import track
 
@@ -93,7 +95,7 @@ def stored(key: str, reading: ReadOptions) -> Stored | None:
     path = reading.cache / f"{key}.npy"
     try:
         images = np.load(path, mmap_mode="r")
-        broken = json.loads(path.with_suffix(".json").read_text())
+        broken = read_json_file(path.with_suffix(".json"))
         return Stored(images, {int(row): str(reason) for row, reason in broken.items()})
     except (OSError, ValueError, EOFError, AttributeError):
         return None  # missing or truncated, so it is written again
@@ -113,11 +115,6 @@ def in_threads(work: Callable[[int], T], n: int, *, workers: int, label: str) ->
                 yield from results
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def reason_of(error: Exception) -> str:
-    """Return the message of an exception on one line, or its type if it has no message."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _fill(images: PixelArray, make: Callable[[int], PixelArray], name: str, workers: int) -> dict[int, str]:

@@ -1,7 +1,7 @@
 """Read data sets that consist of image files: folders and zip files, pix2pix pairs, packs, and Chest X-ray 14."""
 
 import csv
-import json
+import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from condvae.data.image_cache import ReadOptions, Stored, in_threads, reason_of, store, stored
-from condvae.data.image_set import ImageSet, Indices, Labels
+from condvae.data.image_cache import ReadOptions, Stored, in_threads, store, stored
+from condvae.data.image_set import ImageSet, Indices, Labels, class_numbers
 from condvae.data.splits import ParsedData, folder_splits
 from condvae.images.archive import SUFFIXES, Files, common_top, digest, opened
 from condvae.images.decode import ImageHeader, decode, is_grey, read_header
 from condvae.runtime.checks import first_few
+from condvae.runtime.json_reading import MOST_JSON_BYTES, parse_json
+from condvae.runtime.messages import reason_of, short
 from condvae.runtime.pixels import PixelArray
 
 # fmt: off
@@ -26,6 +28,8 @@ FINDINGS = (
 # fmt: on
 _HEADER_THREADS = 2  # parsing headers holds the interpreter's lock: a second thread only hides the latency of the disk
 _NO_FINDING = "No Finding"
+_MOST_TABLE_BYTES = 2**27
+"""Size limit of a table of labels or a list of files. The largest of Chest X-ray 14 has 8 MB."""
 # Keys of lists in dataset.json that name the patient or person shown in each image.
 _GROUP_KEYS = ("patient_id", "patient", "subject_id", "subject", "person_id", "person", "group_id", "group")
 
@@ -50,17 +54,16 @@ def read_chest_xray14(path: Path, reading: ReadOptions) -> ParsedData:
     table = min(path.glob("Data_Entry_2017*.csv"))
     findings: dict[str, list[str]] = {}
     patients: dict[str, int] = {}
-    with open(table, newline="", encoding="utf-8-sig") as file:
-        try:
-            for row in csv.DictReader(file):
-                stem = Path(row["Image Index"]).stem
-                findings[stem] = [name for name in row["Finding Labels"].split("|") if name != _NO_FINDING]
-                patients[stem] = int(row["Patient ID"])
-        except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
-            raise ValueError(
-                f"{table} cannot be read ({reason_of(error)}): expected the columns Image Index, Finding Labels and "
-                f"Patient ID, as in the file that NIH publishes"
-            ) from error
+    try:
+        for row in csv.DictReader(io.StringIO(_table(table), newline="")):
+            stem = Path(row["Image Index"]).stem
+            findings[stem] = [name for name in row["Finding Labels"].split("|") if name != _NO_FINDING]
+            patients[stem] = _patient(row["Patient ID"])
+    except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
+        raise ValueError(
+            f"{table} cannot be read ({reason_of(error)}): expected the columns Image Index, Finding Labels and "
+            f"Patient ID, as in the file that NIH publishes"
+        ) from error
     unknown = sorted({name for names in findings.values() for name in names} - set(FINDINGS))
     if unknown:
         raise ValueError(
@@ -92,7 +95,30 @@ def read_chest_xray14(path: Path, reading: ReadOptions) -> ParsedData:
 
 
 def _listed(path: Path) -> set[str]:
-    return {Path(line.strip()).stem for line in path.read_text().splitlines()} if path.is_file() else set()
+    if not path.is_file():
+        return set()
+    try:
+        return {Path(line.strip()).stem for line in _table(path).splitlines()}
+    except ValueError as error:
+        raise ValueError(
+            f"{path} cannot be read ({reason_of(error)}): expected one file name per line, as in the file that NIH "
+            "publishes"
+        ) from error
+
+
+def _table(path: Path) -> str:
+    """Return the text of a table or a list; raise ValueError with the reason if it is too large or not UTF-8."""
+    with path.open("rb") as file:
+        content = file.read(_MOST_TABLE_BYTES + 1)
+    if len(content) > _MOST_TABLE_BYTES:
+        raise ValueError(f"it is larger than {_MOST_TABLE_BYTES // 2**20} MiB")
+    return content.decode("utf-8-sig")
+
+
+def _patient(text: str) -> int:
+    if not -(2**63) <= (number := int(text)) < 2**63:
+        raise ValueError(f"a patient has the number {short(text)}")
+    return number
 
 
 def _list_of(stem: str, lists: dict[str, set[str]]) -> str | None:
@@ -117,10 +143,10 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
     """
     place = files.path / f"{top}dataset.json"
     try:
-        with files.open(f"{top}dataset.json") as file:
-            table: dict[str, Any] = dict(json.loads(file.read()))
+        with files.open(f"{top}dataset.json", most=MOST_JSON_BYTES) as file:
+            table: dict[str, Any] = dict(parse_json(file.read()))
         entries = [(str(name), label) for name, label in table.get("labels") or []]
-    except (ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise ValueError(
             f'{place} cannot be read ({reason_of(error)}): expected JSON such as {{"labels": [[name, label], ...]}}'
         ) from error
@@ -131,7 +157,7 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
     here = [i for i, (name, _) in enumerate(entries) if f"{top}{name}" in present]
     if not here:
         raise ValueError(
-            f"none of the images listed in {place} was found (the first in the list is {entries[0][0]}): "
+            f"none of the images listed in {place} was found (the first in the list is {short(entries[0][0])}): "
             "use names relative to the folder of dataset.json"
         )
     names = tuple(f"{top}{entries[i][0]}" for i in here)
@@ -163,11 +189,10 @@ def _pack_labels(values: Sequence[Any], place: Path) -> Labels | None:
     if all(value is None for value in values):
         return None
     if all(isinstance(value, int) for value in values):
-        return np.array(values, dtype=np.int64)
-    if all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
-        labels = np.array(values)
-        if labels.ndim == 2 and np.isin(labels, (0, 1)).all():
-            return labels.astype(np.uint8)
+        return class_numbers(values, place)
+    lists = all(isinstance(value, list) and len(value) == len(values[0]) > 0 for value in values)
+    if lists and all(type(item) in (int, float, bool) and item in (0, 1) for value in values for item in value):
+        return np.array(values, dtype=np.uint8)
     raise ValueError(
         f"{place} has labels of different kinds, expected one whole number per image, "
         "or one list of zeros and ones per image, with lists of the same length"
@@ -290,5 +315,5 @@ def _common_size(path: Path, headers: Sequence[ImageHeader], *, pairs: bool) -> 
 
 def _all_broken(path: Path, count: int, name: str, reason: str) -> ValueError:
     return ValueError(
-        f"none of the {count:,} images in {path} can be read ({name}: {reason}): copy or download them again"
+        f"none of the {count:,} images in {path} can be read ({short(name)}: {reason}): copy or download them again"
     )

@@ -15,8 +15,23 @@ from condvae.runtime.pixels import PixelArray, from_uint8
 Indices = NDArray[np.int64]
 Labels = NDArray[Any]  # [N] int64 or [N, K] uint8
 
+MOST_CLASSES = 1_000_000
+"""Class numbers are below this limit: the largest data sets of faces show fewer people."""
 _SAMPLE = 20_000  # this number of images gives the mean and the standard deviation to four digits
 _SAMPLE_SEED = 5
+
+
+def class_numbers(values: Sequence[int] | NDArray[Any], place: object) -> Labels:
+    """Return whole numbers as class numbers, [N] int64; raise ValueError if one is negative or too large.
+
+    place: the file of the labels, for the error message.
+    """
+    if len(values) and not (min(values) >= 0 and max(values) < MOST_CLASSES):
+        raise ValueError(
+            f"the labels in {place} are numbers from {min(values)} to {max(values)}, expected numbers from 0 to "
+            f"{MOST_CLASSES - 1:,}: number the classes from 0"
+        )
+    return np.asarray(values, dtype=np.int64)
 
 
 class LevelBatch(NamedTuple):

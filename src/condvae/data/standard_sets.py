@@ -1,18 +1,22 @@
 """Read benchmarks that have their own file formats: CIFAR-10's pickled batches, SVHN's .mat, MNIST's idx files."""
 
 import gzip
+import math
 import pickle
-import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from condvae.data.arrays import ArrayPart, checked_labels, joined_parts, parsed_arrays
+from condvae.data.array_pickles import MOST_PICKLE_BYTES, read_array_pickle
+from condvae.data.arrays import ArrayPart, joined_parts, parsed_arrays
 from condvae.data.image_cache import ReadOptions
+from condvae.data.image_set import class_numbers
 from condvae.data.splits import ParsedData
+from condvae.runtime.messages import reason_of
+from condvae.runtime.zip_members import MOST_INFLATED, MOST_RATIO
 
 CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _TRAIN_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -75,15 +79,16 @@ def read_idx(path: Path, reading: ReadOptions) -> ParsedData:
 
 def _mat(path: Path) -> ArrayPart:
     try:
-        from scipy.io import loadmat  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        from scipy.io import loadmat, whosmat  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
         raise ValueError(f"reading {path} needs SciPy: pip install 'condvae[svhn]'") from error
     try:
-        held = loadmat(str(path))
+        _check_inflated(sum(math.prod(shape) for _, shape, _ in whosmat(str(path))), path)
+        held = loadmat(str(path), variable_names=("X", "y"))
         images, labels = held["X"], np.asarray(held["y"]).reshape(-1).astype(np.int64)
     except Exception as error:  # SciPy can raise any exception on broken files
         raise ValueError(
-            f"{path} is not a complete .mat file with the arrays X and y ({error}): download it again"
+            f"{path} is not a complete .mat file with the arrays X and y ({reason_of(error)}): download it again"
         ) from error
     if images.ndim != 4:
         raise ValueError(
@@ -111,63 +116,49 @@ def _idx_array(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     bytes, then the values.
     """
     opener: Callable[[Path, str], IO[bytes]] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
+    length = 4 + 4 * dimensions
     try:
         with opener(path, "rb") as file:
-            content = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read or decompressed ({error}): download it again") from error
-    start = 4 + 4 * dimensions
-    if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < start:
-        raise ValueError(f"{path} is not an idx file with a {dimensions}-dimensional uint8 array: download it again")
-    shape = tuple(int(length) for length in np.frombuffer(content[4:start], dtype=">u4"))
-    values = np.frombuffer(content, dtype=np.uint8, offset=start)
-    if values.size != int(np.prod(shape, dtype=np.int64)):
+            header = file.read(length)
+            if header[:4] != bytes([0, 0, 8, dimensions]) or len(header) < length:
+                raise ValueError(f"it has no header of a {dimensions}-dimensional uint8 array")
+            shape = tuple(int(size) for size in np.frombuffer(header[4:], dtype=">u4"))
+            _check_inflated(math.prod(shape), path)
+            values = np.frombuffer(file.read(math.prod(shape) + 1), dtype=np.uint8)
+    except Exception as error:  # a damaged file can raise any exception when it is decompressed
+        raise ValueError(f"{path} is not a complete idx file ({reason_of(error)}): download it again") from error
+    if values.size != math.prod(shape):
         raise ValueError(
-            f"{path} contains {values.size:,} values, expected {' x '.join(map(str, shape))} as in its header: "
-            "download it again"
+            f"{path} does not contain {' x '.join(map(str, shape))} values as stated in its header: download it again"
         )
     return values.reshape(shape)
+
+
+def _check_inflated(size: int, path: Path) -> None:
+    """Raise ValueError if an array that a compressed file describes has far more bytes than the file."""
+    if size > MOST_INFLATED and size > MOST_RATIO * path.stat().st_size:
+        raise ValueError(f"its arrays would have {size:,} bytes, {MOST_RATIO} times the size of the file or more")
 
 
 def _cifar_batch(path: Path) -> ArrayPart:
     try:
         with open(path, "rb") as file:
-            held = _ArraysOnly(file, encoding="bytes").load()
+            plain = read_array_pickle(file.read(MOST_PICKLE_BYTES + 1))
     except pickle.UnpicklingError as error:
-        raise ValueError(f"{path} is not a batch of CIFAR-10 ({error}): unpack cifar-10-python.tar.gz again") from error
+        raise ValueError(
+            f"{path} is not a batch of CIFAR-10 ({reason_of(error)}): unpack cifar-10-python.tar.gz again"
+        ) from error
     except Exception as error:  # a truncated pickle can raise any exception
-        raise ValueError(f"{path} is not a complete pickle ({error}): unpack cifar-10-python.tar.gz again") from error
-    items = held.items() if isinstance(held, dict) else ()
-    plain = {key.decode() if isinstance(key, bytes) else key: value for key, value in items}
+        raise ValueError(
+            f"{path} is not a complete pickle ({reason_of(error)}): unpack cifar-10-python.tar.gz again"
+        ) from error
     data, labels = plain.get("data"), plain.get("labels")
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (3072,) or labels is None:
+    if not isinstance(data, np.ndarray) or data.shape[1:] != (3072,) or not isinstance(labels, list):
         raise ValueError(
             f"{path} is not a batch of CIFAR-10 (it lacks labels, or an array data, uint8 of shape [N, 3072]): "
             f"unpack cifar-10-python.tar.gz again"
         )
     images = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-    return ArrayPart(images, checked_labels(np.asarray(labels), path), [path])
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """Unpickles only NumPy arrays and plain values. It rejects any other function or class before its code can run."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        # The functions with which NumPy rebuilds an array. They are taken from an array, because the names of their
-        # modules differ between versions. Python functions are wrapped: a pickle could set attributes on them.
-        rebuild = np.zeros(0).__reduce__()[0]
-        from_buffer: Any = np.zeros(1).__reduce_ex__(5)[0]
-        core = module.replace("numpy._core", "numpy.core")
-        allowed: dict[tuple[str, str], Any] = {
-            ("numpy", "ndarray"): np.ndarray,
-            ("numpy", "dtype"): np.dtype,
-            ("numpy.core.multiarray", "_reconstruct"): rebuild,
-            ("numpy.core.multiarray", "scalar"): np.int64(0).__reduce__()[0],
-            ("numpy.core.numeric", "_frombuffer"): lambda *arguments: from_buffer(*arguments),
-            ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # how Python 3 pickles bytes for Python 2
-        }
-        if (core, name) not in allowed:
-            raise pickle.UnpicklingError(
-                f"the file refers to {module}.{name}, which is not needed for arrays and could run code"
-            )
-        return allowed[core, name]
+    if not all(type(label) is int for label in labels):
+        raise ValueError(f"the labels in {path} are not whole numbers: unpack cifar-10-python.tar.gz again")
+    return ArrayPart(images, class_numbers(labels, path), [path])

@@ -22,12 +22,12 @@ from condvae.design.sources import Completions, check_completes, check_pair
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.holes import Box, Hole
 from condvae.images.model_view import ModelView, as_tensor, make_view
-from condvae.images.reading import Picture, printable
+from condvae.images.reading import Picture
 from condvae.images.recorded_files import SCANS
 from condvae.images.selection import PictureQueue, select_pictures
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId, file_sha256
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, printable
 from condvae.weights.cached_models import open_conditional
 
 DEFAULT_OUT = Path("scans")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from condvae.runtime.fingerprints import fingerprint, slug_of
 from condvae.runtime.messages import Say
-from condvae.runtime.progress import shown, track
+from condvae.runtime.progress import track, with_display
 from condvae.runtime.ranks import World
 from condvae.weights import sealed_file
 
@@ -236,7 +236,9 @@ def work_together(
 
     guide: the page that says how to use a GPU, for a hint if the work takes long on a CPU.
     """
-    with shown() if say is print else nullcontext():  # Python functions show their progress unless `say` is given
+    with (
+        with_display() if say is print else nullcontext()
+    ):  # Python shows progress unless it gives `say`
         gpu_guide = guide if world.device.type == "cpu" else None
         work(units, shard or Shard(world.rank + 1, world.size), say, gpu_guide=gpu_guide)
     world.sum(torch.zeros(1, device=world.device))  # returns when all ranks have finished

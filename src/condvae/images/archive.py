@@ -5,13 +5,15 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from condvae.images.image_files import MOST_IMAGE_BYTES
 from condvae.images.recorded_files import PICTURE_SUFFIXES, own_pictures
+from condvae.runtime.zip_members import opened_zip, read_member
 
 SUFFIXES = PICTURE_SUFFIXES
 
@@ -29,11 +31,16 @@ class Files:
     own: frozenset[str] = frozenset()
     """Contact sheets and figures that condvae has written, which are not counted as images."""
 
-    def open(self, name: str) -> BinaryIO:
-        """Open one file for reading in binary mode; several threads may call this at the same time."""
-        if self.archive is None:
-            return open(self.path / name, "rb")
-        return BytesIO(self.archive.read(name))
+    def open(self, name: str, *, most: int = MOST_IMAGE_BYTES) -> BinaryIO:
+        """Open one file for reading in binary mode; several threads may call this at the same time.
+
+        Raise ValueError if the file has more than `most` bytes, or if it is damaged in the zip file.
+        """
+        if self.archive is not None:
+            return BytesIO(read_member(self.archive, name, most=most))
+        if (size := (self.path / name).stat().st_size) > most:
+            raise ValueError(f"it has {size:,} bytes, expected at most {most:,}")
+        return open(self.path / name, "rb")
 
     def images(self) -> tuple[str, ...]:
         """Return the names of the image files, without contact sheets and figures that condvae has written."""
@@ -54,19 +61,14 @@ def opened(path: Path) -> Iterator[Files]:
         own = own_pictures(names, lambda name, most: _start(path / name, most))
         yield Files(path=path, names=names, identity=digest([str(path.resolve()), stats]), own=own)
         return
-    try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
-    with archive:
-        members = [i.filename for i in archive.infolist() if not i.is_dir() and _visible(i.filename.split("/"))]
+    with ExitStack() as stack:
+        try:
+            archive = stack.enter_context(opened_zip(path))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
+        members = [name for name in archive.namelist() if name and name[-1] != "/" and _visible(name.split("/"))]
         names = tuple(sorted(members))
-
-        def start(name: str, most: int) -> bytes:
-            with archive.open(name) as file:
-                return file.read(most)
-
-        own = own_pictures(names, start)
+        own = own_pictures(names, lambda name, most: read_member(archive, name, most=most))
         yield Files(path=path, names=names, identity=stat_identity([path]), archive=archive, own=own)
 
 

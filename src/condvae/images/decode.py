@@ -5,6 +5,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from PIL import Image
 
+from condvae.images.image_files import open_image
 from condvae.runtime.pixels import PixelArray
 
 # Modes that cannot hold a colour. A file of another mode may still be grey: WebP, for example, has no grey mode.
@@ -22,6 +23,7 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _SIDEWAYS = (5, 6, 7, 8)
+_PIXELS_COMPARED = 2**20
 
 
 class ImageHeader(NamedTuple):
@@ -34,7 +36,7 @@ class ImageHeader(NamedTuple):
 
 def read_header(file: BinaryIO) -> ImageHeader:
     """Return the size of the upright image, and whether it is grey. Decode the pixels only if this is unavoidable."""
-    with Image.open(file) as image:
+    with open_image(file) as image:
         width, height = image.size
         if width != height:  # a square keeps its size when turned, so most files need no search for EXIF data
             if image.format == "TIFF":  # Pillow turns these itself, on opening or loading depending on its version
@@ -51,7 +53,7 @@ def decode(file: BinaryIO, *, channels: int, size: int | None, pair: bool = Fals
     size: if given, crop the picture to its largest centred square and resize this square to size x size pixels.
     pair: the file contains two square pictures side by side. They are resized separately, and returned side by side.
     """
-    with Image.open(file) as opened:
+    with open_image(file) as opened:
         image = layers(opened).on_white()
     if not pair:
         return fit(image, channels=channels, size=size)
@@ -75,8 +77,11 @@ class DecodedImage(NamedTuple):
         return page
 
 
-def layers(image: Image.Image) -> DecodedImage:
-    """Turn an opened image upright, and separate its colours from its opacity; of several frames, use the first."""
+def layers(image: Image.Image, *, turn: bool = True) -> DecodedImage:
+    """Turn an opened image upright, and separate its colours from its opacity; of several frames, use the first.
+
+    turn: False leaves the image as it is stored, for callers to whom the orientation does not matter.
+    """
     mode, info = image.mode, image.info
     alpha = None
     if mode == "F":
@@ -92,13 +97,23 @@ def layers(image: Image.Image) -> DecodedImage:
         colours, alpha = rgba.convert("L" if mode in _GREY_MODES else "RGB"), rgba.getchannel("A")
     else:
         colours = image.convert("L" if mode in _GREY_MODES else "RGB")
+    if not turn:
+        return DecodedImage(colours, alpha)
     return DecodedImage(_turned(colours, image), None if alpha is None else _turned(alpha, image))
 
 
 def is_grey(file: BinaryIO) -> bool:
     """Return whether red, green and blue are equal in every pixel of the image."""
-    pixels = decode(file, channels=3, size=None)
-    return bool((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all())
+    with open_image(file) as opened:
+        image = layers(opened, turn=False).on_white()
+    if image.mode == "L":
+        return True
+    rows = max(1, _PIXELS_COMPARED // image.width)  # in strips, because most pictures have a colour in the first one
+    for top in range(0, image.height, rows):
+        pixels = np.asarray(image.crop((0, top, image.width, min(top + rows, image.height))))
+        if not ((pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all()):
+            return False
+    return True
 
 
 def fit(image: Image.Image, *, channels: int, size: int | None) -> PixelArray:

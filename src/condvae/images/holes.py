@@ -11,10 +11,10 @@ import numpy.typing as npt
 from torch import Tensor
 
 from condvae.images.archive import SUFFIXES
-from condvae.images.reading import Picture, PictureLike, array_of, printable, read_picture
+from condvae.images.reading import Picture, PictureLike, array_of, read_picture
 from condvae.runtime.checks import check_choice
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import listed
+from condvae.runtime.messages import listed, printable, shown
 from condvae.runtime.pixels import PixelArray
 
 Half: TypeAlias = Literal["left", "right", "top", "bottom"]
@@ -170,7 +170,7 @@ def _whole_numbers(box: Sequence[SupportsIndex]) -> Box:
     try:
         x, y, width, height = (operator.index(number) for number in box)
     except (TypeError, ValueError):
-        raise ValueError(f"the box is {box!r}, expected four whole numbers: x, y, width, height") from None
+        raise ValueError(f"the box is {shown(box)}, expected four whole numbers: x, y, width, height") from None
     return x, y, width, height
 
 

@@ -18,11 +18,12 @@ from condvae.images.blending import blend_edges
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
-from condvae.images.reading import Picture, printable
+from condvae.images.reading import Picture
 from condvae.observe import KnownPixels, Observation
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
 from condvae.runtime.fingerprints import FileId
+from condvae.runtime.messages import printable
 from condvae.runtime.pixels import PixelArray
 from condvae.vdvae import VDVAEConfig
 

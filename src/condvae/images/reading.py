@@ -17,18 +17,16 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from condvae.images.decode import DecodedImage, layers
+from condvae.images.image_files import FORMATS, MOST_PIXELS, check_image_bytes, check_pixels, open_image
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import listed
+from condvae.runtime.messages import listed, printable, reason_of, short
 from condvae.runtime.pixels import PixelArray
 
 PictureLike: TypeAlias = str | Path | BinaryIO | Image.Image | npt.NDArray[Any] | Tensor
 """A path, an open binary file or `io.BytesIO`, a PIL image, an array [H, W] or [H, W, C], or a tensor [C, H, W]."""
 
-MOST_PIXELS = 100_000_000
-"""Pictures with more pixels than this are refused before they are decoded."""
-# Formats that Pillow loads first come first. Formats that start programs or read other files are left out.
-_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF")
 _OPAQUE = 128
+_LONGEST_REASON = 120
 
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # its log messages also appear in exceptions
 
@@ -97,11 +95,6 @@ def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
     )
 
 
-def printable(path: str | os.PathLike[str]) -> str:
-    """Return a path for a message, with question marks instead of unprintable characters such as line breaks."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(path))
-
-
 def _from_file(path: Path) -> Picture:
     name = printable(path)
     if path.is_dir():
@@ -109,9 +102,10 @@ def _from_file(path: Path) -> Picture:
     if path.exists() and not path.is_file():
         raise ValueError(f"{name} is not a regular file, expected an image file")
     with _in_one_sentence(name), path.open("rb") as file:
+        check_image_bytes(os.fstat(file.fileno()).st_size, name)
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
-        with Image.open(file, formats=_FORMATS) as image:
+        with open_image(file, name=name) as image:
             return _from_image(image, name, FileId(path, sha256))
 
 
@@ -120,7 +114,7 @@ def _from_stream(stream: Any, name: str) -> Picture:
         name = printable(path)
     if isinstance(stream, io.TextIOBase):
         raise ValueError(f"{name} is open as text, expected a binary file: open it with mode 'rb'")
-    with _in_one_sentence(name), Image.open(stream, formats=_FORMATS) as image:
+    with _in_one_sentence(name), open_image(stream, name=name) as image:
         return _from_image(image, name)
 
 
@@ -138,7 +132,7 @@ def _picture(name: str, parts: DecodedImage, file: FileId | None = None) -> Pict
 
 
 def _layers(image: Image.Image, name: str) -> DecodedImage:
-    _check_size(*image.size, name)
+    check_pixels(*image.size, name)
     with _silenced() if image.format == "TIFF" else nullcontext():
         image.load()
         return layers(image)
@@ -152,7 +146,7 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
         raise ValueError(
             f"{name} has shape {array.shape}, expected [H, W] or [H, W, C] with 1, 3 or 4 channels{several}"
         )
-    _check_size(array.shape[1], array.shape[0], name)
+    check_pixels(array.shape[1], array.shape[0], name)
     if np.issubdtype(array.dtype, np.floating):
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= 1):  # so that NaN is refused too
@@ -199,16 +193,6 @@ def _conversion(low: float, high: float) -> str:
     return ": divide grey levels by 255" if low >= 0 and high <= 255 else ""
 
 
-def _check_size(width: int, height: int, name: str) -> None:
-    if width < 1 or height < 1:
-        raise ValueError(f"{name} is {width} x {height} pixels, expected at least 1 x 1")
-    if width * height > MOST_PIXELS:
-        raise ValueError(
-            f"{name} is {width} x {height} pixels, expected at most {MOST_PIXELS // 10**6} million pixels in all: "
-            "make it smaller"
-        )
-
-
 @contextmanager
 def _silenced() -> Iterator[None]:
     """Inside the `with` block, discard what is written to stderr, because libtiff prints its warnings there."""
@@ -230,7 +214,7 @@ def _in_one_sentence(name: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except UnidentifiedImageError:
-        raise ValueError(f"{name} is not an image that can be read: expected {listed(_FORMATS, last='or')}") from None
+        raise ValueError(f"{name} is not an image that can be read: expected {listed(FORMATS, last='or')}") from None
     except FileNotFoundError:
         raise ValueError(f"{name} does not exist: check the path") from None
     except Image.DecompressionBombError:
@@ -242,5 +226,6 @@ def _in_one_sentence(name: str) -> Iterator[None]:
             raise
         if isinstance(error, OSError) and error.errno is not None:
             raise ValueError(f"{name} cannot be read: {error.strerror}") from error
-        reason = printable(" ".join(str(error).split())[:120]) or type(error).__name__
-        raise ValueError(f"{name} is damaged, or not an image that can be read: {reason}") from error
+        raise ValueError(
+            f"{name} is damaged, or not an image that can be read: {short(reason_of(error), _LONGEST_REASON)}"
+        ) from error

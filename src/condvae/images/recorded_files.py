@@ -3,12 +3,13 @@
 Contact sheets and figures are not images of a data set, so whatever reads a folder of images leaves them out.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from condvae.runtime.json_reading import parse_json
 
 RECORD = "record.json"
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
@@ -99,8 +100,8 @@ def own_pictures(names: Sequence[str], read: Callable[[str, int], bytes]) -> fro
 def _parsed(content: bytes) -> dict[str, Any]:
     """Parse a JSON object; return an empty one if this fails."""
     try:
-        plain = json.loads(content) if len(content) <= _MOST_BYTES else None
-    except (ValueError, RecursionError):
+        plain = parse_json(content) if len(content) <= _MOST_BYTES else None
+    except ValueError:
         return {}
     return plain if isinstance(plain, dict) else {}
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from condvae.images.archive import opened
 from condvae.images.decode import fit
 from condvae.images.holes import Hole
-from condvae.images.reading import Picture, printable, read_picture
+from condvae.images.reading import Picture, read_picture
 from condvae.images.recorded_files import KINDS
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, printable
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.progress import track
 

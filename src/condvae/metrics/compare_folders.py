@@ -19,6 +19,7 @@ from condvae.metrics.kernel_distance import kid
 from condvae.metrics.metric_names import METRICS, FolderMetric
 from condvae.metrics.pixel_errors import psnr, ssim
 from condvae.runtime.checks import check_choice, first_few
+from condvae.runtime.messages import reason_of
 from condvae.runtime.progress import track
 
 OF_SETS: tuple[FolderMetric, ...] = ("fid", "kid")
@@ -195,5 +196,6 @@ def _image(files: Files, name: str) -> Tensor:
         with files.open(name) as file:
             return torch.from_numpy(decode(file, channels=3, size=None).copy()).permute(2, 0, 1)
     except Exception as error:  # decoders raise many kinds of exceptions for broken files
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{files.path / name} cannot be read ({reason}): copy it or create it again") from error
+        raise ValueError(
+            f"{files.path / name} cannot be read ({reason_of(error)}): copy it or create it again"
+        ) from error

@@ -8,6 +8,7 @@ from condvae.observe.freeform import Freeform
 from condvae.observe.process import KnownPixels, Process
 from condvae.observe.regions import Boxes, Halves, Mixture, Nothing, Patches, Pixels
 from condvae.observe.translations import Edges, Grey, Label, LowResolution, Paired
+from condvae.runtime.messages import shown
 
 PROCESSES: dict[str, type[Process]] = {
     process.name: process
@@ -31,7 +32,7 @@ PROCESSES: dict[str, type[Process]] = {
 def from_dict(plain: Mapping[str, Any]) -> Process:
     """Make an observation process from the plain data of `to_dict`; raise ValueError for an unknown name or key."""
     if not isinstance(plain, Mapping) or "name" not in plain:
-        raise ValueError(f"the observation process is {plain!r}, expected a mapping with the key name")
+        raise ValueError(f"the observation process is {shown(plain)}, expected a mapping with the key name")
     fields = {key: value for key, value in plain.items() if key != "name"}
     process = _named(plain["name"])
     if process is Mixture and isinstance(fields.get("parts"), Sequence):
@@ -102,13 +103,15 @@ def _parse_one(spec: str) -> tuple[Process, float | None]:
 
 def _part(plain: object) -> tuple[Process, float]:
     if not isinstance(plain, Mapping) or set(plain) != {"process", "weight"}:
-        raise ValueError(f"a part of the mixture is {plain!r}, expected a mapping with the keys process and weight")
+        raise ValueError(
+            f"a part of the mixture is {shown(plain)}, expected a mapping with the keys process and weight"
+        )
     return from_dict(plain["process"]), plain["weight"]
 
 
 def _named(name: object) -> type[Process]:
     if not isinstance(name, str) or name not in PROCESSES:
-        raise ValueError(f"unknown observation process {name!r}, expected one of {', '.join(_plain_names())}")
+        raise ValueError(f"unknown observation process {shown(name)}, expected one of {', '.join(_plain_names())}")
     return PROCESSES[name]
 
 

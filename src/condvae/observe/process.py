@@ -12,6 +12,7 @@ from torch import Tensor
 from condvae.observe.batch import Batch
 from condvae.observe.observation import Observation, observe_pixels
 from condvae.runtime.checks import strict
+from condvae.runtime.messages import shown
 
 Normalise: TypeAlias = Callable[[Tensor], Tensor]
 """A function that converts images in [-1, 1] to the scale of the artifact's inputs."""
@@ -60,4 +61,4 @@ def check_number(value: object, name: str, *, least: float, most: float = math.i
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not least <= value <= most:  # type: ignore[operator]
         expected = f"in [{least:g}, {most:g}]" if most < math.inf else f">= {least:g}"
-        raise ValueError(f"{name} is {value!r}, expected a number {expected}")
+        raise ValueError(f"{name} is {shown(value)}, expected a number {expected}")

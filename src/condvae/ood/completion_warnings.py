@@ -3,10 +3,10 @@
 from condvae.completion.inspection import Inspected
 from condvae.conditional import ConditionalVAE
 from condvae.images.model_view import ModelView
-from condvae.images.reading import printable
 from condvae.ood.fit_file import fits_beside
 from condvae.ood.fitting import STRANGE
 from condvae.ood.picture_scorer import PictureScorer, ScoringInput
+from condvae.runtime.messages import printable
 from condvae.weights.cached_models import ModelId
 
 

@@ -12,6 +12,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.ood.density import GaussianDensity
 from condvae.ood.fitting import Fit
 from condvae.ood.inference import EncoderKind, Inference
+from condvae.runtime.messages import reason_of
 from condvae.vdvae import VDVAE
 from condvae.weights import sealed_file
 
@@ -55,16 +56,7 @@ def save_fits(path: str | Path, fits: Iterable[Fit]) -> None:
 def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[EncoderKind, Fit]:
     """Read the fits in a file and return them by kind. Raise ValueError if they were made for another model."""
     path = Path(path)
-    plain, tensors = sealed_file.read(path, kind=KIND)
-    try:
-        kinds: tuple[EncoderKind, ...] = ("partial", "whole")
-        fits = {kind: _fit(kind, plain[kind], tensors) for kind in kinds if kind in plain}
-        if not fits:
-            raise ValueError("the file has neither a fit for partly hidden images nor one for whole images")
-        for fit in fits.values():
-            _check(fit)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"this version of condvae cannot read the fits in {path}: {error}") from error
+    fits = describe_fits(path)
     for kind, fit in fits.items():
         if kind == "partial" and not isinstance(model, ConditionalVAE):
             raise ValueError(
@@ -76,6 +68,21 @@ def load_fits(path: str | Path, model: VDVAE | ConditionalVAE) -> dict[EncoderKi
                 f"{path} was fitted to another model, or to this model before it was trained further: run condvae "
                 "ood fit again"
             )
+    return fits
+
+
+def describe_fits(path: Path) -> dict[EncoderKind, Fit]:
+    """Read the fits in a file and return them by kind, for any model."""
+    plain, tensors = sealed_file.read(path, kind=KIND)
+    try:
+        kinds: tuple[EncoderKind, ...] = ("partial", "whole")
+        fits = {kind: _fit(kind, plain[kind], tensors) for kind in kinds if kind in plain}
+        if not fits:
+            raise ValueError("the file has neither a fit for partly hidden images nor one for whole images")
+        for fit in fits.values():
+            _check(fit)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"this version of condvae cannot read the fits in {path}: {reason_of(error)}") from error
     return fits
 
 

@@ -8,7 +8,7 @@ from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole, MaskMeaning
 from condvae.images.model_view import as_batch, make_view, whole_levels
-from condvae.images.reading import Picture, PictureLike, printable, read_picture
+from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.observe import Observation
 from condvae.ood.features import known_share, measure_observation
 from condvae.ood.fit_file import fits_beside, load_fits
@@ -17,6 +17,7 @@ from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.scores import score_of
 from condvae.runtime.checks import check_seed
 from condvae.runtime.fingerprints import FileId
+from condvae.runtime.messages import printable
 from condvae.vdvae import VDVAE
 from condvae.weights.cached_models import ModelId, open_model
 

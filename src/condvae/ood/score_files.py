@@ -8,7 +8,6 @@ from typing import Any
 
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Hole
-from condvae.images.reading import printable
 from condvae.images.selection import LimitedNotes, PictureQueue, select_pictures
 from condvae.ood.fitting import STRANGE, UNFITTED
 from condvae.ood.picture_scorer import PictureScorer, ScoringInput, Strangeness
@@ -16,7 +15,7 @@ from condvae.runtime.atomic import write_text
 from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.folders import check_replaceable, read_json
 from condvae.runtime.formats import csv_text, has_header, json_text
-from condvae.runtime.messages import Say
+from condvae.runtime.messages import Say, printable
 from condvae.runtime.progress import track
 from condvae.runtime.versions import versions
 

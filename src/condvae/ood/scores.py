@@ -17,6 +17,10 @@ from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.ratio import Ratio
 from condvae.ood.regret import Regret
 from condvae.runtime.checks import check_whole
+from condvae.runtime.messages import short, shown
+
+_MOST_COUNT = 10_000
+"""Limit on the number in the name of a score. The name can come from a file of fits."""
 
 
 class Score(Protocol):
@@ -167,7 +171,7 @@ def score_of(name: str, *, completers: Mapping[str, Completer] | None = None) ->
 
         return parse_completed(rest, completers or {})
     if kind not in SCORES:
-        raise ValueError(f"unknown score {name!r}, expected one of {', '.join(SCORES)}, completed-NAME")
+        raise ValueError(f"unknown score {shown(name)}, expected one of {', '.join(SCORES)}, completed-NAME")
     return SCORES[kind](rest)
 
 
@@ -180,6 +184,9 @@ def _alone(score: Score, text: str) -> Score:
 def _count(text: str, name: str, *, usual: int) -> int:
     if not text:
         return usual
-    if not (text.isdecimal() and int(text)):
-        raise ValueError(f"unknown score {name}-{text}, expected {name}, or {name}-N with a whole number N above 0")
+    if not (text.isdecimal() and len(text) < 10 and 0 < int(text) <= _MOST_COUNT):
+        raise ValueError(
+            f"unknown score {name}-{short(text)}, expected {name}, or {name}-N with a whole number N above 0, at "
+            f"most {_MOST_COUNT:,}"
+        )
     return int(text)

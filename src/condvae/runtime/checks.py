@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from condvae.runtime.messages import short, shown
+
 T = TypeVar("T")
 
 _MOST_RESAMPLES = 100_000
@@ -12,35 +14,35 @@ _MOST_RESAMPLES = 100_000
 def check_whole(value: object, name: str, *, least: int = 0) -> None:
     """Raise ValueError unless value is a whole number, at least `least` and below 2**31."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} is {value!r}, expected a whole number, at least {least}")
+        raise ValueError(f"{name} is {shown(value)}, expected a whole number, at least {least}")
     if value >= 2**31:
-        raise ValueError(f"{name} is {value}, expected a whole number below {2**31}")
+        raise ValueError(f"{name} is {shown(value)}, expected a whole number below {2**31}")
 
 
 def check_seed(value: object, name: str = "the seed") -> None:
     """Raise ValueError unless value can be a seed: a whole number from 0 to 2**64 - 1."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
-        raise ValueError(f"{name} is {value!r}, expected a whole number from 0 to 2**64 - 1")
+        raise ValueError(f"{name} is {shown(value)}, expected a whole number from 0 to 2**64 - 1")
 
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise ValueError unless value is one of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} is {value!r}, expected {' or '.join(repr(choice) for choice in choices)}")
+        raise ValueError(f"{name} is {shown(value)}, expected {' or '.join(repr(choice) for choice in choices)}")
 
 
 def first_few(names: Sequence[str]) -> str:
     """Join the first five names with commas; if there are more, add their number."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return ", ".join(map(short, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def strict(cls: type[T], plain: Mapping[str, Any], *, where: str) -> T:
     """Return cls(**plain) for a dataclass; raise ValueError with the names of unknown or missing keys."""
     if not isinstance(plain, Mapping):
-        raise ValueError(f"the {where} is {plain!r}, expected a mapping of keys to values")
+        raise ValueError(f"the {where} is {shown(plain)}, expected a mapping of keys to values")
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     if unknown := sorted(set(plain) - set(fields)):
-        raise ValueError(f"unknown key in {where}: {', '.join(unknown)}; expected keys are {', '.join(fields)}")
+        raise ValueError(f"unknown key in {where}: {first_few(unknown)}; expected keys are {', '.join(fields)}")
     required = {n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING}
     if missing := sorted(required - set(plain)):
         raise ValueError(f"missing key in {where}: {', '.join(missing)}")

@@ -2,7 +2,6 @@
 
 import contextlib
 import glob
-import json
 import os
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from condvae.runtime.atomic import PARTS
+from condvae.runtime.json_reading import read_json_file
 
 _ABANDONED = 3600.0
 """Age in seconds after which a temporary file counts as abandoned."""
@@ -134,7 +134,7 @@ def make_folder(folder: Path) -> None:
 def read_json(path: Path, *, format: str) -> dict[str, Any] | None:
     """Read a JSON file whose "format" key has this value; return None for any other file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = read_json_file(path)
+    except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and found.get("format") == format else None

@@ -242,7 +242,7 @@ def has_display() -> bool:
 
 
 @contextmanager
-def shown() -> Iterator[None]:
+def with_display() -> Iterator[None]:
     """Open a display, unless there is one. For functions that also report their progress when called from Python."""
     if _current is not None:
         yield

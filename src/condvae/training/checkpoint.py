@@ -14,7 +14,8 @@ from typing import Any
 
 from torch import Tensor
 
-from condvae.runtime.checks import first_few, strict
+from condvae.runtime.checks import check_whole, first_few, strict
+from condvae.runtime.messages import reason_of, shown
 from condvae.training.step import TrainingStep
 from condvae.weights import sealed_file
 
@@ -39,6 +40,15 @@ class Position:
     """Number of updates made up to the checkpoint to which the last roll-back returned."""
     closing: float = 0.0
     """Estimate of how long the end of the run will take, with its evaluations, contact sheet and files, in seconds."""
+
+    def __post_init__(self) -> None:
+        for name in ("step", "rollbacks"):
+            check_whole(getattr(self, name), name)
+        for name in ("lr_scale", "elapsed", "closing", "best_loss", "best_step", "updates_at_rollback"):
+            value = getattr(self, name)
+            optional = value is None and name in ("best_loss", "best_step", "updates_at_rollback")
+            if not optional and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ValueError(f"{name} is {shown(value)}, expected a number")
 
 
 def pack(step: TrainingStep) -> dict[str, Tensor]:
@@ -116,5 +126,7 @@ class Checkpoints:
         description, tensors = sealed_file.read(path, kind=sealed_file.CHECKPOINT)
         try:
             return strict(Position, description["position"], where="checkpoint"), tensors
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} is not a checkpoint that this version of condvae can read") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a checkpoint that this version of condvae can read ({reason_of(error)})"
+            ) from error

@@ -1,7 +1,6 @@
 """`pretrain` and `train` make a finished model from options: they open the data, build the network and run the loop."""
 
 import dataclasses
-import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,9 @@ from condvae.likelihood import LogisticMixture
 from condvae.objectives import Target
 from condvae.observe.batch import Batch
 from condvae.observe.process import KnownPixels, Process
-from condvae.runtime.messages import listed
-from condvae.runtime.progress import shown
+from condvae.runtime.json_reading import read_json_file
+from condvae.runtime.messages import listed, reason_of
+from condvae.runtime.progress import with_display
 from condvae.runtime.ranks import World, join, restarts
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.sampler import Sampler
@@ -140,18 +140,18 @@ def network_config(network: str) -> VDVAEConfig:
             raise ValueError(f"unknown network {network!r}, expected one of {', '.join(PRESETS)}, or a .json file")
         return preset(network)
     try:
-        return VDVAEConfig.from_dict(json.loads(path.read_text()))
+        return VDVAEConfig.from_dict(read_json_file(path))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not a valid network configuration: {error}") from error
+        raise ValueError(f"{path} is not a valid network configuration: {reason_of(error)}") from error
 
 
 def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[Dataset, TrainingTask]]) -> Path:
     stopwatch = Stopwatch()
     options.check()
     Budget(steps=options.steps, minutes=options.minutes)
-    with shown(), join(options.device) as world:
+    with with_display(), join(options.device) as world:
         options.micro_batches(world.size)
         folder = RunFolder(options.out)
         # Rank 0 decides for all, since the other ranks may not see the folder.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from PIL import Image
 
 from condvae.runtime.atomic import replacing
+from condvae.runtime.json_reading import parse_json
 from condvae.runtime.messages import Say, warn_with
 from condvae.runtime.progress import say as print_message
 
@@ -109,7 +110,7 @@ class RunLog:
         kept = []
         for line in self.path.read_text(errors="replace").splitlines():
             try:
-                record = json.loads(line)
+                record = parse_json(line)
                 again = record["step"] == step and record["event"] in without
                 if record["step"] <= step and not again:
                     kept.append(line + "\n")

@@ -16,9 +16,14 @@ from typing import IO, Any
 
 from condvae.runtime.atomic import PARTS, write_text
 from condvae.runtime.folders import check_apart
+from condvae.runtime.json_reading import parse_json, read_json_file
+from condvae.runtime.messages import reason_of, short
 from condvae.runtime.ranks import job_name
 from condvae.training.checkpoint import Checkpoints, Position
 from condvae.training.options import TrainingOptions
+
+_MOST_LOG_BYTES = 2**26
+"""Number of bytes at the end of a log that a summary is made from."""
 
 
 class RunFolder:
@@ -61,7 +66,9 @@ class RunFolder:
             )
         stored = self.stored_options()
         if stored.get("verb") != options.verb:
-            raise ValueError(f"{self.path} contains a run of condvae {stored.get('verb')}: choose another --out folder")
+            raise ValueError(
+                f"{self.path} contains a run of condvae {short(str(stored.get('verb')))}: choose another --out folder"
+            )
         if differences := options.differences(stored):
             raise ValueError(
                 f"{self.path} contains a run with other options ({'; '.join(differences)}): "
@@ -89,7 +96,7 @@ class RunFolder:
             before = self.stored_options().get("data_summary")
             if before != data:
                 raise ValueError(
-                    f"{self.path} contains a run on other data (before: {before}; now: {data}): "
+                    f"{self.path} contains a run on other data (before: {short(str(before), 200)}; now: {data}): "
                     "resume with the same data"
                 )
         for unfinished in (*self.path.glob(PARTS), *self.checkpoints.glob(PARTS)):
@@ -108,10 +115,11 @@ class RunFolder:
 
     def stored_options(self) -> dict[str, Any]:
         try:
-            stored = json.loads(self.options.read_text())
+            stored = read_json_file(self.options)
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"the options of the run, {self.options}, cannot be read ({error}): choose another --out folder"
+                f"the options of the run, {self.options}, cannot be read ({reason_of(error)}): choose another --out "
+                "folder"
             ) from error
         if not isinstance(stored, dict):
             raise ValueError(f"{self.options} does not contain the options of a run: choose another --out folder")
@@ -145,6 +153,12 @@ class RunFolder:
         self._lock = lock
 
 
+def _last_lines(log: Path) -> list[str]:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _MOST_LOG_BYTES))
+        return file.read(_MOST_LOG_BYTES).decode(errors="replace").splitlines()
+
+
 def describe_run(path: Path) -> dict[str, Any]:
     """Summarise a run folder: options, progress, the last log line of each kind, and which checkpoints are intact."""
     folder = RunFolder(path)
@@ -161,10 +175,10 @@ def describe_run(path: Path) -> dict[str, Any]:
             found[step] = f"damaged: {error}"
     events: dict[str, dict[str, Any]] = {}
     log = folder.path / "log.jsonl"
-    for line in log.read_text(errors="replace").splitlines() if log.is_file() else []:
+    for line in _last_lines(log) if log.is_file() else []:
         try:
-            record = json.loads(line)
-            events[record["event"]] = record
+            record = parse_json(line)
+            events[str(record["event"])] = dict(record)
         except (ValueError, KeyError, TypeError):
             continue
     return {

@@ -10,7 +10,11 @@ from typing import Any
 from condvae.gaussian import Scales
 from condvae.likelihood import GaussianPixels, Likelihood, LogisticMixture
 from condvae.runtime.checks import check_choice, check_whole, strict
-from condvae.runtime.messages import counted
+from condvae.runtime.messages import counted, shown
+
+_MOST_BLOCKS = 2_000
+"""Limit on the blocks of encoder and decoder, ten times what the largest public network has. Building a block takes a
+millisecond, so a file could otherwise describe a network that takes hours to build."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,16 @@ class VDVAEConfig:
         return self.channels * self.image_size**2
 
     @property
+    def encoder_blocks(self) -> int:
+        """Number of blocks of an encoder: those of its pyramid, and one head per latent group."""
+        return sum(stage.encoder_blocks + stage.groups for stage in self.stages)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of the network: those of the encoder and those of the decoder."""
+        return self.encoder_blocks + sum(stage.decoder_blocks for stage in self.stages)
+
+    @property
     def decoder_stages(self) -> tuple[Stage, ...]:
         """The stages that have decoder blocks, from coarse to fine."""
         return tuple(stage for stage in reversed(self.stages) if stage.decoder_blocks)
@@ -114,8 +128,8 @@ class VDVAEConfig:
             likelihood = dict(values["likelihood"])
             kinds: dict[Any, type[Likelihood]] = {kind.kind: kind for kind in (LogisticMixture, GaussianPixels)}
             kind = likelihood.pop("kind", None)
-            if kind not in kinds:
-                raise ValueError(f"unknown likelihood {kind!r}, expected one of {', '.join(kinds)}")
+            if not isinstance(kind, str) or kind not in kinds:
+                raise ValueError(f"unknown likelihood {shown(kind)}, expected one of {', '.join(kinds)}")
             values["likelihood"] = strict(kinds[kind], likelihood, where="likelihood")
         return strict(cls, values, where="network config")
 
@@ -125,8 +139,8 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         raise ValueError("the network has no stages, expected at least one stage")
     for stage in stages:
         r = stage.resolution
-        if not isinstance(r, int) or r < 1 or r & (r - 1):
-            raise ValueError(f"a stage has resolution {r}, expected a power of two")
+        if not isinstance(r, int) or not 1 <= r < 2**31 or r & (r - 1):
+            raise ValueError(f"a stage has resolution {shown(r)}, expected a power of two")
         check_whole(stage.width, f"the width of stage {r}", least=1)
         check_whole(stage.inner, f"the inner width of stage {r}", least=1)
         check_whole(stage.encoder_blocks, f"the number of encoder blocks of stage {r}")
@@ -150,5 +164,8 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         raise ValueError(
             f"stage {stages[0].resolution} has no decoder blocks, but the decoder must reach the image's resolution"
         )
+    blocks = sum(stage.encoder_blocks + stage.decoder_blocks for stage in stages)
+    if blocks > _MOST_BLOCKS:
+        raise ValueError(f"the network has {blocks:,} blocks, expected at most {_MOST_BLOCKS:,}")
     if not any(stage.groups for stage in stages):
         raise ValueError("no stage has latents, expected at least one latent block")

@@ -15,6 +15,7 @@ from condvae import observe
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Process
 from condvae.runtime.checks import first_few, strict
+from condvae.runtime.messages import reason_of, shown
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file
@@ -108,7 +109,7 @@ def assemble(
         with torch.device("meta"):
             vae = VDVAE(config)
             model = ConditionalVAE(vae, partial, train_artifact=train_artifact) if partial else vae
-    except RuntimeError as error:
+    except (OverflowError, RuntimeError) as error:
         raise ValueError(f"{origin} describes a network that is too large to build") from error
     assign(model, weights, origin)
     return model.eval()
@@ -124,7 +125,11 @@ def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None
         raise ValueError(f"{origin} lacks weights that the network needs: {first_few(missing)}")
     if surplus := sorted(set(weights) - set(wanted)):
         raise ValueError(f"{origin} contains weights that the network does not have: {first_few(surplus)}")
-    misfits = [f"{n} is {tuple(weights[n].shape)}, expected {s}" for n, s in wanted.items() if weights[n].shape != s]
+    misfits = [
+        f"{n} is {shown(tuple(weights[n].shape))}, expected {shown(s)}"
+        for n, s in wanted.items()
+        if weights[n].shape != s
+    ]
     if misfits:
         raise ValueError(f"{origin} contains weights of the wrong shape: {first_few(misfits)}")
     if not_floats := [name for name, tensor in weights.items() if not tensor.is_floating_point()]:
@@ -148,9 +153,26 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
             record=dict(plain["record"]),
             parameters=sum(tensor.numel() for tensor in weights.values()),
         )
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not describe a model that this version of condvae supports: {error}") from error
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} does not describe a model that this version of condvae supports: {reason_of(error)}"
+        ) from error
+    blocks = header.config.blocks + (header.config.encoder_blocks if header.partial else 0)
+    check_enough(blocks, weights, str(path))
     return header, weights
+
+
+def check_enough(blocks: int, weights: Mapping[str, Tensor], origin: str, *, tensors_per_block: int = 8) -> None:
+    """Raise ValueError if there are too few weights for a network of this number of blocks, before it is built.
+
+    tensors_per_block: the least number of weight tensors that a block has. A `Block` of a VDVAE has four convolutions,
+        each with a weight and a bias.
+    """
+    if tensors_per_block * blocks > len(weights):
+        raise ValueError(
+            f"{origin} describes a network of {blocks:,} blocks, which has at least {tensors_per_block * blocks:,} "
+            f"tensors, but contains {len(weights):,}: it was damaged or changed"
+        )
 
 
 def stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:

@@ -1,8 +1,9 @@
 """Model cards: what an embedded model is, its data, its limits and its intended use, in a few sentences."""
 
-import json
 from pathlib import Path
 from typing import NamedTuple
+
+from condvae.runtime.json_reading import read_json_file
 
 
 class ModelCard(NamedTuple):
@@ -19,18 +20,8 @@ class ModelCard(NamedTuple):
     page: str
     """The path, in the repository, of the page with the full model card."""
 
-    def paragraphs(self) -> dict[str, str]:
-        """Return the texts of the card, as {label that `condvae info` prints: text}."""
-        return {
-            "what it is": self.summary,
-            "its data": self.data,
-            "its limits": self.limits,
-            "its use": self.use,
-            "more": self.page,
-        }
-
 
 def card_at(model: Path) -> ModelCard | None:
     """Return the card that is stored next to a model file; None if there is none."""
     path = model.with_name(f"{model.stem}.card.json")
-    return ModelCard(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    return ModelCard(**read_json_file(path)) if path.is_file() else None

@@ -15,6 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condvae.runtime.json_reading import parse_json
+from condvae.runtime.messages import short, shown
+
 INDEX, HIGH, LOW = "packed.index", "packed.high", "packed.low"
 """Names of the three byte tensors that replace all float16 tensors.
 
@@ -61,7 +64,7 @@ def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     found = {name: tensor for name, tensor in tensors.items() if name not in (INDEX, HIGH, LOW)}
     shapes = _shapes(_inflated(tensors, INDEX, _LONGEST_INDEX))
     if twice := sorted(set(shapes) & set(found)):
-        raise ValueError(f"the tensor {twice[0]} is stored twice, packed and unpacked")
+        raise ValueError(f"the tensor {short(twice[0])} is stored twice, packed and unpacked")
     counts, low = [math.prod(shape) for shape in shapes.values()], tensors[LOW].numpy()
     if sum(counts) != len(low):
         raise ValueError(
@@ -76,22 +79,22 @@ def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         try:
             found[name] = part.clone().reshape(shape)  # clone: views of one memory cannot be saved again
         except RuntimeError as error:  # an empty tensor whose other dimensions overflow
-            raise ValueError(f"the tensor {name} cannot have the shape {shape}") from error
+            raise ValueError(f"the tensor {short(name)} cannot have the shape {shown(shape)}") from error
     return found
 
 
 def _shapes(index: bytes) -> dict[str, list[int]]:
     try:
-        shapes = json.loads(index)
+        shapes = parse_json(index)
         json.dumps(shapes, ensure_ascii=False).encode()  # reject lone surrogates, which the checksum cannot encode
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{INDEX} is not valid JSON") from error
     if not isinstance(shapes, dict):
         raise ValueError(f"{INDEX} is not a JSON object of names and shapes")
     for name, shape in shapes.items():
         lengths = shape if isinstance(shape, list) and len(shape) <= _MOST_DIMENSIONS else [None]
         if not all(type(length) is int and 0 <= length < _LARGEST_DIMENSION for length in lengths):
-            raise ValueError(f"{INDEX} has no valid shape for the tensor {name}")
+            raise ValueError(f"{INDEX} has no valid shape for the tensor {short(name)}")
     return shapes
 
 

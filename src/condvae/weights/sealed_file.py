@@ -17,6 +17,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from condvae.runtime.atomic import replacing
+from condvae.runtime.json_reading import parse_json
+from condvae.runtime.messages import reason_of, short
 from condvae.weights import packing
 
 PLAIN, PACKED = "1", "2"
@@ -65,7 +67,7 @@ def kind_of(path: Path) -> str | None:
         with safe_open(path, framework="pt") as file:
             kind: str | None = (file.metadata() or {}).get("format")
             return kind if kind is not None and kind.startswith(MODEL) else None
-    except (SafetensorError, OSError, ValueError):
+    except Exception:  # a damaged header can raise any exception, and `read` says what is wrong
         return None
 
 
@@ -79,15 +81,16 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except Exception as error:  # a damaged header can raise any exception
         raise ValueError(
-            f"{path} is not a complete .safetensors file ({error}): it is damaged, truncated or of another kind"
+            f"{path} is not a complete .safetensors file ({reason_of(error)}): it is damaged, truncated or of another "
+            "kind"
         ) from error
     found = metadata.get("format")
     if found == CHECKPOINT and kind == MODEL:
         raise ValueError(f"{path} is a training checkpoint: give the run's model.safetensors or best.safetensors")
     if found != kind and str(found).startswith(MODEL):
-        actual, expected = (_KIND_NAMES.get(one, f"a {one} file") for one in (str(found), kind))
+        actual, expected = (_KIND_NAMES.get(one, f"a {short(one)} file") for one in (str(found), kind))
         raise ValueError(f"{path} is {actual}, expected {expected}")
     if found != kind:
         raise ValueError(
@@ -97,22 +100,22 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
     version = metadata.get("format_version")
     if version not in (PLAIN, PACKED):
         raise ValueError(
-            f"{path} has format version {version}, but this version of condvae reads only format versions {PLAIN} and "
-            f"{PACKED}: update condvae"
+            f"{path} has format version {short(str(version))}, but this version of condvae reads only format versions "
+            f"{PLAIN} and {PACKED}: update condvae"
         )
     if version == PACKED:
         try:
             tensors = packing.unpack(tensors)
         except ValueError as error:
-            raise ValueError(f"{path} is damaged ({error}): copy or write it again") from error
+            raise ValueError(f"{path} is damaged ({reason_of(error)}): copy or write it again") from error
     text = metadata.get("model", "")
     if metadata.get("sha256") != _digest(text, tensors):
         raise ValueError(f"{path} is damaged (its content does not match its checksum): copy or write it again")
     try:
-        return json.loads(text), tensors
-    except (ValueError, RecursionError) as error:
+        return parse_json(text), tensors
+    except ValueError as error:
         raise ValueError(
-            f"{path} does not describe a model or a checkpoint: its metadata is not valid JSON ({error})"
+            f"{path} does not describe a model or a checkpoint: its metadata is not valid JSON ({reason_of(error)})"
         ) from error
 
 

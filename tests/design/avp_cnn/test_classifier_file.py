@@ -158,3 +158,23 @@ def test_embedded_classifiers_are_found_by_name(model: AVPCNN, tmp_path: Path, m
         locate_classifier("ours")
     save_classifier(model, tmp_path / "xray", record={"name": "mine"})  # an existing path takes precedence
     assert describe_classifier("xray").record == {"name": "mine"}
+
+
+def test_a_config_that_its_tensors_do_not_fit_is_refused_before_building(tmp_path: Path) -> None:
+    path = tmp_path / "classifier.safetensors"
+    small = replace(CONFIG, trunk="plain", widths=(2,), blocks=1)
+    save_classifier(AVPCNN(small), path, packed=False)
+    plain, tensors = sealed_file.read(path, kind=classifier_file.KIND)
+    for changes, words in (
+        ({"blocks": 900}, "describes a network of 900 blocks, which has at least 9,000 tensors, but contains"),
+        ({"blocks": 10**7}, "expected a list for at most 1,000 blocks in all"),
+        ({"widths": [1] * 1001}, "expected a list for at most 1,000 blocks in all"),
+        ({"widths": 3}, "widths is 3"),
+        ({"names": "x" * 10**6}, "names is 'xxx"),
+    ):
+        description = {**plain, "config": {**plain["config"], **changes}}
+        sealed_file.write(path, kind=classifier_file.KIND, description=description, tensors=tensors)
+        for read in (load_classifier, describe_classifier):
+            with pytest.raises(ValueError, match=words) as refused:
+                read(path)
+            assert len(str(refused.value)) < 500

@@ -13,8 +13,9 @@ from condvae import observe
 from condvae.design.avp_cnn import classifier_names
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig, ClassifierPrecision
 from condvae.observe import Process
+from condvae.runtime.messages import reason_of
 from condvae.weights import sealed_file
-from condvae.weights.artifact_file import assign, stored
+from condvae.weights.artifact_file import assign, check_enough, stored
 
 KIND = "condvae classifier"
 
@@ -65,7 +66,7 @@ def load_classifier(name: str | Path, *, precision: ClassifierPrecision = "auto"
     try:
         with torch.device("meta"):
             model = AVPCNN(header.config, precision=precision)
-    except RuntimeError as error:
+    except (OverflowError, RuntimeError) as error:
         raise ValueError(f"{path} describes a network that is too large to build: give another file") from error
     assign(model, weights, str(path))
     return model.eval()
@@ -104,6 +105,9 @@ def _read(path: Path) -> tuple[ClassifierHeader, dict[str, Tensor]]:
             record=dict(plain["record"]),
             parameters=sum(tensor.numel() for tensor in weights.values()),
         )
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not describe a classifier that this condvae can read: {error}") from error
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} does not describe a classifier that this condvae can read: {reason_of(error)}"
+        ) from error
+    check_enough(header.config.trunk_blocks, weights, str(path), tensors_per_block=10)
     return header, weights

@@ -19,6 +19,7 @@ from condvae.design.avp_cnn.layers import folded
 from condvae.design.avp_cnn.residual import Residual
 from condvae.observe.observation import check_known, observe_pixels
 from condvae.runtime.checks import check_choice, check_whole, strict
+from condvae.runtime.messages import shown
 from condvae.runtime.pixels import check_images, to_levels
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ ClassifierPrecision: TypeAlias = Literal["auto", "exact", "fast"]
 
 _PIXELS_AT_ONCE = {"cuda": 2**25, "cpu": 2**17}
 """The most pixels that the network computes together, by type of device. They fit a CPU's cache or a GPU's memory."""
+
+_MOST_BLOCKS = 1_000
+"""Limit on the residual blocks of a plain trunk, so that a file cannot describe one that takes hours to build."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +70,16 @@ class ClassifierConfig:
     """Fraction of the pooled features that dropout sets to zero in training."""
 
     def __post_init__(self) -> None:
-        for name, least in (("size", 1), ("enlarge", 1), ("head", 0), ("outcomes", 2)):
+        for name, least in (("size", 1), ("enlarge", 1), ("head", 0), ("outcomes", 2), ("blocks", 1)):
             check_whole(getattr(self, name), name, least=least)
         check_choice(self.channels, "channels", (1, 3))
         check_choice(self.trunk, "trunk", ("lite0", "plain"))
-        if not self.names or not all(isinstance(name, str) for name in self.names):
-            raise ValueError(f"names is {self.names!r}, expected the names of one or more variables")
+        if not isinstance(self.widths, tuple) or self.trunk_blocks > _MOST_BLOCKS:
+            raise ValueError(
+                f"widths is {shown(self.widths)}, expected a list for at most {_MOST_BLOCKS:,} blocks in all"
+            )
+        if not isinstance(self.names, tuple) or not self.names or not all(isinstance(name, str) for name in self.names):
+            raise ValueError(f"names is {shown(self.names)}, expected the names of one or more variables")
         if len(self.names) > 1 and self.outcomes != 2:
             raise ValueError(
                 f"{len(self.names)} variables have {self.outcomes} outcomes each, expected 2 outcomes each or only one "
@@ -84,6 +92,11 @@ class ClassifierConfig:
             raise ValueError(f"dropout is {self.dropout}, expected at least 0 and less than 1")
         if not math.isfinite(self.mean) or not 0 < self.std < math.inf:
             raise ValueError(f"mean is {self.mean} and std is {self.std}, expected finite numbers and a positive std")
+
+    @property
+    def trunk_blocks(self) -> int:
+        """Number of residual blocks, if the trunk is plain; otherwise 0."""
+        return len(self.widths) * self.blocks if self.trunk == "plain" else 0
 
     @property
     def logits(self) -> int:

@@ -21,10 +21,12 @@ from torch import Tensor
 
 from condvae.experiments.evaluation.methods import Method
 from condvae.experiments.evaluation.problems import Problems
+from condvae.images.image_files import open_image
 from condvae.metrics import HOLE_BINS
 from condvae.observe import Observation
 from condvae.runtime.checks import first_few
 from condvae.runtime.fingerprints import fingerprint
+from condvae.runtime.messages import reason_of
 
 ENDINGS = (".png", ".webp", ".npy")
 _EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
@@ -214,8 +216,8 @@ def _check(path: Path, image: NDArray[Any], problems: Problems) -> None:
 def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as an array ({error}): create it again") from error
+    except Exception as error:  # a damaged header can raise any exception
+        raise ValueError(f"{path} cannot be read as an array ({reason_of(error)}): create it again") from error
     if not isinstance(array, np.ndarray):  # an .npz file with this extension
         raise ValueError(f"{path} contains several arrays: write one array with np.save")
     return array
@@ -223,9 +225,9 @@ def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
 
 def _opened(path: Path) -> Image.Image:
     try:
-        return Image.open(path)
-    except (OSError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path} cannot be read as an image ({error}): create it again") from error
+        return open_image(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as an image ({reason_of(error)}): create it again") from error
 
 
 def _state(path: Path) -> tuple[str, int, int]:
