@@ -197,7 +197,8 @@ def test_the_total_is_known_at_the_start_and_the_time_left_by_kind(
     slow.finish(units[0], 1e-6)
     slow.begin(units[6])
     time.sleep(0.01)
-    assert slow.left() >= 6 * 0.01  # the first unit of another kind takes longer than expected
+    left = slow.left()
+    assert left is not None and left >= 6 * 0.01  # the first unit of another kind takes longer than expected
 
 
 def test_python_shows_progress_unless_it_gets_a_function_for_messages(
