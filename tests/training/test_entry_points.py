@@ -13,7 +13,7 @@ from helpers.training import FACES, assert_same_model, few_faces, log_of
 from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.observe import Freeform, Halves
-from condvae.runtime.progress import Display, showing
+from condvae.runtime.progress import Display, TrackedJob, showing
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 from condvae.vdvae import VDVAE, preset
 
@@ -249,10 +249,12 @@ def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
 
 
 def test_the_console_shows_the_first_step_and_leaves_the_log_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {**QUICK, "data": few_faces(), "network": "tiny", "steps": 12}
-    pretrain(**given, out=tmp_path / "a")
+    with monkeypatch.context() as without_notes:
+        without_notes.setattr(TrackedJob, "note_due", lambda job: False)
+        pretrain(**given, out=tmp_path / "a")
     assert "step 0: " in capsys.readouterr().out
     with showing(Display(first=0, every=0.002, tick=0.001)):
         pretrain(**given, out=tmp_path / "b")

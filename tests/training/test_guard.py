@@ -47,7 +47,7 @@ def test_training_continues_on_a_full_disk_and_keeps_older_checkpoints(tmp_path:
         assert process.exitcode == 2
     assert "the checkpoint of step 15 could not be written" in printed
     assert "training continues" in printed
-    assert "step 30/30" in printed
+    assert "step 30: " in printed
     assert checkpoints(folder).steps() == [0, 5, 10]
     assert not list(folder.rglob("*.part"))
     call(*TRAINING, "--steps", "30", "--out", folder, "--resume")  # the disk has space again
