@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import runpy
+import signal
 import socket
 import sys
 import tempfile
@@ -40,6 +41,7 @@ def _run_script(script: Path, words: list[str], said: Path, environment: dict[st
     with open(said, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its children to ignore it
     torch.set_num_threads(1)  # as in the tests, so that results do not depend on the number of cores
     sys.argv = [str(script), *words]
     runpy.run_path(str(script), run_name="__main__")

@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _catch_stop_signals() -> list[int]:
-    """Make Ctrl-C and kill raise KeyboardInterrupt, so that unfinished files are removed.
+    """Make Ctrl-C, kill and the end of a terminal raise KeyboardInterrupt, so that unfinished files are removed.
 
     Return a list to which the handler appends each signal that arrives. The list is needed because libraries may turn
     the KeyboardInterrupt into an exception of their own.
@@ -98,7 +98,7 @@ def _catch_stop_signals() -> list[int]:
         received.append(number)
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
     return received

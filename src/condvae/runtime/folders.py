@@ -1,19 +1,11 @@
-"""Functions that find and check output and cache folders, and remove temporary files that were left over."""
+"""Functions that find and check output and cache folders."""
 
-import contextlib
 import json
 import os
-import shutil
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-from condvae.runtime.atomic import PARTS
-
-_ABANDONED = 3600.0
-"""Age in seconds after which a temporary file counts as abandoned."""
 
 
 def cache_folder() -> Path:
@@ -33,18 +25,6 @@ def check_writable(folder: Path) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> ValueError:
     return ValueError(f"{folder} cannot be written to ({error.strerror}): choose another folder with --out")
-
-
-def clear_away(folder: Path, pattern: str = PARTS) -> None:
-    """Remove temporary files of killed processes. Keep recent files, which another process may still be writing."""
-    for path in folder.glob(pattern):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime < _ABANDONED:
-                continue
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink()
 
 
 def check_folder(
