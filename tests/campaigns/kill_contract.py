@@ -15,7 +15,7 @@ left. Pictures are compared byte for byte, models by their tensors, and all file
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,8 +90,13 @@ def content(path: Path) -> Any:
         raise DamagedFileError(f"{path} is not whole: {type(error).__name__}: {error}") from error
 
 
-def after_kill(scenario: Scenario, expected: Expected, folder: Path, *, polite: bool) -> Iterator[str]:
-    """Check the files after a kill; yield one line for each thing that was lost. polite: not SIGKILL."""
+def after_kill(
+    scenario: Scenario, expected: Expected, folder: Path, *, polite: bool, left_before: Sequence[str] = ()
+) -> Iterator[str]:
+    """Check the files after a kill; yield one line for each thing that was lost.
+
+    polite: the signal can be handled. left_before: temporary files that earlier kills have left.
+    """
     found: dict[str, Any] = {}
     for name in _names(folder):
         if _is_temporary(name):
@@ -112,7 +117,7 @@ def after_kill(scenario: Scenario, expected: Expected, folder: Path, *, polite: 
         matching = [one for one in allowed if one.get(record) == found[record]]
         if not any(dict(one) == found for one in matching):
             yield f"{record} is there, but the files are not those of its call: {_difference(matching[-1:], found)}"
-    if polite and (left := temporary_files(folder)):
+    if polite and (left := [name for name in temporary_files(folder) if name not in left_before]):
         yield f"temporary files remain after a signal that can be handled: {', '.join(left)}"
 
 

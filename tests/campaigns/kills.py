@@ -106,6 +106,7 @@ def attempt(trial: int, one: Measured, strikes: Sequence[PlannedStrike], work: P
         losses.append(f"trial {trial}, {scenario.name}, {when}: {what}")
 
     for planned in strikes:
+        left = kill_contract.temporary_files(folder)
         ended = run(scenario.words, folder, strike=one.strike(planned), prepare=scenario.prepare)
         if not ended.struck:
             break
@@ -116,7 +117,7 @@ def attempt(trial: int, one: Measured, strikes: Sequence[PlannedStrike], work: P
             hits.append("before" if not ended.changes else "while" if ended.changes < one.changes else "after")
         elif ended.code not in _codes(planned.number, ended) or "Traceback" in ended.said:
             lose(when, f"exit code {ended.code}: {ended.said[-1500:]}")
-        for loss in kill_contract.after_kill(scenario, expected, folder, polite=polite):
+        for loss in kill_contract.after_kill(scenario, expected, folder, polite=polite, left_before=left):
             lose(when, loss)
     seconds = 0.0
     finished = not scenario.repeatable and _is_whole(one, folder)
