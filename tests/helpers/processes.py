@@ -35,6 +35,10 @@ def started(script: Path, *words: str | Path, said: Path, **environment: object)
         process.join()
 
 
+def without_sync(descriptor: object) -> None:
+    """Replace `os.fsync`, which waits until files are on the disk: a killed process loses nothing without it."""
+
+
 def _run_script(script: Path, words: list[str], said: Path, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     tempfile.tempdir = None  # use the temporary folder of the new environment
@@ -42,6 +46,7 @@ def _run_script(script: Path, words: list[str], said: Path, environment: dict[st
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its children to ignore it
+    os.fsync = without_sync
     torch.set_num_threads(1)  # as in the tests, so that results do not depend on the number of cores
     sys.argv = [str(script), *words]
     runpy.run_path(str(script), run_name="__main__")
