@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from campaigns.killed_calls import TEMPORARY, run
 from helpers.cifar10_batches import write_cifar10
 from helpers.fixtures import FIXTURES
 from helpers.labelled_images import findings_pack
 from helpers.models import small_conditional
 from helpers.pictures_to_complete import photo
+from safetensors.torch import save_file
+from torch import Tensor
 
 from condvae import save
 from condvae.observe import Boxes
@@ -215,8 +218,6 @@ def build_world(work: Path, needs: set[str]) -> None:
         faces = np.random.RandomState(0).randint(0, 256, (480, 32, 32, 3)).astype(np.uint8)
         write_cifar10(world / "batches", faces)
     if "network" in needs:
-        from safetensors.torch import save_file
-
         save_file(_network(), world / "lpips_alex.safetensors")
     shutil.rmtree(here)
 
@@ -256,7 +257,5 @@ def _trust_network() -> None:
     network_files.LPIPS_ALEX = dataclasses.replace(network_files.LPIPS_ALEX, sha256=digest(_network()))
 
 
-def _network() -> dict[str, "object"]:
-    import torch
-
+def _network() -> dict[str, Tensor]:
     return {"weight": torch.randn(2000, generator=torch.Generator().manual_seed(0))}

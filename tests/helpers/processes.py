@@ -35,7 +35,7 @@ def started(script: Path, *words: str | Path, said: Path, **environment: object)
         process.join()
 
 
-def without_sync(descriptor: object) -> None:
+def without_sync(fd: object) -> None:
     """Replace `os.fsync`, which waits until files are on the disk: a killed process loses nothing without it."""
 
 
