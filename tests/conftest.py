@@ -10,6 +10,7 @@ import pytest
 import torch
 from helpers.fixtures import FIXTURES, HELPERS
 from helpers.packages import only_index
+from helpers.processes import without_sync
 from hypothesis import settings
 from numpy.typing import NDArray
 from PIL import Image
@@ -22,6 +23,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HELPERS.parent), os
 
 settings.register_profile("condvae", deadline=None, derandomize=True)
 settings.load_profile("condvae")
+os.fsync = without_sync  # tests kill processes, but not the machine
 # One thread, because tests run in parallel and small networks are not faster with more.
 torch.set_num_threads(1)
 # Kernels are compared with torch's convolutions, which a GPU would otherwise round to ten bits.

@@ -14,6 +14,7 @@ import pytest
 import torch
 from helpers.models import small_conditional, small_vae
 from helpers.pictures_to_complete import levels, model_file, photo
+from helpers.processes import CONDVAE, started, to_the_end
 from PIL import Image
 
 from condvae import save
@@ -262,7 +263,7 @@ def test_circular_links_are_skipped_or_rejected(
     assert "cannot be written to" in refused([str(folder / "x.png"), *words], circle, capsys)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_leaves_no_files_behind(tmp_path: Path, model: list[str], number: int, code: int) -> None:
     words = [
         str(photo(tmp_path / "x.png")),
@@ -274,19 +275,12 @@ def test_a_signal_leaves_no_files_behind(tmp_path: Path, model: list[str], numbe
         "-o",
         str(tmp_path / "deep" / "out"),
     ]
-    # Restore the handler of Ctrl-C, because a shell may have told its children to ignore it.
-    script = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from condvae.cli import main; main()"
-    )
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, "complete", *words], stderr=subprocess.PIPE, env=environment
-    )
-    while not list(tmp_path.glob("deep/out/.unfinished-*")) and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(number)
-    _, error = process.communicate(timeout=60)
-    assert (process.returncode, error.count(b"Traceback")) == (code, 0), error
+    with started(CONDVAE, "complete", *words, said=tmp_path / "said") as process:
+        while not list(tmp_path.glob("deep/out/.unfinished-*")) and process.is_alive():
+            time.sleep(0.01)
+        assert process.pid is not None
+        os.kill(process.pid, number)
+        assert to_the_end(process, tmp_path / "said", expect=code).endswith("condvae: interrupted\n")
     assert not (tmp_path / "deep").exists()
 
 

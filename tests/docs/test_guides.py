@@ -1,7 +1,7 @@
 """The examples in README and guides run as printed, in a folder with the files that they name.
 
 A block after `<!-- long -->` needs minutes, a GPU or a download; `test_links.py` checks its verbs and options.
-A training with `--minutes N` makes two steps here.
+A training with `--minutes N` makes two steps here, and `condvae complete` draws two completions.
 """
 
 import re
@@ -52,6 +52,15 @@ def commands(page: Path) -> list[str]:
     ]
 
 
+def shortened(line: str) -> list[str]:
+    """The words of a call, with fewer steps or completions."""
+    words = shlex.split(re.sub(r"--minutes \S+", "--steps 2", line))[1:]
+    if words[0] != "complete" or "--repeat" in words:
+        return words
+    given = words.index("-n") if "-n" in words else len(words)
+    return [*words[:given], "-n", "2", *words[given + 2 :]]
+
+
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that examples name: photos, masks, an x-ray, a trained model."""
@@ -84,7 +93,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_examples_run_as_printed(page: Path, scene: Path) -> None:
     names = run_python(page)
     for line in commands(page):
-        call(*shlex.split(re.sub(r"--minutes \S+", "--steps 2", line))[1:])
+        call(*shortened(line))
     if check := CHECKS.get(page.stem):
         check(names, scene)
 

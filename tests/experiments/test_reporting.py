@@ -91,12 +91,12 @@ def test_old_temporary_files_are_removed_and_recent_ones_stay(tmp_path: Path) ->
     places = (tmp_path, tmp_path / "runs" / "a job")
     places[1].mkdir(parents=True)
     for folder in places:
-        for name in (".a.part", ".b.part"):
+        for name in (".a.1-0123abcd.part", ".b.1-0123abcd.part"):
             (folder / name).write_text("half of a fi")
-        os.utime(folder / ".a.part", 2 * (time.time() - 7200,))
+        os.utime(folder / ".a.1-0123abcd.part", 2 * (time.time() - 7200,))
     report().write(RESULT, tmp_path, silent)
     for folder in places:
-        assert not (folder / ".a.part").exists() and (folder / ".b.part").exists()
+        assert [path.name for path in folder.glob(".*")] == [".b.1-0123abcd.part"]
 
 
 def test_lists_of_numbers_take_one_line_of_json() -> None:

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import runpy
+import signal
 import socket
 import sys
 import tempfile
@@ -34,12 +35,18 @@ def started(script: Path, *words: str | Path, said: Path, **environment: object)
         process.join()
 
 
+def without_sync(fd: object) -> None:
+    """Replace `os.fsync`, which waits until files are on the disk: a killed process loses nothing without it."""
+
+
 def _run_script(script: Path, words: list[str], said: Path, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     tempfile.tempdir = None  # use the temporary folder of the new environment
     with open(said, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its children to ignore it
+    os.fsync = without_sync
     torch.set_num_threads(1)  # as in the tests, so that results do not depend on the number of cores
     sys.argv = [str(script), *words]
     runpy.run_path(str(script), run_name="__main__")

@@ -5,10 +5,7 @@ import contextlib
 import functools
 import io
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 
 import torch
 from helpers.fixtures import FIXTURES
+from helpers.models import SMALLEST
 from safetensors.torch import load_file
 
 from condvae import cli
@@ -24,45 +22,37 @@ FACES = FIXTURES / "faces32.zip"
 
 
 @functools.cache
-def few_faces() -> Path:
-    """A zip file with 160 of the faces, because decoding all of them takes longer than a short training."""
+def _folder() -> Path:
+    """A folder for the files of this process, which is removed at its end."""
     folder = Path(tempfile.mkdtemp(prefix="condvae-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with zipfile.ZipFile(FACES) as faces, zipfile.ZipFile(folder / "faces.zip", "w") as fewer:
+    return folder
+
+
+@functools.cache
+def few_faces() -> Path:
+    """A zip file with 160 of the faces, because decoding all of them takes longer than a short training."""
+    path = _folder() / "faces.zip"
+    with zipfile.ZipFile(FACES) as faces, zipfile.ZipFile(path, "w") as fewer:
         for name in faces.namelist()[:160]:
             fewer.writestr(name, faces.read(name))
-    return folder / "faces.zip"
+    return path
+
+
+@functools.cache
+def smallest_network() -> str:
+    """A file with the configuration of a network whose steps take half as long as those of the network tiny."""
+    path = _folder() / "network.json"
+    path.write_text(json.dumps(SMALLEST.to_dict()))
+    return str(path)
 
 
 # Faces at 8 x 8: small enough that a step takes milliseconds.
 SMALL = ["--data", str(few_faces()), "--size", "8", "--batch", "8", "--evaluate-on", "16", "--device", "cpu"]
 
 
-def command(*words: str | Path, ranks: int = 1, restarts: int = 0, script: Path | None = None) -> list[str]:
-    """The command for `condvae ...`, or for a script, in one process or under torchrun."""
-    what = [str(script)] if script else ["-m", "condvae"]
-    if ranks == 1:
-        return [sys.executable, *what, *map(str, words)]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    return [*launcher, f"--max-restarts={restarts}", *what, *map(str, words)]
-
-
-def environment(**more: str) -> dict[str, str]:
-    """The environment with one thread per process, so that results and times do not depend on free cores."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
-
-
-def run(*words: str | Path, expect: int = 0, **options: Any) -> str:
-    """Run the command to its end, check its exit code, and return its output."""
-    done = subprocess.run(
-        command(*words, **options), env=environment(), capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == expect, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
-
-
 def call(*words: str | Path, expect: int = 0) -> str:
-    """Like `run`, but in this process, because starting a process would take most of the time."""
+    """Run `condvae WORDS` in this process, check its exit code, and return its output."""
     printed, code = io.StringIO(), 0
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:

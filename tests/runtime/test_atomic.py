@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from condvae.runtime.atomic import PARTS, replacing, write_text, writing
-from condvae.runtime.folders import clear_away
+from condvae.runtime.atomic import PARTS, clear_away, is_temporary, replacing, write_text, writing
 
 
 def names(folder: Path) -> list[str]:
@@ -82,12 +81,29 @@ def test_a_killed_process_leaves_the_old_file_and_a_temporary_file_that_is_remov
         process.send_signal(signal.SIGKILL)
         process.wait()
     (left,) = tmp_path.glob(PARTS)
-    assert path.read_text() == "old" and left.read_text() == "half"
-    clear_away(tmp_path)
-    assert left.exists()  # another process might still be writing it
-    os.utime(left, (0, 0))
-    clear_away(tmp_path)
-    assert names(tmp_path) == ["a.txt"]
+    assert path.read_text() == "old" and left.read_text() == "half" and is_temporary(left)
+    (tmp_path / "other").mkdir()
+    left.with_name("copy").write_text("half")
+    left.with_name("copy").rename(tmp_path / "other" / left.name)
+    write_text(path, "new")  # removes what is left for its own path
+    assert names(tmp_path) == ["a.txt", "other"]
+    clear_away(tmp_path / "other")
+    assert names(tmp_path / "other") == []
+
+
+def test_only_abandoned_temporary_files_are_removed(tmp_path: Path) -> None:
+    """Those of running processes stay, those of other machines for an hour, and files of the user for ever."""
+    users = [tmp_path / name for name in (".a.part", ".holiday.1.part", ".a.12345678.part", "a.1-0123abcd.part")]
+    elsewhere = [tmp_path / name for name in (".a.01234567-1-0123abcd.part", ".a.1-0123abcd.part")]
+    with replacing(tmp_path / "mine") as mine:
+        for path in (mine, *elsewhere, *users):
+            path.write_text("half")
+        clear_away(tmp_path)
+        assert names(tmp_path) == sorted(path.name for path in (mine, *elsewhere, *users))
+        for path in (mine, *elsewhere, *users):
+            os.utime(path, (0, 0))
+        clear_away(tmp_path)
+        assert names(tmp_path) == sorted(path.name for path in (mine, *users))
 
 
 def test_processes_that_write_the_same_file_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,15 +68,6 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
             folders.check_writable(folder)
     folders.check_writable(tmp_path / "new" / "below")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_temporary_files_of_killed_processes_are_removed_after_an_hour(tmp_path: Path) -> None:
-    for name in (".a.1.part", ".a.2.part", ".a.3.part", ".b.1.part", "a.1.part"):
-        (tmp_path / name).mkdir() if "2" in name else (tmp_path / name).write_text("")
-        if "3" not in name:
-            os.utime(tmp_path / name, 2 * (time.time() - 7200,))
-    folders.clear_away(tmp_path, ".a.*.part")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.3.part", ".b.1.part", "a.1.part"]
 
 
 @pytest.mark.parametrize(

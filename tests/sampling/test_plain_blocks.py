@@ -84,9 +84,11 @@ def test_a_sample_has_the_same_bits_for_any_number_chunk_and_threads(
     torch.set_num_threads(1)
     reference = completions(faces64, observation, 9, seed=3, pixels=pixels)
     assert not torch.equal(reference[0, 0], reference[0, 1])
+    # Pixels are drawn from states that do not depend on this choice, so two of the calls are enough for it.
+    calls = ((1, None), (2, 1), (8, 3), (6, 100)) if pixels == "mean" else ((1, None), (6, 4))
     for count in (1, 2):
         torch.set_num_threads(count)
-        for n, chunk in ((1, None), (2, 1), (8, 3), (6, 100)):
+        for n, chunk in calls:
             again = completions(faces64, observation, n, seed=3, pixels=pixels, chunk=chunk)
             assert torch.equal(again, reference[:, :n]), (count, n, chunk)
         assert torch.get_num_threads() == count

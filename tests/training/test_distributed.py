@@ -5,9 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch.distributed.run
 from helpers.fixtures import HELPERS
-from helpers.processes import CONDVAE, PATIENCE, on_two_ranks, to_the_end, two_ranks
-from helpers.training import SMALL, assert_same_model, call, log_of, run
+from helpers.processes import CONDVAE, PATIENCE, on_two_ranks, say, to_the_end, two_ranks
+from helpers.training import SMALL, assert_same_model, call, log_of, smallest_network
 
 SABOTAGE = HELPERS / "sabotage.py"
 STEPS = [
@@ -19,7 +20,7 @@ STEPS = [
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("artifact")
-    call("pretrain", *SMALL, *STEPS, "--network", "tiny", "--steps", "10", "--out", folder / "vae")
+    call("pretrain", *SMALL, *STEPS, "--network", smallest_network(), "--steps", "10", "--out", folder / "vae")
     return folder / "vae" / "model.safetensors"
 
 
@@ -58,7 +59,8 @@ def test_nan_on_one_rank_skips_the_update_on_both(tmp_path: Path, training: list
 
 
 def test_a_killed_rank_is_restarted_and_the_run_resumes(tmp_path: Path, training: list[str | Path], two: Path) -> None:
-    printed = run("die", "15", "1", *training, "--out", tmp_path / "run", ranks=2, restarts=1, script=SABOTAGE)
+    torchrun = (Path(torch.distributed.run.__file__), "--standalone", "--nproc-per-node=2", "--max-restarts=1")
+    printed = say(*torchrun, SABOTAGE, "die", "15", "1", *training, "--out", tmp_path / "run", said=tmp_path / "said")
     assert "resuming from step 10" in printed
     assert_same_model(tmp_path / "run" / "model.safetensors", two / "model.safetensors")
 

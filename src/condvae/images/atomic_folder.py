@@ -14,8 +14,9 @@ from PIL import Image
 
 from condvae.images.picture_formats import SAVE_OPTIONS
 from condvae.images.recorded_files import PICTURE_SUFFIXES, RecordKind, read_recorded
+from condvae.runtime.atomic import clear_away
 from condvae.runtime.fingerprints import file_sha256
-from condvae.runtime.folders import clear_away, lock_folder
+from condvae.runtime.folders import lock_folder
 from condvae.runtime.messages import Say, silent
 from condvae.runtime.versions import versions
 

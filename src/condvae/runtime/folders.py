@@ -1,20 +1,12 @@
-"""Functions that find and check output and cache folders, and remove temporary files that were left over."""
+"""Functions that find and check output and cache folders."""
 
-import contextlib
-import glob
 import os
-import shutil
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from condvae.runtime.atomic import PARTS
 from condvae.runtime.json_reading import read_json_file
-
-_ABANDONED = 3600.0
-"""Age in seconds after which a temporary file counts as abandoned."""
 
 
 def cache_folder() -> Path:
@@ -34,18 +26,6 @@ def check_writable(folder: Path) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> ValueError:
     return ValueError(f"{folder} cannot be written to ({error.strerror}): choose another folder with --out")
-
-
-def clear_away(folder: Path, pattern: str = PARTS) -> None:
-    """Remove temporary files of killed processes. Keep recent files, which another process may still be writing."""
-    for path in folder.glob(pattern):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime < _ABANDONED:
-                continue
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink()
 
 
 def lock_folder(folder: Path) -> int | None:
@@ -77,7 +57,7 @@ def lock_folder(folder: Path) -> int | None:
 def check_replaceable(path: Path, *, what: str, ours: Callable[[Path], bool]) -> None:
     """Raise ValueError if `path`, to which a file will be written, is a folder or a file that must be kept.
 
-    Call this before anything is computed. It also removes temporary files that killed processes have left for `path`.
+    Call this before anything is computed.
     what: the only kind of file that may be replaced, for the error message, such as "a model file of condvae".
     ours: a function that returns whether an existing file is of this kind; it must look at the content.
     """
@@ -86,7 +66,6 @@ def check_replaceable(path: Path, *, what: str, ours: Callable[[Path], bool]) ->
     if os.path.lexists(path) and not (path.is_file() and ours(path)):
         raise ValueError(f"{path} already exists and is not {what}: give --out another name")
     check_writable(path.parent)
-    clear_away(path.parent, f".{glob.escape(path.name)}.*.part")
 
 
 def check_folder(

@@ -284,12 +284,7 @@ class Loop:
         with self.step.flat.replaced_by(self.step.optimiser.average):
             picture = self.draw_sheet()
         self.log.picture(done, "sheet", picture)
-
-        def write() -> None:
-            self.folder.sheets.mkdir(exist_ok=True)
-            picture.save(self.folder.sheets / f"step-{done:09}.png")
-
-        self.recovery.try_write(f"the contact sheet of step {done:,}", write)
+        self.recovery.try_write(f"the contact sheet of step {done:,}", lambda: self.folder.write_sheet(done, picture))
 
     def record(self) -> dict[str, Any]:
         """Return the training record that is stored in the model file."""

@@ -14,7 +14,9 @@ import json
 from pathlib import Path
 from typing import IO, Any
 
-from condvae.runtime.atomic import PARTS, write_text
+from PIL import Image
+
+from condvae.runtime.atomic import PARTS, is_temporary, replacing, write_text
 from condvae.runtime.folders import check_apart
 from condvae.runtime.json_reading import parse_json, read_json_file
 from condvae.runtime.messages import reason_of, short
@@ -99,14 +101,21 @@ class RunFolder:
                     f"{self.path} contains a run on other data (before: {short(str(before), 200)}; now: {data}): "
                     "resume with the same data"
                 )
-        for unfinished in (*self.path.glob(PARTS), *self.checkpoints.glob(PARTS)):
-            unfinished.unlink(missing_ok=True)  # left by a process that was killed while writing
-        self.job.write_text(job_name())
+        for unfinished in self.path.rglob(PARTS):
+            if is_temporary(unfinished):  # left by a process that was killed while writing
+                unfinished.unlink(missing_ok=True)
+        write_text(self.job, job_name())
         write_text(self.options, json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
 
     def of_this_job(self) -> bool:
         """Return whether the run in this folder belongs to the torchrun job that has started this process."""
         return self.job.is_file() and self.job.read_text() == job_name()
+
+    def write_sheet(self, step: int, picture: Image.Image) -> None:
+        """Write the contact sheet of a step."""
+        self.sheets.mkdir(exist_ok=True)
+        with replacing(self.sheets / f"step-{step:09}.png") as temporary:
+            picture.save(temporary, format="png")
 
     def release(self) -> None:
         if self._lock:

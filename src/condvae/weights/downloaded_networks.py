@@ -79,7 +79,6 @@ def fetch_all(
     else:
         found = _download([network for network in wanted if network.name in absent], say)
     for name, path in absent.items():  # an intact file already has these weights
-        folders.clear_away(path.parent, f".{path.name}.*.part")
         try:
             sealed_file.write(path, kind=KIND, description={"network": name}, tensors=found[name])
         except OSError as error:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.evaluation_runs import FACES, numbers, small_model, small_networks, units_in
+from helpers.evaluation_runs import FACES, deep_only, numbers, small_model, small_networks, units_in
 from torch import Tensor
 
 from condvae.data import Dataset, open_data
@@ -50,6 +50,13 @@ def measured(data: Dataset, out: Path, methods: list[Method], metrics: tuple[Fam
     networks = small_networks()
     found = experiment(methods, data, out, settings=settings, networks=networks, say=lambda text: None)
     return dict(numbers(found)["methods"])
+
+
+def test_parts_that_a_killed_call_did_not_delete_are_deleted_by_the_next(tmp_path: Path, data: Dataset) -> None:
+    deep_only(data, tmp_path, methods=baselines(["mean"], data), keep_parts=True)
+    assert len(units_in(tmp_path)) == 5
+    deep_only(data, tmp_path, methods=baselines(["mean"], data))
+    assert units_in(tmp_path) == []
 
 
 def test_results_of_two_subjects_of_one_name_are_never_mixed(tmp_path: Path, data: Dataset) -> None:

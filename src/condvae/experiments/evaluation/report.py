@@ -40,7 +40,8 @@ def claim(folder: Path) -> None:
 def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_parts: bool) -> None:
     """Compute the final numbers of jobs whose units are all done.
 
-    Unless keep_parts is given, the results of units are then deleted, except the features of the test images.
+    Unless keep_parts is given, the results of units are then deleted, except the features of the test images. Those
+    that an earlier call has left because it was killed, or had keep_parts, are deleted too.
     """
     for job in jobs:
         if not job.is_final:  # another process with the same options may have finished it

@@ -50,11 +50,11 @@ def experiment(
     todo = [job for job in jobs if not job.is_final]
     if done := len(jobs) - len(todo):
         say(f"{done} of {len(jobs)} measurements are already final")
-    if any(job.kind == "wide" for job in todo):
-        todo.insert(0, truth_job(context, out, sizes))
-    if not work_together(work_units(todo, problems), world, shard, say, guide="docs/guides/evaluate.md"):
+    truth = [truth_job(context, out, sizes)] if any(job.kind == "wide" for job in todo) else []
+    units = work_units([*truth, *todo], problems)
+    if not work_together(units, world, shard, say, guide="docs/guides/evaluate.md"):
         return None
-    report.finish(todo, context, keep_parts=keep_parts)
+    report.finish([*truth, *jobs], context, keep_parts=keep_parts)
     result = report.assemble(jobs, out, context, data_name or data.kind, say)
     report.write(result, out, say)
     return result
