@@ -184,6 +184,21 @@ def test_with_known_pixels_only_these_are_used_and_nothing_is_scanned(made: dict
     assert record["images"][0]["before"] != outputs[0][1]
 
 
+def test_sixteen_bit_images_are_scanned_at_their_bit_depth_or_the_given_one(
+    made: dict[str, Path], tmp_path: Path
+) -> None:
+    grey = levels(8, 8)[:, :, 0]
+    eight, twelve = tmp_path / "eight.png", tmp_path / "twelve.png"
+    Image.fromarray(grey).save(eight)
+    Image.fromarray(np.round(grey * (4095 / 255)).astype(np.uint16)).save(twelve)
+    usual, _ = scanned(made, [eight], tmp_path / "a", steps=1)
+    deep, said = scanned(made, [twelve], tmp_path / "b", steps=1)
+    dark, silent = scanned(made, [twelve], tmp_path / "c", steps=1, white=65_535)
+    assert deep["images"][0]["scans"] == usual["images"][0]["scans"] != dark["images"][0]["scans"]
+    assert "it is read as a 12-bit image" in said[0] and not any("12-bit" in line for line in silent)
+    assert (deep["white"], dark["white"]) == (None, 65_535)
+
+
 def test_either_all_files_are_written_or_none(made: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_text("no image")
     with pytest.raises(ValueError, match=r"bad\.png is not an image"):

@@ -29,6 +29,7 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     out: shared.Out = Path("completions")
     """The folder for the completions, sheet.png and record.json."""
     temperature: shared.Temperature = "1"
+    white: shared.White = None
     chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many completions to compute at a time. Smaller values need less memory; the result is the same."""
     device: shared.Device = "auto"

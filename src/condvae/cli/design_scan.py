@@ -28,6 +28,7 @@ class DesignScan(shared.Parsed, ScanSettings):
     give a folder of such pictures, each with the file name of its image; only the extension may differ."""
     n: shared.N = ScanSettings.n
     temperature: shared.Temperature = ScanSettings.temperature
+    white: shared.White = ScanSettings.white
     out: shared.Out = Path("scans")
     """The folder for NAME.png and NAME.gif of each image, and design.json."""
     device: shared.Device = "auto"

@@ -30,6 +30,7 @@ class OODScore(HoleOptions):
     out: shared.OutFile = None
     """Also write the results to this .json or .csv file."""
     seed: shared.Seed = 0
+    white: shared.White = None
     device: shared.Device = "auto"
 
     def run(self) -> None:
@@ -45,6 +46,7 @@ class OODScore(HoleOptions):
             seed=self.seed,
             device=str(resolve_device(self.device)),
             out=self.out,
+            white=self.white,
             say=shared.say,
         )
         if self.out is not None:

@@ -33,7 +33,7 @@ def complete_files(
     chunk: the number of completions computed at a time, which limits the memory used; None for the default.
     inspect: a function that returns the inspector, which warns about strange images; None for no warnings.
     """
-    selected = select_pictures(paths, hole, say, done="completed", out=out)
+    selected = select_pictures(paths, hole, say, done="completed", out=out, white=settings.white)
     return _complete(selected, hole, out, model, settings, chunk=chunk, device=device, say=say, inspect=inspect)
 
 
@@ -58,7 +58,15 @@ def repeat(
         way = earlier.hole.way
         hole = replace(earlier.hole, **{way: entry.hole_file.path}) if entry.hole_file else earlier.hole  # type: ignore[arg-type]
         digest = entry.hole_file.sha256 if entry.hole_file else None
-        selected.append(SelectedPicture(path=entry.file.path, hole=hole, sha256=entry.file.sha256, hole_sha256=digest))
+        selected.append(
+            SelectedPicture(
+                path=entry.file.path,
+                hole=hole,
+                sha256=entry.file.sha256,
+                hole_sha256=digest,
+                white=earlier.settings.white,
+            )
+        )
     return _complete(
         selected,
         earlier.hole,

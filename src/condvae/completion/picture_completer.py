@@ -38,6 +38,7 @@ def complete(
     pixels: PixelChoice = CompletionSettings.pixels,
     share: int | None = CompletionSettings.share,
     keep_size: bool = CompletionSettings.keep_size,
+    white: int | None = CompletionSettings.white,
     chunk: int | None = None,
     device: str | None = None,
 ) -> Completion:
@@ -55,9 +56,9 @@ def complete(
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
     settings = CompletionSettings(
-        n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size
+        n=n, temperature=temperature, seed=seed, pixels=pixels, share=share, keep_size=keep_size, white=white
     )
-    picture = read_picture(image)
+    picture = read_picture(image, white=settings.white)
     completer = PictureCompleter(model, settings, device=device, chunk=chunk)
     return completer(completer.view(picture, way))
 

@@ -143,7 +143,8 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
 
     model, hidden = plain["model"], plain["hidden"]
     fields = ("n", "temperature", "seed", "pixels", "share", "keep_size")
-    settings = strict(CompletionSettings, {field: plain[field] for field in fields}, where="record")
+    values = {**{field: plain[field] for field in fields}, "white": plain.get("white")}  # old records have no white
+    settings = strict(CompletionSettings, values, where="record")
     numbers = settings.temperature if isinstance(settings.temperature, list) else [settings.temperature]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise ValueError(f"{name} is damaged: its temperature is {settings.temperature!r}, expected finite numbers")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
-from condvae.runtime.checks import check_choice, check_seed, check_whole
+from condvae.runtime.checks import check_choice, check_seed, check_white, check_whole
 
 if TYPE_CHECKING:
     from condvae.vdvae.config import VDVAEConfig
@@ -32,9 +32,10 @@ class CompletionSettings:
     keep_size: bool = False
     """Paste the completed square back into the whole image at its original size. All pixels outside the hole stay
     exactly as they are."""
+    white: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n", "seed", "share"):
+        for name in ("n", "seed", "share", "white"):
             if not isinstance(value := getattr(self, name), bool) and isinstance(value, Integral):
                 object.__setattr__(self, name, int(value))  # NumPy integers are not instances of int
         check_whole(self.n, "the number of completions", least=1)
@@ -43,6 +44,7 @@ class CompletionSettings:
         check_seed(self.seed)
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         check_choice(self.keep_size, "keep_size", (True, False))
+        check_white(self.white)
 
     def checked(self, config: "VDVAEConfig") -> "CompletionSettings":
         """Return the settings with the temperature as one number, or as one number per latent group.

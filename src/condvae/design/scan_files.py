@@ -173,7 +173,7 @@ def scan_files(
     for an image with several scans, and the record. The files appear all together or not at all.
     """
     hole = Hole(known=known)
-    selected = select_pictures(paths, hole, say, done="scanned", out=out)
+    selected = select_pictures(paths, hole, say, done="scanned", out=out, white=settings.white)
     earlier = _outputs_of(out / RECORD)
     entries: list[dict[str, Any]] = []
     names = _free_names([stem_of(one.path) for one in selected])

@@ -170,7 +170,7 @@ def _hidden(
 
 
 def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
-    notes = []
+    notes = list(picture.notes)
     width, height = picture.size
     side = min(width, height)
     if (width, height) != (size, size):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
-from condvae.images.decode import DecodedImage, layers
+from condvae.images.decode import DecodedImage, eight_bits, layers
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import listed
 from condvae.runtime.pixels import PixelArray
@@ -42,6 +42,8 @@ class Picture:
     """[H, W] uint8: the opacity, where 255 is opaque; None if all pixels are opaque."""
     file: FileId | None = None
     """The file that the picture was read from, if any."""
+    notes: tuple[str, ...] = ()
+    """Messages for the user about how the picture was read, such as the level of white that was assumed."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -64,18 +66,19 @@ class Picture:
         return page
 
 
-def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
+def read_picture(source: PictureLike, *, name: str = "the image", white: int | None = None) -> Picture:
     """Read a picture; if this fails, raise a ValueError whose message is one sentence.
 
     The message names a file by its path, and any other source by `name`.
+    white: the grey level that is white in a picture with 16-bit pixels; see `layers`.
     """
     if isinstance(source, str | Path):
-        return _from_file(Path(source))
+        return _from_file(Path(source), white)
     if isinstance(source, Image.Image):
         with _in_one_sentence(name):
-            return _picture(name, _layers(source, name))
+            return _picture(name, _layers(source, name, white))
     if isinstance(source, np.ndarray):
-        return _picture(name, _from_array(source, name))
+        return _picture(name, _from_array(source, name, white))
     raise ValueError(f"{name} is a {type(source).__name__}, expected a path, a PIL image or a NumPy array [H, W, C]")
 
 
@@ -84,7 +87,7 @@ def printable(path: str | os.PathLike[str]) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
-def _from_file(path: Path) -> Picture:
+def _from_file(path: Path, white: int | None) -> Picture:
     name = printable(path)
     if path.is_dir():
         raise ValueError(f"{name} is a folder, expected an image file")
@@ -94,24 +97,26 @@ def _from_file(path: Path) -> Picture:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
         with Image.open(file, formats=_FORMATS) as image:
-            return _picture(name, _layers(image, name), FileId(path, sha256))
+            return _picture(name, _layers(image, name, white), FileId(path, sha256))
 
 
 def _picture(name: str, parts: DecodedImage, file: FileId | None = None) -> Picture:
     alpha = None if parts.alpha is None else np.asarray(parts.alpha)
     if alpha is not None and bool((alpha == 255).all()):
         alpha = None
-    return Picture(name=name, colours=parts.colours, alpha=alpha, file=file)
+    notes = (f"{name} {parts.note}",) if parts.note else ()
+    return Picture(name=name, colours=parts.colours, alpha=alpha, file=file, notes=notes)
 
 
-def _layers(image: Image.Image, name: str) -> DecodedImage:
+def _layers(image: Image.Image, name: str, white: int | None) -> DecodedImage:
     _check_size(*image.size, name)
     with _silenced() if image.format == "TIFF" else nullcontext():
         image.load()
-        return layers(image)
+        return layers(image, white=white)
 
 
-def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
+def _from_array(array: npt.NDArray[Any], name: str, white: int | None) -> DecodedImage:
+    note = ""
     if array.dtype == np.bool_:
         raise ValueError(f"{name} is an array of bool, expected grey levels 0..255 as uint8, or numbers in [0, 1]")
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
@@ -122,13 +127,15 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
         if not (low >= 0 and high <= 1):  # so that NaN is refused too
             raise ValueError(f"{name} contains numbers from {low:g} to {high:g}, expected numbers in [0, 1], or uint8")
         array = np.round(array.astype(np.float64) * 255).astype(np.uint8)
+    elif array.dtype == np.uint16:
+        array, note = eight_bits(array, white)
     elif array.dtype != np.uint8:
-        raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, or floats in [0, 1]")
+        raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, uint16, or floats in [0, 1]")
     if array.ndim == 2 or array.shape[2] == 1:
-        return DecodedImage(Image.fromarray(array.reshape(array.shape[:2])), None)
+        return DecodedImage(Image.fromarray(array.reshape(array.shape[:2])), None, note)
     array = np.ascontiguousarray(array)
     alpha = Image.fromarray(np.ascontiguousarray(array[:, :, 3])) if array.shape[2] == 4 else None
-    return DecodedImage(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha)
+    return DecodedImage(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha, note)
 
 
 def _check_size(width: int, height: int, name: str) -> None:
