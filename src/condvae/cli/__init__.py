@@ -7,6 +7,9 @@ import operator
 import os
 import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import tyro
@@ -27,6 +30,7 @@ from condvae.cli.reconstruct import Reconstruct
 from condvae.cli.renamed import check_spelling
 from condvae.cli.sample import Sample
 from condvae.cli.train import Train
+from condvae.runtime.messages import DegenerateSamples
 from condvae.training.options import TrainingOptions
 from condvae.training.presets import options_for
 
@@ -71,7 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
         check_spelling(arguments)
         _check_once(arguments)
         verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=arguments)
-        verb.run()
+        with _warnings_printed():
+            verb.run()
     except SystemExit:
         raise
     except BrokenPipeError:  # the program that reads our output, such as head, has closed it
@@ -84,6 +89,23 @@ def main(arguments: list[str] | None = None) -> None:
         if message is None:
             raise
         _exit_with(message, code)
+
+
+@contextmanager
+def _warnings_printed() -> Iterator[None]:
+    """Inside the `with` block, print warnings about degenerate samples in one line, without a line of code."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, DegenerateSamples):
+                print(f"warning: {message}", flush=True)
+            else:
+                others(message, category, *where)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.simplefilter("default", DegenerateSamples)
+        yield
 
 
 def _catch_stop_signals() -> list[int]:

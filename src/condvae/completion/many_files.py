@@ -109,6 +109,7 @@ def _complete(
                 continue
             result = completer(view)
             notes.tell(result.notes, tell)
+            warnings.tell(result.flaws, tell)
             if inspector is not None:
                 found = result.inspected
                 warnings.tell([found.warning] if found.warning else [], tell)

@@ -1,6 +1,7 @@
 """The function `complete`, which draws completions of one picture, and the class that does the work."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,13 +14,15 @@ from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole
 from condvae.images.model_sheets import visible
 from condvae.images.model_view import ModelView, make_view
-from condvae.images.reading import Picture, PictureLike, read_picture
+from condvae.images.reading import Picture, PictureLike, printable, read_picture
 from condvae.runtime.devices import resolve_device
+from condvae.runtime.messages import DegenerateSamples, StrangeImage
 from condvae.runtime.pixels import to_uint8
+from condvae.sampling.degenerate import check_flaws, saturation_warning
 from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.model import VDVAE
-from condvae.vdvae.temperature import TemperatureLike
+from condvae.vdvae.temperature import TemperatureLike, per_group
 from condvae.weights.cached_models import ModelId, open_conditional
 
 
@@ -41,6 +44,7 @@ def complete(
     white: int | None = CompletionSettings.white,
     chunk: int | None = None,
     device: str | None = None,
+    judge: bool = True,
 ) -> Completion:
     """Draw n completions of an image. The image is a path, a PIL image or an array [H, W, C].
 
@@ -52,6 +56,8 @@ def complete(
     random: draw the hidden pixels from the observation process that the model was trained with.
 
     device: "auto", "cpu", "cuda" or "cuda:N". None means the CPU; a model given as an object stays on its device.
+    judge: find out at once whether the image is strange to the model, and warn if it is. On a CPU, this takes as long
+    as about 8 completions. If False, it is found out when `strangeness` or `warnings` of the result is first read.
     docs/guides/complete.md explains the other arguments.
     """
     way = Hole(known=known, hole=hole, box=box, half=half, random=random)
@@ -60,7 +66,12 @@ def complete(
     )
     picture = read_picture(image, white=settings.white)
     completer = PictureCompleter(model, settings, device=device, chunk=chunk)
-    return completer(completer.view(picture, way))
+    result = completer(completer.view(picture, way))
+    for line in result.flaws:
+        warnings.warn(line.removeprefix("warning: "), DegenerateSamples, stacklevel=2)
+    for line in result.warnings[len(result.flaws) :] if judge else ():
+        warnings.warn(line.removeprefix("warning: "), StrangeImage, stacklevel=2)
+    return result
 
 
 class PictureCompleter:
@@ -117,7 +128,7 @@ class PictureCompleter:
     def __call__(self, view: ModelView) -> Completion:
         """Draw the completions of one picture."""
         settings = self.settings
-        drawn = self.sampler(
+        drawn, flaws = self.sampler.drawn(
             view.observation,
             settings.n,
             seed=settings.seed,
@@ -125,6 +136,10 @@ class PictureCompleter:
             pixels=settings.pixels,
             share=settings.share,
         )
+        temperature = max(per_group(settings.temperature, self.model.artifact.config))
+        of = f" of {'the image' if view.file is None else printable(view.file.path)}"
+        saturated = check_flaws(flaws, temperature, what="completion", of=of)
+        warning = saturation_warning(saturated, settings.n, temperature, what="completion", of=of)
         images = drawn[0].permute(0, 2, 3, 1).contiguous().cpu().numpy()
         observed = to_uint8(visible(self.model.artifact, view.observation))[0].permute(1, 2, 0).cpu().numpy()
         return Completion(
@@ -132,5 +147,6 @@ class PictureCompleter:
             observed=observed,
             view=view,
             provenance=self.provenance(view.hole),
+            flaws=(f"warning: {warning}",) if saturated else (),
             inspector=self.inspector,
         )

@@ -20,3 +20,11 @@ def listed(names: Iterable[str], *, last: str = "and") -> str:
     """Join names as in "a, b and c"; `last` is the word before the last name."""
     *first, final = names
     return f"{', '.join(first)} {last} {final}" if first else final
+
+
+class StrangeImage(UserWarning):
+    """Warns that an image is strange to the model that completes it, or that this could not be found out."""
+
+
+class DegenerateSamples(UserWarning):
+    """Warns that some samples of a model are saturated, mostly because the temperature is too high."""

@@ -18,6 +18,8 @@ class ModelCard(NamedTuple):
     """What the model is for, and what it must not be used for."""
     page: str
     """The path, in the repository, of the page with the full model card."""
+    subject: str = ""
+    """What an image for this model should show, in words that follow "crop it to"."""
 
     def paragraphs(self) -> dict[str, str]:
         """Return the texts of the card, as {label that `condvae info` prints: text}."""
