@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -390,7 +391,7 @@ def test_help_does_not_import_torch_and_a_decompression_bomb_does_not_fill_the_m
 def test_every_picture_is_read_once(tmp_path: Path, model: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def counted(source: Path, **named: str) -> Picture:
+    def counted(source: Path, **named: Any) -> Picture:
         read.append(Path(source).name)
         return read_picture(source, **named)
 

@@ -99,7 +99,7 @@ def test_sixteen_bits_are_read_at_their_bit_depth_with_a_note(tmp_path: Path) ->
         assert np.array_equal(np.asarray(full.colours), np.round(twelve / 257)) and full.notes == ()
     colours = np.round(RGB * (4095 / 255)).astype(np.uint16)
     assert np.array_equal(np.asarray(read_picture(colours).colours), RGB)
-    assert read_picture(GREY, white=3).notes == () and read_picture(GREY, white=3).colours.getextrema()[1] > 3
+    assert np.array_equal(np.asarray(read_picture(GREY, white=3).colours), GREY)  # eight bits do not need it
 
 
 def test_arrays() -> None:

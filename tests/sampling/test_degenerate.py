@@ -15,6 +15,7 @@ from condvae.likelihood import GaussianPixels, LogisticMixture
 from condvae.observe import Observation
 from condvae.sampling import Sampler, draw_samples, rebuild, reconstruct, sample_conditional, sample_prior, seeds_from
 from condvae.sampling.degenerate import Flaws, check_flaws, far_outside, find_flaws
+from condvae.sampling.gpu_graphs import GPUGraphs
 
 Draw = Callable[[ConditionalVAE, float], object]
 GAUSSIAN, MIXTURE = GaussianPixels(channels=1), LogisticMixture(channels=1, components=2)
@@ -83,6 +84,16 @@ def test_some_saturated_completions_are_a_warning_with_their_number() -> None:
     assert [str(one.filename) for one in told] == [__file__]  # the warning points at the line of the caller
     assert torch.equal(made, sampler.drawn(observation, 16, temperature=2.2).images)
     sampler(observation, 16, temperature=1.0)  # warnings are errors in tests
+
+
+@pytest.mark.parametrize("chunk", [None, 4])
+def test_the_back_end_for_gpus_finds_the_same_flaws(chunk: int | None) -> None:
+    model = small_conditional()
+    plain, other = (Sampler(model, precision="fp32") for _ in range(2))
+    other.graphs = GPUGraphs(model, dtype=torch.float32, chunk=chunk, fused=False, record=False, say=None)
+    for temperature in (1.0, 2.2, 1e30):
+        wanted, found = (one.drawn(observed(model), 5, temperature=temperature) for one in (plain, other))
+        assert [part.tolist() for part in found.flaws] == [part.tolist() for part in wanted.flaws]
 
 
 def test_black_and_white_images_are_not_saturated() -> None:

@@ -133,7 +133,7 @@ def eight_bits(levels: npt.NDArray[Any], white: int | None = None) -> tuple[Pixe
                 "give --white LEVEL to set the level of white"
             )
     highest = min(white, np.iinfo(levels.dtype).max)
-    nearest = levels.clip(0, highest).astype(np.uint32 if white <= _FULL else np.uint64)
+    nearest: npt.NDArray[Any] = levels.clip(0, highest).astype(np.uint32 if white <= _FULL else np.uint64)
     nearest *= 255  # computed in place from here on, because pictures may be large
     nearest += white // 2
     nearest //= white

@@ -74,7 +74,8 @@ def check_flaws(flaws: Flaws, temperature: float, *, what: str = "sample", of: s
 
 def saturation_warning(count: int, total: int, temperature: float, *, what: str = "sample", of: str = "") -> str:
     """Return a warning that some samples are saturated, with what to do. The parameters are those of `check_flaws`."""
-    return f"{_saturation(count, total, what, of)}: do not use them, and {_advice(temperature)}"
+    which = "it" if count == 1 else "them"
+    return f"{_saturation(count, total, what, of)}: do not use {which}, and {_advice(temperature)}"
 
 
 def report_flaws(flaws: Flaws, temperature: float, *, what: str = "sample", stacklevel: int = 2) -> None:
@@ -85,9 +86,10 @@ def report_flaws(flaws: Flaws, temperature: float, *, what: str = "sample", stac
 
 
 def _saturation(count: int, total: int, what: str, of: str) -> str:
+    verb = "is" if count == 1 else "are"
     return (
-        f"{count} of {counted(total, what)}{of} {'is' if count == 1 else 'are'} saturated, which means that many of "
-        "their pixels would be much darker than black or brighter than white"
+        f"{count} of {counted(total, what)}{of} {verb} saturated, which means that many pixels would be much "
+        "darker than black or brighter than white"
     )
 
 

@@ -28,6 +28,7 @@ class ModelCard(NamedTuple):
             "its data": self.data,
             "its limits": self.limits,
             "its use": self.use,
+            **({"crop to": self.subject} if self.subject else {}),
             "more": self.page,
         }
 
