@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "conditional": "vdvae observe",
     "objectives": "noise gaussian vdvae observe conditional",
     "kernels": "noise gaussian vdvae observe",
-    "sampling": "noise vdvae observe conditional kernels",
+    "sampling": "noise likelihood vdvae observe conditional kernels",
     "images": "vdvae observe conditional sampling",
     "data": "observe images",
     "weights": "likelihood vdvae observe conditional",
@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "completion": "vdvae conditional sampling images weights",
     "completers": "observe conditional sampling vdvae data",
     "metrics": "noise vdvae observe conditional objectives sampling images weights",
-    "design": "observe conditional vdvae kernels sampling images data weights training completers metrics",
+    "design": "observe conditional vdvae kernels sampling images data weights training completion completers metrics",
     "ood": "noise gaussian vdvae observe conditional objectives sampling images data weights completion completers",
     "experiments": "observe conditional vdvae sampling images data weights completers metrics design ood",
     "cli": "vdvae observe conditional sampling images data weights training completion completers metrics design ood "

@@ -125,6 +125,16 @@ def test_any_number_of_input_channels() -> None:
         assert torch.isfinite(bound.nats).all()
 
 
+def test_known_pixels_must_be_numbers_in_range_and_hidden_ones_may_be_anything() -> None:
+    model, known = small_conditional(), some_known(2)
+    for value, message in ((torch.nan, "NaN or infinite"), (torch.inf, "NaN or infinite"), (1.5, "to 1.5, expected")):
+        with pytest.raises(ValueError, match=message):
+            model.observe(torch.where(known, value, images(2)), known)
+        observation = model.observe(torch.where(known, images(2), value), known)
+        assert torch.equal(observation.y, model.observe(images(2), known).y)
+    model.observe(torch.where(known, 1 + 1e-6, images(2)), known)  # rounding is not an error
+
+
 def test_unfreezing_the_artifact_later_is_noticed() -> None:
     model = small_conditional()
     assert not model.trains_artifact

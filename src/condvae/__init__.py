@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from condvae.experiments.evaluation.entry_point import evaluate
     from condvae.observe import Observation
     from condvae.ood import strangeness
+    from condvae.runtime.messages import DegenerateSamples, StrangeImage
     from condvae.sampling.sampler import Sampler
     from condvae.training import pretrain, train
     from condvae.vdvae import VDVAE, VDVAEConfig, preset
@@ -36,9 +37,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Completion": "condvae.completion",
     "ConditionalVAE": "condvae.conditional",
+    "DegenerateSamples": "condvae.runtime.messages",
     "Observation": "condvae.observe",
     "PartialConfig": "condvae.conditional",
     "Sampler": "condvae.sampling.sampler",
+    "StrangeImage": "condvae.runtime.messages",
     "VDVAE": "condvae.vdvae",
     "VDVAEConfig": "condvae.vdvae",
     "complete": "condvae.completion",
@@ -58,9 +61,11 @@ __all__ = [
     "VDVAE",
     "Completion",
     "ConditionalVAE",
+    "DegenerateSamples",
     "Observation",
     "PartialConfig",
     "Sampler",
+    "StrangeImage",
     "VDVAEConfig",
     "complete",
     "evaluate",

@@ -99,10 +99,15 @@ class ConditionalVAE(nn.Module):
     def observe(self, x: Tensor, known: Tensor) -> Observation:
         """Make an observation for image completion from images x in [-1, 1].
 
-        known: [B, 1, H, W] bool, True where a pixel of x is known. The other pixels of x are not used.
+        known: [B, 1, H, W] bool, True where a pixel of x is known. The other pixels of x are not used. On a CPU, known
+        pixels that are NaN, infinite or outside [-1, 1] are rejected at once. On a GPU, this would wait for the device,
+        so they are rejected when completions are drawn.
         """
         self.artifact.check(x, values=False)
-        return observe_pixels(x, known, self.artifact.normalise)
+        observation = observe_pixels(x, known, self.artifact.normalise)
+        if x.device.type == "cpu":
+            observation.check_values()
+        return observation
 
     @torch.no_grad()
     def start_from_encoder(self) -> "ConditionalVAE":

@@ -40,6 +40,9 @@ class LogisticMixture:
     """
 
     kind: ClassVar[str] = "logistic_mixture"
+    largest_centre: ClassVar[float] = 2.0
+    """The largest result of `distance` that a trained model usually gives. The bins of black and white are open-ended,
+    so training does not penalise centres outside [-1, 1]."""
     channels: int = 3
     components: int = 10
     bits: int = 8
@@ -178,6 +181,11 @@ class LogisticMixture:
                     by_component[:, 2] += cut_mean(2, blue_centre) / n**2
         return self._as_image((log_weights.exp().unsqueeze(1) * by_component).sum(dim=2).clamp(low, high))
 
+    def distance(self, parameters: Tensor) -> Tensor:
+        """Return |centre| of the distribution of each pixel value, before it is clipped to [-1, 1]: [B, C, H, W]."""
+        log_weights, means, _, _ = self._split(parameters)  # coefficients would change a centre by at most 2
+        return (log_weights.exp().unsqueeze(1) * means).sum(dim=2).abs()
+
     def _as_image(self, values: Tensor) -> Tensor:
         """Turn the values of levels into pixels of an image. This changes only public 5-bit levels.
 
@@ -213,6 +221,8 @@ class GaussianPixels:
     """
 
     kind: ClassVar[str] = "gaussian"
+    largest_centre: ClassVar[float] = 1.25
+    """The largest result of `distance` that a trained model usually gives."""
     bits: ClassVar[int] = 8
     """Number of bits of a grey level in `log_mass`."""
     channels: int = 3
@@ -262,6 +272,10 @@ class GaussianPixels:
 
     def mean(self, parameters: Tensor) -> Tensor:
         return self._gaussian(parameters).mean.clamp(-1, 1)
+
+    def distance(self, parameters: Tensor) -> Tensor:
+        """Return |mean| of each pixel value, before it is clipped to [-1, 1]: [B, C, H, W]."""
+        return self._gaussian(parameters).mean.abs()
 
     def _gaussian(self, parameters: Tensor) -> Gaussian:
         mean, raw = _checked(parameters, self.parameters_per_pixel).chunk(2, dim=1)

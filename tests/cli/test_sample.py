@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,13 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(capsys: pytest.CaptureFixt
     ):
         assert message in failure(capsys, "sample", *words)
         assert names(".") == ["text.png"]
+
+
+def test_saturated_samples_are_a_warning_and_worse_ones_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["sample", "-n", "8", "--temperature", "2", "-o", "some"])
+    warning, wrote = capsys.readouterr().out.splitlines()
+    assert re.match(r"warning: \d of 8 samples (is|are) saturated, .* lower the temperature, which is 2, ", warning)
+    assert wrote.startswith("wrote 8 images")
+    for temperature, what in (("100", "8 of 8 samples are saturated"), ("1e30", "are NaN or infinite")):
+        error = failure(capsys, "sample", "-n", "8", "--temperature", temperature, "-o", "none")
+        assert what in error and names(".") == ["some"]

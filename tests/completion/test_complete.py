@@ -15,6 +15,7 @@ from helpers.pictures_to_complete import levels, model_file, photo
 from PIL import Image
 
 import condvae
+from condvae.cli import main
 from condvae.completion import Completion
 from condvae.completion.picture_completer import CompleteArguments
 
@@ -209,3 +210,23 @@ def test_numpy_integers_are_accepted(tmp_path: Path) -> None:
     assert np.array_equal(ours.images, theirs.images)
     theirs.save(tmp_path / "out")
     assert json.loads((tmp_path / "out" / "record.json").read_text())["seed"] == 3
+
+
+def test_a_high_temperature_is_a_warning_or_an_error_and_never_certainty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image, model = photo(tmp_path / "x.png", 8, 8), model_file(tmp_path)
+    hot: dict[str, Any] = {"half": "left", "n": 16, "model": model, "temperature": 2.2}
+    with pytest.warns(condvae.DegenerateSamples, match=r"of 16 completions of .*x\.png (is|are) saturated") as told:
+        result = condvae.complete(image, **hot)
+    assert [one.filename for one in told] == [__file__]
+    assert result.warnings == (f"warning: {told[0].message}",) and result.std[~result.known].min() > 0
+    words = ["complete", str(image), "--half", "left", "--model", str(model), "-n", "16"]
+    main([*words, "--temperature", "2.2", "-o", str(tmp_path / "out")])
+    assert capsys.readouterr().out.splitlines()[0] == result.warnings[0]
+    for temperature in ("10", "1e30"):
+        with pytest.raises(SystemExit):
+            main([*words, "--temperature", temperature, "-o", str(tmp_path / "none")])
+        error = capsys.readouterr().err
+        assert f"16 of 16 completions of {image} " in error and error.count("\n") == 1
+        assert f"lower the temperature, which is {float(temperature):g}" in error and not (tmp_path / "none").exists()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,28 @@ def test_a_record_repeats_the_call(
     assert contents(elsewhere / "again") == contents(tmp_path / "out") != {}
     main(["complete", "--repeat", "again", "-o", "thrice"])
     assert contents(elsewhere / "thrice") == contents(tmp_path / "out")
+
+
+def test_sixteen_bit_images_are_completed_at_their_bit_depth_or_the_given_one(
+    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grey = levels(8, 8)[:, :, 0]
+    Image.fromarray(grey).save(tmp_path / "8.png")
+    Image.fromarray(np.round(grey * (4095 / 255)).astype(np.uint16)).save(tmp_path / "12.png")
+    made = {}
+    for name, words in (("8", []), ("12", []), ("12", ["--white", "65535"])):
+        out = tmp_path / f"out-{name}{len(words)}"
+        main(["complete", str(tmp_path / f"{name}.png"), "--half", "left", *model, "-n", "1", *words, "-o", str(out)])
+        noted = capsys.readouterr().out.startswith(f"{tmp_path / '12.png'} has 16-bit pixels")
+        made[out.name] = noted, contents(out)[f"001-{name}-1.png"]
+    assert [noted for noted, _ in made.values()] == [False, True, False]
+    assert made["out-80"][1] == made["out-120"][1] != made["out-122"][1]
+    # The record says what was white, and repeating the call uses it.
+    assert json.loads((tmp_path / "out-122" / "record.json").read_text())["white"] == 65_535
+    main(["complete", "--repeat", str(tmp_path / "out-122"), "-o", str(tmp_path / "again")])
+    assert contents(tmp_path / "again") == contents(tmp_path / "out-122")
+    words = [str(tmp_path / "12.png"), "--half", "left", *model, "--white", "0"]
+    assert "the level of white is 0, expected a whole number, at least 1" in refused(words, tmp_path / "none", capsys)
 
 
 def test_a_record_is_not_repeated_with_other_files(
@@ -425,7 +448,7 @@ def test_help_does_not_import_torch_and_a_decompression_bomb_does_not_fill_the_m
 def test_every_picture_is_read_once(tmp_path: Path, model: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def counted(source: Path, **named: str) -> Picture:
+    def counted(source: Path, **named: Any) -> Picture:
         read.append(Path(source).name)
         return read_picture(source, **named)
 

@@ -3,12 +3,14 @@
 import itertools
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers.fitted_models import put_fits
 from helpers.models import randomise, small_conditional
 from helpers.pictures_to_complete import levels, photo
 from PIL import Image
@@ -23,6 +25,7 @@ from condvae.design.scan_figure import format_nats
 from condvae.design.scan_files import scan_files
 from condvae.design.scan_settings import ScanSettings
 from condvae.observe import Edges, Patches
+from condvae.ood import fit_path, strangeness
 from condvae.weights import load_conditional, save
 
 
@@ -195,6 +198,52 @@ def test_a_picture_of_known_pixels_is_resized(made: dict[str, Path], tmp_path: P
     large, said = scanned(made, [image], tmp_path / "out", known=tmp_path / "large.png", fit_mask=True)
     assert large["images"][0]["scans"] == same["images"][0]["scans"]
     assert any("large.png is 60 x 60: it is resized to 20 x 20" in line for line in said)
+
+
+def test_sixteen_bit_images_are_scanned_at_their_bit_depth_or_the_given_one(
+    made: dict[str, Path], tmp_path: Path
+) -> None:
+    grey = levels(8, 8)[:, :, 0]
+    eight, twelve = tmp_path / "eight.png", tmp_path / "twelve.png"
+    Image.fromarray(grey).save(eight)
+    Image.fromarray(np.round(grey * (4095 / 255)).astype(np.uint16)).save(twelve)
+    usual, _ = scanned(made, [eight], tmp_path / "a", steps=1)
+    deep, said = scanned(made, [twelve], tmp_path / "b", steps=1)
+    dark, silent = scanned(made, [twelve], tmp_path / "c", steps=1, white=65_535)
+    assert deep["images"][0]["scans"] == usual["images"][0]["scans"] != dark["images"][0]["scans"]
+    assert "it is read as a 12-bit image" in said[0] and not any("12-bit" in line for line in silent)
+    assert (deep["white"], dark["white"]) == (None, 65_535)
+
+
+@pytest.mark.parametrize("strange", [True, False])
+def test_strange_images_get_a_warning_and_an_entry(made: dict[str, Path], tmp_path: Path, strange: bool) -> None:
+    model = tmp_path / "model.safetensors"
+    shutil.copy(made["model"], model)
+    put_fits(load_conditional(model), fit_path(model), strange=strange)
+    image, black = photo(tmp_path / "a.png", 8, 8), tmp_path / "black.png"
+    pixels = np.zeros((8, 8), dtype=np.uint8)
+    Image.fromarray(pixels).save(black)
+    pixels[:4] = 255
+    Image.fromarray(pixels).save(tmp_path / "known.png")
+    for known, kind in ((None, "whole"), (tmp_path / "known.png", "partial"), (black, None)):
+        record, said = scanned({**made, "model": model}, [image], tmp_path / "out", steps=1, known=known)
+        (entry,) = record["images"]
+        warned = [line for line in said if line.startswith(f"warning: {image} is in the strangest 1 % for ")]
+        if kind is None:  # nothing is known, so nothing is strange
+            assert (entry["strangeness"], entry["warning"], warned) == (None, None, [])
+            continue
+        found = strangeness(image, known=known, model=model)
+        assert found.kind == kind
+        assert entry["strangeness"] == {
+            "judged": "whole" if known is None else "known",
+            "score": found.score,
+            "percentile": found.percentile,
+            "strange": strange,
+        }
+        assert warned == ([entry["warning"]] if strange else []) and (entry["warning"] is not None) == strange
+    fit_path(model).write_bytes(b"damaged")
+    record, said = scanned({**made, "model": model}, [image], tmp_path / "out", steps=1)
+    assert said[0].startswith("strange images cannot be detected: ") and record["images"][0]["strangeness"] is None
 
 
 def test_either_all_files_are_written_or_none(made: dict[str, Path], tmp_path: Path) -> None:

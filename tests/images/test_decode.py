@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from condvae.images.decode import decode, is_grey, read_header
+from condvae.images.decode import decode, eight_bits, is_grey, layers, read_header
 from condvae.images.image_files import check_pixels
 
 FaceArray = NDArray[np.uint8]
@@ -52,6 +52,45 @@ def test_sixteen_bits_are_scaled(faces: FaceArray) -> None:
         decode(written(wide, "tiff"), channels=1, size=None)
     with pytest.raises(ValueError, match="floating-point pixels, so the level of white is unknown"):
         decode(written(Image.fromarray(np.ones((4, 4), dtype=np.float32)), "tiff"), channels=1, size=None)
+
+
+@pytest.mark.parametrize(("bits", "largest"), [(8, 255), (10, 256), (10, 1023), (12, 1024), (14, 16_383), (16, 16_384)])
+def test_the_bit_depth_is_what_the_largest_level_needs(bits: int, largest: int) -> None:
+    levels = np.linspace(0, largest, 64).round().astype(np.uint16).reshape(8, 8)
+    expected = np.round(levels / (2**bits - 1) * 255)
+    for kind in ("png", "tiff"):
+        assert np.array_equal(decode(written(Image.fromarray(levels), kind), channels=1, size=None)[:, :, 0], expected)
+    grey, note = eight_bits(levels)
+    assert np.array_equal(grey, expected)
+    told = f"has 16-bit pixels with levels up to {largest:,}: it is read as a {bits}-bit image; give --white LEVEL"
+    assert note.startswith(told) if bits < 16 else not note
+    assert np.array_equal(eight_bits(levels, 65_535)[0], np.round(levels / 65_535 * 255))
+    clipped = np.round(levels.clip(max=100) / 100 * 255)
+    assert np.array_equal(eight_bits(levels, 100)[0], clipped) and eight_bits(levels, 100)[1] == ""
+
+
+def test_a_level_of_white_in_the_file_is_used() -> None:
+    levels = np.linspace(0, 900, 64).round().astype(np.uint16).reshape(8, 8)
+    full = np.round(levels / 65_535 * 255)
+    pgm = io.BytesIO(
+        b"P5 8 8 65535\n" + levels.astype(">u2").tobytes()
+    )  # here the level of white is part of the format
+    assert np.array_equal(decode(pgm, channels=1, size=None)[:, :, 0], full)
+    for most, expected in ((4000, np.round(levels / 4000 * 255)), (65_535, np.round(levels / 1023 * 255))):
+        tiff = written(Image.fromarray(levels), "tiff", tiffinfo={281: most})  # MaxSampleValue
+        assert np.array_equal(decode(tiff, channels=1, size=None)[:, :, 0], expected)
+    wide = written(Image.fromarray(levels.astype(np.int32) * 1000), "tiff")
+    assert np.array_equal(np.asarray(layers(Image.open(wide), white=900_000).colours), np.round(levels / 900 * 255))
+
+
+def test_a_sixteen_bit_file_in_which_white_is_zero_is_not_inverted() -> None:
+    levels = np.linspace(0, 4095, 64).round().astype(np.uint16).reshape(8, 8)
+    file = written(Image.fromarray(levels), "tiff")
+    data = bytearray(file.getvalue())
+    place = data.index(bytes([6, 1, 3, 0, 1, 0, 0, 0, 1]))  # tag 262, PhotometricInterpretation: 1, black is zero
+    data[place + 8] = 0
+    expected = 255 - decode(file, channels=1, size=None)
+    assert np.array_equal(decode(io.BytesIO(data), channels=1, size=None), expected)
 
 
 def test_transparent_pixels_become_white(faces: FaceArray) -> None:

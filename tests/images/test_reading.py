@@ -89,6 +89,22 @@ def test_pictures_are_turned_with_their_transparency(tmp_path: Path, orientation
         assert np.array_equal(picture.transparent, expected[:, :, 3] < 128)
 
 
+def test_sixteen_bits_are_read_at_their_bit_depth_with_a_note(tmp_path: Path) -> None:
+    twelve = np.round(GREY * (4095 / 255)).astype(np.uint16)
+    largest = f"has 16-bit pixels with levels up to {twelve.max():,}: it is read as a 12-bit image; give --white LEVEL"
+    path = tmp_path / "scan.png"
+    Image.fromarray(twelve).save(path)
+    for source, name in ((path, str(path)), (Image.fromarray(twelve), "the image"), (twelve, "the image")):
+        picture = read_picture(source)
+        assert np.array_equal(np.asarray(picture.colours), GREY)
+        assert [note.startswith(f"{name} {largest}") for note in picture.notes] == [True]
+        full = read_picture(source, white=65_535)
+        assert np.array_equal(np.asarray(full.colours), np.round(twelve / 257)) and full.notes == ()
+    colours = np.round(RGB * (4095 / 255)).astype(np.uint16)
+    assert np.array_equal(np.asarray(read_picture(colours).colours), RGB)
+    assert np.array_equal(np.asarray(read_picture(GREY, white=3).colours), GREY)  # eight bits do not need it
+
+
 def test_arrays() -> None:
     for array, expected in (
         (RGB, RGB),

@@ -118,8 +118,8 @@ def test_folders_that_earlier_calls_have_numbered_are_not_inputs(folder: Path, m
         if name != "completions-mine":
             Path(name, "record.json").write_text(json.dumps(record))
 
-    def selected(*paths: str, **options: Path | None) -> list[str]:
-        found = select_pictures([Path(path) for path in paths], Hole(), silent, done="completed", **options)
+    def selected(*paths: str, out: Path | None = None, default: Path | None = None) -> list[str]:
+        found = select_pictures([*map(Path, paths)], Hole(), silent, done="completed", out=out, default=default)
         return [one.path.as_posix() for one in found]
 
     mine = ["b.png", "c.jpg", "completions-mine/1.png", "inside/a.png"]

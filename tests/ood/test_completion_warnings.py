@@ -1,5 +1,6 @@
 """Completing warns of strange pictures, in Python and on the command line, and errors in judging never stop it."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -7,16 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.fitted_models import fitted_model, put_fits
+from helpers.fixtures import FIXTURES
 from helpers.models import small_vae
 from helpers.pictures_to_complete import levels, photo
 from PIL import Image
 
-from condvae import complete, save
+from condvae import StrangeImage, complete, save
 from condvae.cli import main
+from condvae.completion.inspection import strangeness_inspector
 from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.images.holes import Hole
+from condvae.images.model_view import make_view
+from condvae.images.reading import read_picture
 from condvae.observe import Edges
 from condvae.ood import fit_path, load_fits, save_fits, strangeness
+from condvae.sampling import draw_samples
 from condvae.weights import load
+from condvae.weights.cached_models import open_conditional
 
 WARNING = "is in the strangest 1 % for"
 
@@ -50,8 +58,9 @@ def test_a_strange_image_has_a_warning_and_the_same_completions(
     words: list[str | Path] = [path, "--half", "left", "-n", "2", "--model", model]
     lines, files = completed(capsys, tmp_path / "out", *words)
     assert lines == [
-        f"warning: {path} {WARNING} {model} (percentile 0.8 among held-out training images): its completions may be "
-        "poor",
+        f"warning: {path} {WARNING} {model} (percentile 0.8 among held-out training images), so the results may be "
+        "poor: crop it tightly to what the model was trained on, and check that it is upright, not inverted and not "
+        "too dark",
         f"wrote {tmp_path / 'out' / 'sheet.png'}",
     ]
     # Repeating a record prints the warning too.
@@ -176,10 +185,13 @@ def test_the_result_in_python_contains_the_warning(
 ) -> None:
     path = photo(tmp_path / "x.png", 8, 8)
     lines, _ = completed(capsys, tmp_path / "out", path, "--half", "left", "-n", "1", "--model", model)
-    result = complete(path, half="left", n=1, model=model)
+    with pytest.warns(StrangeImage, match=f"^{re.escape(str(path))} {WARNING}") as told:
+        result = complete(path, half="left", n=1, model=model)
+    assert [one.filename for one in told] == [__file__]  # the warning points at the line of the caller
+    assert f"warning: {told[0].message}" == lines[0]
     assert list(result.warnings) == lines[:1] and WARNING in lines[0]
     assert result.strangeness == strangeness(path, half="left", model=model)
-    (of_an_array,) = complete(levels(8, 8), half="left", n=1, model=model).warnings
+    (of_an_array,) = complete(levels(8, 8), half="left", n=1, model=model, judge=False).warnings
     assert of_an_array.startswith("warning: the image is in the strangest 1 % for ")
     nothing = complete(path, known=np.zeros((8, 8), dtype=bool), n=1, model=model)
     in_memory = complete(path, half="left", n=1, model=load(model))  # type: ignore[call-overload]
@@ -197,11 +209,28 @@ def test_judging_happens_on_demand_and_reports_failures(
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr("condvae.ood.picture_scorer.measure_observation", fail)
-    result = complete(levels(8, 8), half="left", n=1, model=model)
+    with pytest.warns(StrangeImage, match="^cannot tell whether the image is strange to .*: out of memory"):
+        result = complete(levels(8, 8), half="left", n=1, model=model)
     assert result.images.any()
     assert result.warnings == (f"cannot tell whether the image is strange to {model}: out of memory",)
     fit_path(model).write_bytes(b"damaged")
-    (line,) = complete(levels(8, 8), half="left", n=1, model=model).warnings
+    (line,) = complete(levels(8, 8), half="left", n=1, model=model, judge=False).warnings
     assert line.startswith("strange images cannot be detected: ")
     fit_path(model).unlink()
     assert complete(levels(8, 8), half="left", n=1, model=model).warnings == ()
+
+
+def test_the_embedded_model_warns_of_inverted_x_rays_and_faces() -> None:
+    identity, xray = open_conditional("xray")
+    inspector = strangeness_inspector(xray, identity, 0, judged="whole")
+    assert inspector is not None and inspector.failure is None
+    (drawn,) = draw_samples(xray.artifact, 1, temperature=0.9)
+    chest = drawn[0].numpy()
+    nothing = Hole(known=np.zeros((64, 64), dtype=bool))
+    for source, strange in ((chest, False), (255 - chest, True), (FIXTURES / "faces64" / "Eva_Amurri_0001.jpg", True)):
+        view = make_view(xray, read_picture(source), nothing, seed=0, keep_size=False)
+        found = inspector(view)
+        assert (found.warning is not None) == strange and found.failure is None
+        if found.warning is not None:
+            assert "strangest 1 % for xray " in found.warning
+            assert "crop it tightly to the chest in a frontal x-ray, and check that it is upright, " in found.warning

@@ -158,6 +158,13 @@ def test_a_fifth_is_compared_between_200_and_1000(count: int, compared: int) -> 
     assert fit.percentile([compared - 1.5], [0.0]) == pytest.approx(100 * compared / (1 + compared), rel=1e-12)
 
 
+def test_a_score_that_is_not_finite_is_never_ordinary() -> None:
+    held = np.arange(300.0)
+    fit = Fit(score="likelihood", kind="whole", density=None, held_scores=held, held_shares=np.ones(300), record={})
+    scores = np.array([1e9, np.nan, np.inf, -np.inf])
+    assert fit.percentile(scores, np.ones(4)).tolist() == [100, *[100 / 301] * 3]
+
+
 def test_few_held_out_scores_never_call_anything_strange() -> None:
     fit = fit_of(np.arange(50.0), np.ones(50))
     assert fit.percentile([-1e9], [1.0]) > 1

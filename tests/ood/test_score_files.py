@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,19 @@ def test_reports_contain_the_scores(tmp_path: Path, model: Path, capsys: pytest.
         assert f"{report} already exists and is not a report of condvae ood score: give --out another name" in said
         assert report.read_text() == mine
         report.unlink()
+
+
+def test_sixteen_bit_images_are_scored_at_their_bit_depth_or_the_given_one(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grey, path = levels(8, 8)[:, :, 0], tmp_path / "twelve.png"
+    Image.fromarray(np.round(grey * (4095 / 255)).astype(np.uint16)).save(path)
+    noted, line = printed(capsys, path, "--model", model)
+    assert "it is read as a 12-bit image" in noted
+    *_, dark, _ = printed(capsys, path, "--model", model, "--white", "65535", "-o", tmp_path / "r.json")
+    assert line != dark and json.loads((tmp_path / "r.json").read_text())["white"] == 65_535
+    assert strangeness(path, model=model) == replace(strangeness(grey, model=model), notes=(noted,))
+    assert strangeness(path, model=model, white=65_535).score != strangeness(grey, model=model).score
 
 
 def test_a_folder_is_scored_in_blocks_with_a_folder_of_holes(

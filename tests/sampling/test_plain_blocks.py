@@ -55,7 +55,7 @@ def completions(
     made = torch.full((len(observation), n, config.channels, config.image_size, config.image_size), torch.nan)
     blocks = PlainBlocks(model, dtype=torch.float32, chunk=chunk)
     shared = 0 if share is None else groups_down_to(config, share)
-    for pairs, drawn in blocks.pieces(observation, seeds, per_group(temperature, config), pixels, shared):
+    for pairs, drawn, _ in blocks.pieces(observation, seeds, per_group(temperature, config), pixels, shared):
         for (b, k), image in zip(pairs, drawn, strict=True):
             made[b, k] = image
     return made

@@ -9,6 +9,7 @@ from helpers.models import images, small_conditional, some_known
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Observation
 from condvae.runtime.pixels import to_uint8
+from condvae.sampling.degenerate import Flaws
 from condvae.sampling.plain import PixelChoice, chunks, sample_conditional, seeds_from
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae import VDVAE, preset
@@ -75,10 +76,11 @@ def test_samples_that_overflow_in_half_precision_are_redrawn_in_float32() -> Non
     sampler = Sampler(model, precision="fp32")
     wanted = sampler(observation, 4, seed=7)
 
-    def spoilt(*asked: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        made, finite = wanted.clone(), torch.ones(3, 4, dtype=torch.bool, device=DEVICE)
-        made[1, 2], finite[1, 2] = 0, False
-        return made, finite
+    def spoilt(*asked: Any) -> tuple[torch.Tensor, Flaws]:
+        made = wanted.clone()
+        flaws = Flaws(*(torch.zeros(3, 4, dtype=torch.bool, device=DEVICE) for _ in range(2)))
+        made[1, 2], flaws.broken[1, 2] = 0, True
+        return made, flaws
 
     sampler.graphs = spoilt  # type: ignore[assignment]
     assert (sampler(observation, 4, seed=7).int() - wanted.int()).abs().max() <= 1

@@ -7,6 +7,9 @@ import operator
 import os
 import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import tyro
@@ -30,8 +33,8 @@ from condvae.cli.sample import Sample
 from condvae.cli.shared import opening
 from condvae.cli.terminal import open_closed_streams, safe_output, widen_terminal
 from condvae.cli.train import Train
-from condvae.runtime.messages import short
-from condvae.runtime.progress import Display, showing, track
+from condvae.runtime.messages import DegenerateSamples, short
+from condvae.runtime.progress import Display, showing, track, warn
 from condvae.training.options import TrainingOptions
 from condvae.training.presets import options_for
 
@@ -107,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
             job = getattr(verb, "job", verb)  # design and ood have sub-verbs
             # Only a whole process soon says what it opens; a program that calls `main` gets lines for long jobs only.
             first = None if called or isinstance(verb, Info) else _FIRST_LINE
-            with showing(Display(quiet=job.quiet, first=first)), track(opening(job), unit=""):
+            with showing(Display(quiet=job.quiet, first=first)), track(opening(job), unit=""), _warnings_printed():
                 verb.run()
         except SystemExit:
             raise
@@ -123,6 +126,23 @@ def main(arguments: list[str] | None = None) -> None:
             if message is None:
                 raise
             _exit_with(message, code)
+
+
+@contextmanager
+def _warnings_printed() -> Iterator[None]:
+    """Inside the `with` block, print warnings about degenerate samples in one line, without a line of code."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, DegenerateSamples):
+                warn(f"warning: {message}")
+            else:
+                others(message, category, *where)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.simplefilter("default", DegenerateSamples)
+        yield
 
 
 def _catch_stop_signals() -> list[int]:

@@ -29,6 +29,7 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     out: shared.OutFolder = None
     format: shared.Format = "png"
     temperature: shared.Temperature = "1"
+    white: shared.White = None
     chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many completions to compute at a time. Smaller values need less memory; the result is the same."""
     device: shared.Device = "auto"

@@ -29,6 +29,7 @@ class DesignScan(shared.Parsed, ScanSettings):
     fit_mask: shared.FitMask = False
     n: shared.N = ScanSettings.n
     temperature: shared.Temperature = ScanSettings.temperature
+    white: shared.White = ScanSettings.white
     out: shared.OutFolder = None
     device: shared.Device = "auto"
     quiet: shared.Quiet = False

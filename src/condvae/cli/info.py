@@ -158,6 +158,7 @@ def _purpose(header: "Header", card: ModelCard | None) -> dict[str, str | None]:
     use = "condvae train makes it conditional, condvae sample draws images from it"
     return {
         "what it is": card.summary if card else None,
+        "crop to": card.subject if card else None,
         "its images": f"{colours}, {config.image_size} x {config.image_size} pixels; others are cropped and resized",
         "what it sees": "; or ".join(known) if known else None,
         "its use": None if header.partial or card else use,

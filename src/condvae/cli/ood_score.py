@@ -30,6 +30,7 @@ class OODScore(HoleOptions):
     out: shared.OutFile = None
     """Also write the results to this .json or .csv file. An existing file is replaced only if it is such a report."""
     seed: shared.Seed = 0
+    white: shared.White = None
     device: shared.Device = "auto"
     quiet: shared.Quiet = False
 
@@ -46,6 +47,7 @@ class OODScore(HoleOptions):
             seed=self.seed,
             device=str(resolve_device(self.device)),
             out=self.out,
+            white=self.white,
             say=shared.result,
         )
         if self.out is not None:

@@ -129,6 +129,14 @@ Temperature: TypeAlias = Annotated[
         "that are not listed keep 1.",
     ),
 ]
+White: TypeAlias = Annotated[
+    int | None,
+    _arg(
+        metavar="LEVEL",
+        help="The grey level that is white in an image with 16-bit pixels: 65535 if it uses all 16 bits. If not given, "
+        "the bit depth is the smallest of 8, 10, 12, 14 and 16 bits that holds the image's largest level.",
+    ),
+]
 PixelKind: TypeAlias = Annotated[
     Literal["mean", "sample"],
     _arg(

@@ -1,12 +1,12 @@
-"""Judge how strange a picture is for the model that completes it.
+"""Judge how strange a picture is for the model that completes or scans it.
 
 `condvae.ood` computes the judgement. Because `condvae.ood` imports this package, it is imported here by name, on first
-use. Completing works without it.
+use. Completing and scanning work without it.
 """
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from condvae.conditional import ConditionalVAE
 from condvae.images.model_view import ModelView
@@ -48,15 +48,21 @@ class Inspector(Protocol):
         """A message for the user with the reason why no picture can be judged; None if pictures can be judged."""
 
     def __call__(self, view: ModelView) -> Inspected:
-        """Judge one picture, from the same observation that it is completed with."""
+        """Judge one picture, from the same observation that it is completed with, or from the whole picture."""
 
 
 Inspection: TypeAlias = Callable[[ConditionalVAE, ModelId, int], Inspector | None]
 """A function of a model, its identity and a seed. It returns an inspector, or None if the model has no fit."""
 
 
-def strangeness_inspector(model: ConditionalVAE, identity: ModelId, seed: int) -> Inspector | None:
-    """Return the inspector that `condvae.ood` provides for this model, or None if the model has no fit."""
+def strangeness_inspector(
+    model: ConditionalVAE, identity: ModelId, seed: int, *, judged: Literal["known", "whole"] = "known"
+) -> Inspector | None:
+    """Return the inspector that `condvae.ood` provides for this model, or None if the model has no fit.
+
+    judged: what is judged of a picture: its observation, such as its known pixels ("known"), or all of it ("whole").
+    """
     found: Any = importlib.import_module("condvae.ood.completion_warnings")
-    inspector: Inspector | None = found.warnings_of_completions(model, identity, seed)
+    kind = "whole" if judged == "whole" else "partial"
+    inspector: Inspector | None = found.warnings_of_completions(model, identity, seed, kind=kind)
     return inspector

@@ -39,7 +39,7 @@ def complete_files(
     inspect: a function that returns the inspector, which warns about strange images; None for no warnings.
     """
     check_picture_format(picture_format, keep_size=settings.keep_size)
-    selected = select_pictures(paths, hole, say, done="completed", out=out, default=DEFAULT_OUT)
+    selected = select_pictures(paths, hole, say, done="completed", out=out, default=DEFAULT_OUT, white=settings.white)
     return _complete(
         selected,
         hole,
@@ -75,7 +75,15 @@ def repeat(
         way = earlier.hole.way
         hole = replace(earlier.hole, **{way: entry.hole_file.path}) if entry.hole_file else earlier.hole  # type: ignore[arg-type]
         digest = entry.hole_file.sha256 if entry.hole_file else None
-        selected.append(SelectedPicture(path=entry.file.path, hole=hole, sha256=entry.file.sha256, hole_sha256=digest))
+        selected.append(
+            SelectedPicture(
+                path=entry.file.path,
+                hole=hole,
+                sha256=entry.file.sha256,
+                hole_sha256=digest,
+                white=earlier.settings.white,
+            )
+        )
     return _complete(
         selected,
         earlier.hole,
@@ -120,6 +128,7 @@ def _complete(
                 continue
             result = completer(view)
             notes.tell(result.notes, say)
+            warnings.tell(result.flaws, say)
             if inspector is not None:
                 found = result.inspected
                 warnings.tell([found.warning] if found.warning else [], say)

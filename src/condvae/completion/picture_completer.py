@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
@@ -19,11 +20,13 @@ from condvae.images.model_sheets import visible
 from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.runtime.devices import resolve_device
+from condvae.runtime.messages import DegenerateSamples, StrangeImage, printable
 from condvae.runtime.pixels import to_uint8
+from condvae.sampling.degenerate import check_flaws, saturation_warning
 from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.model import VDVAE
-from condvae.vdvae.temperature import TemperatureLike
+from condvae.vdvae.temperature import TemperatureLike, per_group
 from condvae.weights.cached_models import ModelId, open_conditional
 
 
@@ -47,8 +50,10 @@ class CompleteArguments(TypedDict, total=False):
     keep_size: bool
     hard_edges: bool
     same_noise: bool
+    white: int | None
     chunk: int | None
     device: str | None
+    judge: bool
 
 
 # A str is also a sequence of str: it is one image, by the first signature.
@@ -80,8 +85,10 @@ def complete(
     keep_size: bool = CompletionSettings.keep_size,
     hard_edges: bool = CompletionSettings.hard_edges,
     same_noise: bool = CompletionSettings.same_noise,
+    white: int | None = CompletionSettings.white,
     chunk: int | None = None,
     device: str | None = None,
+    judge: bool = True,
 ) -> Completion | list[Completion]:
     """Draw n completions of an image, or of each image in a list; for a list, return a list of results.
 
@@ -100,6 +107,8 @@ def complete(
     For a list of images, known, hole and mask may be lists too, with one picture for each image. If they are pictures
     of another size than the image, fit_mask=True resizes them.
     device: "auto", "cpu", "cuda" or "cuda:N". None means the CPU; a model given as an object stays on its device.
+    judge: find out at once whether the image is strange to the model, and warn if it is. On a CPU, this takes as long
+    as about 8 completions. If False, it is found out when `strangeness` or `warnings` of the result is first read.
     docs/guides/complete.md explains the other arguments.
     """
     several = isinstance(image, list | tuple)
@@ -129,15 +138,21 @@ def complete(
         keep_size=keep_size,
         hard_edges=hard_edges,
         same_noise=same_noise,
+        white=white,
     )
     names = [f"image {k + 1} of the list" for k in range(len(images))] if several else ["the image"]
-    pictures = [read_picture(one, name=name) for one, name in zip(images, names, strict=True)]
+    pictures = [read_picture(one, name=name, white=white) for one, name in zip(images, names, strict=True)]
     completer = PictureCompleter(model, settings, device=device, chunk=chunk)
     views = [
         completer.view(picture, way.for_file(picture.file.path) if picture.file else way)
         for picture, way in zip(pictures, holes, strict=True)
     ]
     results = [completer(view) for view in views]
+    for result in results:
+        for line in result.flaws:
+            warnings.warn(line.removeprefix("warning: "), DegenerateSamples, stacklevel=2)
+        for line in result.warnings[len(result.flaws) :] if judge else ():
+            warnings.warn(line.removeprefix("warning: "), StrangeImage, stacklevel=2)
     return results if several else results[0]
 
 
@@ -198,7 +213,7 @@ class PictureCompleter:
     def __call__(self, view: ModelView) -> Completion:
         """Draw the completions of one picture."""
         settings = self.settings
-        drawn = self.sampler(
+        drawn, flaws = self.sampler.drawn(
             view.observation,
             settings.n,
             seed=settings.seed if settings.same_noise else seed_for(view, settings.seed),
@@ -206,6 +221,10 @@ class PictureCompleter:
             pixels=settings.pixels,
             share=settings.share,
         )
+        temperature = max(per_group(settings.temperature, self.model.artifact.config))
+        of = f" of {'the image' if view.file is None else printable(view.file.path)}"
+        saturated = check_flaws(flaws, temperature, what="completion", of=of)
+        warning = saturation_warning(saturated, settings.n, temperature, what="completion", of=of)
         images = drawn[0].permute(0, 2, 3, 1).contiguous().cpu().numpy()
         observed = to_uint8(visible(self.model.artifact, view.observation))[0].permute(1, 2, 0).cpu().numpy()
         return Completion(
@@ -213,6 +232,7 @@ class PictureCompleter:
             observed=observed,
             view=view,
             provenance=self.provenance(view.hole),
+            flaws=(f"warning: {warning}",) if saturated else (),
             inspector=self.inspector,
         )
 

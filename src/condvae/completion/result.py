@@ -40,6 +40,8 @@ class Completion:
     """[H, W, C]: the observation as a picture in grey levels. Hidden pixels are grey."""
     view: ModelView
     provenance: Provenance
+    flaws: tuple[str, ...] = ()
+    """A warning if some of the completions are saturated: their hidden pixels are black or white for no reason."""
     inspector: Callable[[], Inspector | None] = field(default=lambda: None, repr=False)
     """A function that returns the inspector, which judges how strange the picture is, or None if there is none."""
 
@@ -112,8 +114,12 @@ class Completion:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A warning if the picture is strange for the model, or the reason if judging failed; otherwise empty."""
-        return tuple(line for line in (self.inspected.warning, self.inspected.failure) if line is not None)
+        """Warnings: some completions are saturated, the picture is strange for the model, or judging failed.
+
+        `complete` also gives them to Python's `warnings`, as `condvae.DegenerateSamples` and `condvae.StrangeImage`.
+        """
+        judged = (self.inspected.warning, self.inspected.failure)
+        return (*self.flaws, *(line for line in judged if line is not None))
 
     @property
     def mean(self) -> npt.NDArray[np.float32]:
@@ -123,7 +129,12 @@ class Completion:
 
     @property
     def std(self) -> npt.NDArray[np.float32]:
-        """[H, W, C]: the standard deviation of the completions at each pixel, in grey levels; 0 at known pixels."""
+        """[H, W, C]: the standard deviation of the completions at each pixel, in grey levels; 0 at known pixels.
+
+        It is also 0 if there is only one completion, or if all are the same, as at temperature 0 with mean pixel
+        values. This does not mean that the model is certain. Saturated completions are counted, too: leaving them out
+        could leave a single completion, whose standard deviation is 0.
+        """
         squares = sum(image.astype(np.int64) ** 2 for image in self.images)
         sums = self.images.sum(axis=0, dtype=np.int64)
         return np.asarray(np.sqrt(squares * len(self) - sums**2) / len(self), dtype=np.float32)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
-from condvae.runtime.checks import check_choice, check_seed, check_whole
+from condvae.runtime.checks import check_choice, check_seed, check_white, check_whole
 
 if TYPE_CHECKING:
     from condvae.vdvae.config import VDVAEConfig
@@ -38,9 +38,10 @@ class CompletionSettings:
     same_noise: bool = False
     """Use the same random numbers for all images, so that completion k looks alike in all of them. If not given, the
     random numbers also depend on the known pixels of each image."""
+    white: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n", "seed", "share"):
+        for name in ("n", "seed", "share", "white"):
             if not isinstance(value := getattr(self, name), bool) and isinstance(value, Integral):
                 object.__setattr__(self, name, int(value))  # NumPy integers are not instances of int
         check_whole(self.n, "the number of completions", least=1)
@@ -50,6 +51,7 @@ class CompletionSettings:
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         for name in ("keep_size", "hard_edges", "same_noise"):
             check_choice(getattr(self, name), name, (True, False))
+        check_white(self.white)
 
     def checked(self, config: "VDVAEConfig") -> "CompletionSettings":
         """Return the settings with the temperature as one number, or as one number per latent group.

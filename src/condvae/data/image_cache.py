@@ -21,7 +21,7 @@ from condvae.runtime.pixels import PixelArray
 from condvae.runtime.progress import track
 
 _CHUNK = 64  # images per thread task: few enough to balance the load, enough to hide the cost of starting a task
-_FORMAT = 1  # part of each cache key: increase it when the same files decode to different pixels
+_FORMAT = 2  # part of each cache key: increase it when the same files decode to different pixels
 
 T = TypeVar("T")
 

@@ -1,14 +1,16 @@
 """`condvae design scan`: simulate scans of image files, or choose the next scan; write figures and a record."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from condvae.completers.model_completer import ModelCompleter
+from condvae.completion.inspection import Inspected, strangeness_inspector
 from condvae.design.avp_cnn.classifier_file import load_classifier, locate_classifier
 from condvae.design.candidates import Candidates
 from condvae.design.choose_location import next_location
@@ -39,11 +41,11 @@ class PictureScanner:
 
     def __init__(self, model: str | Path, classifier: str | Path, settings: ScanSettings, *, device: str) -> None:
         self.settings, self.device = settings, resolve_device(device)
-        identity, self.model = open_conditional(model, device)
+        self.identity, self.model = open_conditional(model, device)
         self.classifier = load_classifier(classifier).to(self.device)
         self.task = self._task()
         self.made_by = {
-            "model": {"name": identity.name, "sha256": identity.file.sha256},
+            "model": {"name": self.identity.name, "sha256": self.identity.file.sha256},
             "classifier": {"name": str(classifier), "sha256": file_sha256(locate_classifier(classifier))},
         }
         check_completes(self.model, printable(model))
@@ -174,7 +176,7 @@ def scan_files(
     out: the folder for the files. None: a new folder, scans, or scans-2 if it exists, and so on.
     """
     hole = Hole(known=known, fit_mask=fit_mask)
-    selected = select_pictures(paths, hole, say, done="scanned", out=out, default=DEFAULT_OUT)
+    selected = select_pictures(paths, hole, say, done="scanned", out=out, default=DEFAULT_OUT, white=settings.white)
     entries: list[dict[str, Any]] = []
     names = _free_names([stem_of(one.path) for one in selected])
     with AtomicFolder(out or DEFAULT_OUT, kind=SCANS, new=out is None, say=say) as folder:
@@ -184,16 +186,25 @@ def scan_files(
         pictures = PictureQueue(selected, scanner.view, done="scanned")
         if settings.n == 1 and settings.estimator == "eig":
             say("with one completion every location has an expected gain of 0, so scans are random: give -n 2 or more")
+        judged: Literal["known", "whole"] = "whole" if known is None else "known"
+        inspector = strangeness_inspector(scanner.model, scanner.identity, settings.seed, judged=judged)
+        if inspector is not None and inspector.failure is not None:
+            say(inspector.failure)
+            inspector = None
         for one, name in zip(selected, names, strict=True):
             seen = pictures.take(one)
             if seen is None:
                 continue
             for note in seen.notes:
                 say(note)
+            found = Inspected() if inspector is None else inspector(seen)
+            for line in (found.warning, found.failure):
+                if line is not None:
+                    say(line)
             say(f"{printable(one.path)}:")
             scans = scanner.simulate(seen, say) if known is None else scanner.plan_next(seen, say)
             outputs = _put(folder, name, scanner, scans)
-            entries.append(_entry(scanner, seen, scans, outputs, whole=known is None))
+            entries.append(_entry(scanner, seen, scans, outputs, whole=known is None) | _judged(found, judged))
         pictures.skipped.check_not_all()
         pictures.skipped.tell(say)
         made = {
@@ -243,6 +254,16 @@ def _entry(
         ],
         "whole_image": scanner.whole(seen).tolist() if whole else None,
     }
+
+
+def _judged(found: Inspected, judged: str) -> dict[str, Any]:
+    """Return how strange a picture is, for its entry in the record; None if it was not judged."""
+    judgement = found.strangeness
+    if judgement is None:
+        return {"strangeness": None, "warning": None}
+    score = judgement.score if math.isfinite(judgement.score) else None
+    numbers = {"score": score, "percentile": judgement.percentile, "strange": judgement.strange}
+    return {"strangeness": {"judged": judged, **numbers}, "warning": found.warning}
 
 
 def _file(file: FileId | None) -> dict[str, str] | None:

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from condvae.runtime.checks import check_choice, check_seed, check_whole
+from condvae.runtime.checks import check_choice, check_seed, check_white, check_whole
 
 Estimator: TypeAlias = Literal["eig", "epe"]
 ESTIMATORS: tuple[Estimator, ...] = ("eig", "epe")
@@ -35,11 +35,13 @@ class ScanSettings:
     distribution (sample)."""
     seed: int = 0
     """The seed of everything that is drawn at random; the same seed gives the same result."""
+    white: int | None = None
 
     def __post_init__(self) -> None:
         check_whole(self.steps, "the number of scans", least=1)
         check_whole(self.n, "the number of completions", least=1)
         check_seed(self.seed)
+        check_white(self.white)
         check_choice(self.estimator, "the estimator", ESTIMATORS)
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         if not 0 < self.side < 1:

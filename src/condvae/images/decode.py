@@ -1,8 +1,9 @@
 """Decode image files of any format, mode and orientation to upright arrays of 8-bit levels."""
 
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from condvae.images.image_files import open_image
@@ -24,6 +25,11 @@ _UPRIGHT = {
 }
 _SIDEWAYS = (5, 6, 7, 8)
 _PIXELS_COMPARED = 2**20
+# Tags of TIFF files
+_BITS_PER_SAMPLE, _WHITE_IS_ZERO, _MAX_SAMPLE_VALUE = 258, 262, 281
+_DEPTHS = (8, 10, 12, 14, 16)
+"""The bit depths of sensors, one of which is assumed for 16-bit pixels."""
+_FULL = 2**16 - 1
 
 
 class ImageHeader(NamedTuple):
@@ -67,6 +73,8 @@ class DecodedImage(NamedTuple):
 
     colours: Image.Image  # L or RGB, as in the file, including the colours of transparent pixels
     alpha: Image.Image | None  # L: 255 is opaque
+    note: str = ""
+    """What was assumed about the level of white, to be printed after the picture's name; empty if nothing was."""
 
     def on_white(self) -> Image.Image:
         """Return the picture on a white background."""
@@ -77,29 +85,64 @@ class DecodedImage(NamedTuple):
         return page
 
 
-def layers(image: Image.Image, *, turn: bool = True) -> DecodedImage:
+def layers(image: Image.Image, *, turn: bool = True, white: int | None = None) -> DecodedImage:
     """Turn an opened image upright, and separate its colours from its opacity; of several frames, use the first.
 
     turn: False leaves the image as it is stored, for callers to whom the orientation does not matter.
+    white: the grey level that is white in an image with 16-bit pixels; None to use what the file states, or else what
+    `eight_bits` assumes. Images with 8-bit pixels do not need it.
     """
-    mode, info = image.mode, image.info
+    mode, info, note = image.mode, image.info, ""
     alpha = None
     if mode == "F":
         raise ValueError(
             "the image has floating-point pixels, so the level of white is unknown: convert it to 8 or 16 bits"
         )
     if mode.startswith("I"):
-        colours = _sixteen_bits(image)
+        levels = np.asarray(image)
+        grey, note = eight_bits(levels, white or _stated_white(image, levels))
+        if image.format == "TIFF" and getattr(image, "tag_v2", {}).get(_WHITE_IS_ZERO) == 0:
+            grey = 255 - grey  # Pillow inverts such files only if they have 8 bits
+        colours = Image.fromarray(grey)
         if isinstance(clear := info.get("transparency"), int):  # one grey level that is transparent
-            alpha = Image.fromarray(np.where(np.asarray(image) == clear, np.uint8(0), np.uint8(255)))
+            alpha = Image.fromarray(np.where(levels == clear, np.uint8(0), np.uint8(255)))
     elif mode in _ALPHA_MODES or "transparency" in info or _clear_palette(image):
         rgba = image.convert("RGBA")
         colours, alpha = rgba.convert("L" if mode in _GREY_MODES else "RGB"), rgba.getchannel("A")
     else:
         colours = image.convert("L" if mode in _GREY_MODES else "RGB")
     if not turn:
-        return DecodedImage(colours, alpha)
-    return DecodedImage(_turned(colours, image), None if alpha is None else _turned(alpha, image))
+        return DecodedImage(colours, alpha, note)
+    return DecodedImage(_turned(colours, image), None if alpha is None else _turned(alpha, image), note)
+
+
+def eight_bits(levels: npt.NDArray[Any], white: int | None = None) -> tuple[PixelArray, str]:
+    """Scale 16-bit grey levels to 8 bits, so that the level `white` becomes 255; higher levels become 255 too.
+
+    If white is None, it is the highest level of the bit depth that the levels need: the smallest of 8, 10, 12, 14 and
+    16 bits that holds the largest level. Many sensors have 10 to 14 bits and store them in 16-bit files, which would
+    otherwise look nearly black. If fewer than 16 bits are assumed, a note for the user is returned too.
+    """
+    low, largest, note = int(levels.min()), int(levels.max()), ""
+    if white is None:
+        if low < 0 or largest > _FULL:
+            raise ValueError(
+                "the image has 32-bit pixels, so the level of white is unknown: convert it to 8 or 16 bits, or give "
+                "the level of white with --white"
+            )
+        depth = next(bits for bits in _DEPTHS if largest < 2**bits)
+        white = 2**depth - 1
+        if white < _FULL:
+            note = (
+                f"has 16-bit pixels with levels up to {largest:,}: it is read as a {depth}-bit image; "
+                "give --white LEVEL to set the level of white"
+            )
+    highest = min(white, np.iinfo(levels.dtype).max)
+    nearest: npt.NDArray[Any] = levels.clip(0, highest).astype(np.uint32 if white <= _FULL else np.uint64)
+    nearest *= 255  # computed in place from here on, because pictures may be large
+    nearest += white // 2
+    nearest //= white
+    return nearest.astype(np.uint8), note
 
 
 def is_grey(file: BinaryIO) -> bool:
@@ -147,12 +190,13 @@ def _turned(image: Image.Image, by: Image.Image) -> Image.Image:
     return image if turn is None else image.transpose(turn)
 
 
-def _sixteen_bits(image: Image.Image) -> Image.Image:
-    """Convert 16-bit levels to 8 bits by scaling; Pillow's own conversion would clip them."""
-    levels = np.asarray(image)
-    if levels.min() < 0 or levels.max() > 65535:
-        raise ValueError("the image has 32-bit pixels, so the level of white is unknown: convert it to 8 or 16 bits")
-    nearest = levels.astype(np.uint32)  # computed in place from here on, because pictures may be large
-    nearest += 128
-    nearest //= 257
-    return Image.fromarray(nearest.astype(np.uint8))
+def _stated_white(image: Image.Image, levels: npt.NDArray[Any]) -> int | None:
+    """Return the level of white that an image with 16-bit pixels states; None if it states none below the highest."""
+    if image.format == "PPM":
+        return _FULL  # Pillow has scaled the levels already, by the level of white in the file
+    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    most = tags.get(_MAX_SAMPLE_VALUE)
+    stated = [2**12 - 1] if tags.get(_BITS_PER_SAMPLE) == (12,) else []
+    stated += [value for value in (most if isinstance(most, tuple) else (most,)) if isinstance(value, int)]
+    white = min(stated, default=_FULL)
+    return white if 0 < white < _FULL and levels.max() <= white else None

@@ -218,7 +218,7 @@ def _kept_profile(picture: Picture, profile: bytes, mode: str) -> tuple[bytes | 
 
 
 def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
-    notes = []
+    notes = list(picture.notes)
     width, height = picture.size
     side = min(width, height)
     if (width, height) != (size, size):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from condvae.images.decode import DecodedImage, layers
+from condvae.images.decode import DecodedImage, eight_bits, layers
 from condvae.images.image_files import FORMATS, MOST_PIXELS, check_image_bytes, check_pixels, open_image
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import listed, printable, reason_of, short
@@ -47,6 +47,8 @@ class Picture:
     """[H, W] bool: True where a pixel of a NumPy masked array is masked; None if no pixel is."""
     icc_profile: bytes | None = None
     """The colour profile that the file or the PIL image contains, if any."""
+    notes: tuple[str, ...] = ()
+    """Messages for the user about how the picture was read, such as the level of white that was assumed."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -69,25 +71,26 @@ class Picture:
         return page
 
 
-def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
+def read_picture(source: PictureLike, *, name: str = "the image", white: int | None = None) -> Picture:
     """Read a picture; if this fails, raise a ValueError whose message is one sentence.
 
     The message names a file by its path, and any other source by `name`.
+    white: the grey level that is white in a picture with 16-bit pixels; see `layers`.
     """
     if isinstance(source, str | Path):
-        return _from_file(Path(source))
+        return _from_file(Path(source), white)
     if isinstance(source, Image.Image):
         with _in_one_sentence(name):
-            return _from_image(source, name)
+            return _from_image(source, name, white)
     if isinstance(source, Tensor):
         source = array_of(source, name)
     if isinstance(source, np.ma.MaskedArray):
         data, masked = _unmasked(source)
-        return replace(_picture(name, _from_array(data, name)), masked=masked)
+        return replace(_picture(name, _from_array(data, name, white)), masked=masked)
     if isinstance(source, np.ndarray):
-        return _picture(name, _from_array(source, name))
+        return _picture(name, _from_array(source, name, white))
     if callable(getattr(source, "read", None)):
-        return _from_stream(source, name)
+        return _from_stream(source, name, white)
     given: Any = source  # a caller may give an object of another type
     raise ValueError(
         f"{name} is a {type(given).__name__}, expected a path, an open binary file, a PIL image, a NumPy array "
@@ -95,7 +98,7 @@ def read_picture(source: PictureLike, *, name: str = "the image") -> Picture:
     )
 
 
-def _from_file(path: Path) -> Picture:
+def _from_file(path: Path, white: int | None) -> Picture:
     name = printable(path)
     if path.is_dir():
         raise ValueError(f"{name} is a folder, expected an image file")
@@ -106,20 +109,20 @@ def _from_file(path: Path) -> Picture:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
         with open_image(file, name=name) as image:
-            return _from_image(image, name, FileId(path, sha256))
+            return _from_image(image, name, white, FileId(path, sha256))
 
 
-def _from_stream(stream: Any, name: str) -> Picture:
+def _from_stream(stream: Any, name: str, white: int | None) -> Picture:
     if isinstance(path := getattr(stream, "name", None), str):
         name = printable(path)
     if isinstance(stream, io.TextIOBase):
         raise ValueError(f"{name} is open as text, expected a binary file: open it with mode 'rb'")
     with _in_one_sentence(name), open_image(stream, name=name) as image:
-        return _from_image(image, name)
+        return _from_image(image, name, white)
 
 
-def _from_image(image: Image.Image, name: str, file: FileId | None = None) -> Picture:
-    picture = _picture(name, _layers(image, name), file)
+def _from_image(image: Image.Image, name: str, white: int | None, file: FileId | None = None) -> Picture:
+    picture = _picture(name, _layers(image, name, white), file)
     profile = image.info.get("icc_profile")
     return replace(picture, icc_profile=profile) if profile and isinstance(profile, bytes) else picture
 
@@ -128,17 +131,19 @@ def _picture(name: str, parts: DecodedImage, file: FileId | None = None) -> Pict
     alpha = None if parts.alpha is None else np.asarray(parts.alpha)
     if alpha is not None and bool((alpha == 255).all()):
         alpha = None
-    return Picture(name=name, colours=parts.colours, alpha=alpha, file=file)
+    notes = (f"{name} {parts.note}",) if parts.note else ()
+    return Picture(name=name, colours=parts.colours, alpha=alpha, file=file, notes=notes)
 
 
-def _layers(image: Image.Image, name: str) -> DecodedImage:
+def _layers(image: Image.Image, name: str, white: int | None) -> DecodedImage:
     check_pixels(*image.size, name)
     with _silenced() if image.format == "TIFF" else nullcontext():
         image.load()
-        return layers(image)
+        return layers(image, white=white)
 
 
-def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
+def _from_array(array: npt.NDArray[Any], name: str, white: int | None) -> DecodedImage:
+    note = ""
     if array.dtype == np.bool_:
         raise ValueError(f"{name} is an array of bool, expected grey levels 0..255 as uint8, or numbers in [0, 1]")
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
@@ -155,13 +160,15 @@ def _from_array(array: npt.NDArray[Any], name: str) -> DecodedImage:
                 f"{_conversion(low, high)}"
             )
         array = np.round(array.astype(np.float64) * 255).astype(np.uint8)
+    elif array.dtype == np.uint16:
+        array, note = eight_bits(array, white)
     elif array.dtype != np.uint8:
-        raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, or floats in [0, 1]")
+        raise ValueError(f"{name} is an array of {array.dtype}, expected uint8, uint16, or floats in [0, 1]")
     if array.ndim == 2 or array.shape[2] == 1:
-        return DecodedImage(Image.fromarray(array.reshape(array.shape[:2])), None)
+        return DecodedImage(Image.fromarray(array.reshape(array.shape[:2])), None, note)
     array = np.ascontiguousarray(array)
     alpha = Image.fromarray(np.ascontiguousarray(array[:, :, 3])) if array.shape[2] == 4 else None
-    return DecodedImage(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha)
+    return DecodedImage(Image.fromarray(np.ascontiguousarray(array[:, :, :3])), alpha, note)
 
 
 def array_of(tensor: Tensor, name: str) -> npt.NDArray[Any]:

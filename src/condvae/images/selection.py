@@ -55,9 +55,11 @@ class SelectedPicture:
     """The SHA-256 that the file's content must have; None allows any content."""
     hole_sha256: str | None = None
     """The SHA-256 that the content of the hole's picture file must have; None allows any content."""
+    white: int | None = None
+    """The grey level that is white if the file has 16-bit pixels; None to find it out."""
 
     def read(self) -> Picture:
-        picture = read_picture(self.path)
+        picture = read_picture(self.path, white=self.white)
         check_same(picture.file, self.sha256)
         return picture
 
@@ -76,12 +78,14 @@ def select_pictures(
     done: str,
     out: Path | None = None,
     default: Path | None = None,
+    white: int | None = None,
 ) -> list[SelectedPicture]:
     """Return every image file once, in the order of the call. Files in the output folder `out` are left out.
 
     done: what happens to the files, as a participle for messages, such as "completed" in "it is completed once".
     default: if `out` is None, the output goes to a new folder, which is called `default`, with a number if needed.
         Then files in such folders of earlier calls are left out, unless the call names the folder.
+    white: the grey level that is white in files with 16-bit pixels; None to find it out for each file.
     """
     if not paths:
         raise ValueError("no images were given: name at least one file or folder")
@@ -90,7 +94,7 @@ def select_pictures(
         if not path.is_dir():
             if (real := _real(path)) in found:
                 say(f"{printable(path)} was named twice: it is {done} once")
-            found.setdefault(real, SelectedPicture(path=path, hole=hole))
+            found.setdefault(real, SelectedPicture(path=path, hole=hole, white=white))
             continue
         with opened(path) as files:
             every = [path / name for name in files.images()]
@@ -107,7 +111,7 @@ def select_pictures(
                 f"{printable(path)} holds no images{files.except_own}: give image files, or a folder of images"
             )
         for file in inside:
-            found.setdefault(_real(file), SelectedPicture(path=file, named=False, hole=hole))
+            found.setdefault(_real(file), SelectedPicture(path=file, named=False, hole=hole, white=white))
     return list(found.values())
 
 
@@ -191,11 +195,12 @@ def read_images(
     Each image is cropped to its largest centred square, with transparent pixels on white, and resized to size x size.
     """
     selected = select_pictures(paths, Hole(), say, done=done, out=out, default=default)
-    skipped = SkippedFiles(len(selected), done=done)
+    skipped, notes = SkippedFiles(len(selected), done=done), LimitedNotes()
     found = {}
     for one in tracked(selected, "reading"):
         if (picture := skipped.attempt(one, one.read)) is not None:
             assert picture.file is not None  # it was read from a path
+            notes.tell(picture.notes, say)
             found[picture.file] = fit(picture.on_white(), channels=channels, size=size)
     skipped.check_not_all()
     skipped.tell(say)

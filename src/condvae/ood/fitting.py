@@ -73,7 +73,8 @@ class Fit:
         does. They are the fifth with the nearest known shares (at least 200, at most 1,000, and all that are equally
         near). A new ordinary image has a random rank among held-out images, so about p % of ordinary images, or fewer,
         get a percentile of p or less. This is approximate for two reasons: the known shares are similar but not equal,
-        and several held-out observations may show the same image with different holes.
+        and several held-out observations may show the same image with different holes. A score that is NaN or infinite
+        gets the lowest percentile, so that it is never taken for ordinary.
         """
         scores, shares = (np.asarray(values, dtype=np.float64) for values in (scores, shares))
         if scores.ndim != 1 or shares.shape != scores.shape:
@@ -88,7 +89,7 @@ class Fit:
             distances = np.abs(self.held_shares - share)
             # The tolerance keeps shares that are equally near in spite of rounding.
             near = distances <= np.partition(distances, neighbours - 1)[neighbours - 1] + 1e-9
-            no_higher = np.count_nonzero(near & (self.held_scores <= score))
+            no_higher = np.count_nonzero(near & (self.held_scores <= score)) if np.isfinite(score) else 0
             found[i] = 100 * (1 + no_higher) / (1 + np.count_nonzero(near))
         return found
 

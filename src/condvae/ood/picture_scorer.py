@@ -15,7 +15,7 @@ from condvae.ood.fit_file import fits_beside, load_fits
 from condvae.ood.fitting import STRANGE, Fit, joined
 from condvae.ood.inference import EncoderKind, Inference
 from condvae.ood.scores import score_of
-from condvae.runtime.checks import check_seed
+from condvae.runtime.checks import check_seed, check_white
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import printable
 from condvae.vdvae import VDVAE
@@ -78,18 +78,20 @@ def strangeness(
     model: str | Path | VDVAE | ConditionalVAE = weights.DEFAULT_MODEL,
     fit: str | Path | None = None,
     seed: int = 0,
+    white: int | None = None,
 ) -> Strangeness:
     """Return how strange an image is to a model.
 
     image: a path, an open binary file, a PIL image, an array [H, W, C] or a tensor [C, H, W]. known, hole, box, half,
     random, mask, mask_is and fit_mask mark hidden pixels, as in `condvae.complete`. If no pixel is hidden or
     transparent, the whole image is scored. fit: a file written by `condvae ood fit`; by default, the file next to the
-    model file. See docs/guides/detect.md.
+    model file. white: the grey level that is white in an image with 16-bit pixels. See docs/guides/detect.md.
     """
+    check_white(white)
     hidden = Hole(
         known=known, hole=hole, box=box, half=half, random=random, mask=mask, mask_is=mask_is, fit_mask=fit_mask
     )
-    picture = read_picture(image)
+    picture = read_picture(image, white=white)
     scorer = PictureScorer(model, fit=fit, seed=seed)
     return scorer([scorer.view(picture, hidden)])[0]
 

@@ -12,6 +12,7 @@ from condvae.images.selection import LimitedNotes, PictureQueue, select_pictures
 from condvae.ood.fitting import STRANGE, UNFITTED
 from condvae.ood.picture_scorer import PictureScorer, ScoringInput, Strangeness
 from condvae.runtime.atomic import write_text
+from condvae.runtime.checks import check_white
 from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.folders import check_replaceable, read_json
 from condvae.runtime.formats import csv_text, has_header, json_text
@@ -43,15 +44,18 @@ def score_files(
     seed: int = 0,
     device: str = "cpu",
     out: Path | None = None,
+    white: int | None = None,
     say: Say = print,
 ) -> list[ScoredFile]:
     """Score image files, and all images in folders; print a line for each image, and return the results.
 
     out: a .json or .csv file to write a report to.
+    white: the grey level that is white in images with 16-bit pixels; None to find it out for each image.
     """
+    check_white(white)
     if out is not None:
         _check_report(out)
-    selected = select_pictures(paths, hole, say, done="scored")
+    selected = select_pictures(paths, hole, say, done="scored", white=white)
     scorer = PictureScorer(model, fit=fit, seed=seed, device=device)
     pictures = PictureQueue(selected, scorer.view, done="scored")
     say("percentile: the percentage of held-out images, with about the same known share, that are at least as strange")
@@ -76,7 +80,8 @@ def score_files(
         strange = sum(one.found.strange for one in done)
         say(f"{strange} of {len(done)} are in the strangest {STRANGE:g} % for {scorer.name}")
     if out is not None:
-        write_text(out, _report(done, pictures.skipped.reasons, scorer) if out.suffix == ".json" else _table(done))
+        report = _report(done, pictures.skipped.reasons, scorer, white)
+        write_text(out, report if out.suffix == ".json" else _table(done))
     return done
 
 
@@ -104,7 +109,7 @@ def _is_report(path: Path) -> bool:
     return has_header(path, _COLUMNS)
 
 
-def _report(done: Sequence[ScoredFile], skipped: Sequence[str], scorer: PictureScorer) -> str:
+def _report(done: Sequence[ScoredFile], skipped: Sequence[str], scorer: PictureScorer, white: int | None) -> str:
     assert scorer.identity is not None  # score_files opens the model by name or path, so it has an identity
     plain: dict[str, Any] = {
         "format": _FORMAT,
@@ -115,6 +120,7 @@ def _report(done: Sequence[ScoredFile], skipped: Sequence[str], scorer: PictureS
             **{kind: {"score": fit.score, **fit.record} for kind, fit in scorer.fits.items()},
         },
         "seed": scorer.seed,
+        "white": white,
         "device": scorer.model.device.type,
         "versions": versions(),
         "images": [

@@ -25,6 +25,12 @@ def check_seed(value: object, name: str = "the seed") -> None:
         raise ValueError(f"{name} is {shown(value)}, expected a whole number from 0 to 2**64 - 1")
 
 
+def check_white(value: object) -> None:
+    """Raise ValueError unless value can be the level of white: a whole number from 1 on, or None if it is unknown."""
+    if value is not None:
+        check_whole(value, "the level of white", least=1)
+
+
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise ValueError unless value is one of the choices."""
     if value not in choices:

@@ -75,3 +75,11 @@ def shown(value: object) -> str:
 def reason_of(error: BaseException) -> str:
     """Return the message of an exception on one printable line of limited length, or its type if it has no message."""
     return short(" ".join(str(error).split()), _LONGEST_REASON) or type(error).__name__
+
+
+class StrangeImage(UserWarning):
+    """Warns that an image is strange to the model that completes it, or that this could not be found out."""
+
+
+class DegenerateSamples(UserWarning):
+    """Warns that some samples of a model are saturated, mostly because the temperature is too high."""

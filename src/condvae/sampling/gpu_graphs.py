@@ -16,6 +16,7 @@ from condvae.kernels.cuda_graphs import reason, record, run_on
 from condvae.noise import DeviceSeeds
 from condvae.observe.observation import Observation
 from condvae.runtime.pixels import to_uint8
+from condvae.sampling.degenerate import Flaws, far_outside, find_flaws
 from condvae.sampling.plain import PixelChoice, chunks
 from condvae.vdvae.encoder import Posterior
 
@@ -56,8 +57,8 @@ class GPUGraphs:
 
     def __call__(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice
-    ) -> tuple[Tensor, Tensor]:
-        """Draw samples [B, n, C, H, W] uint8 for seeds [B, n]; also return which samples are finite, [B, n] bool."""
+    ) -> tuple[Tensor, Flaws]:
+        """Draw samples [B, n, C, H, W] uint8 for seeds [B, n]; also return their flaws, [B, n]."""
         config, device = self.model.artifact.config, self.model.device
         observations, n = seeds.shape
         pieces = list(chunks(observations, n, self.chunk))
@@ -65,13 +66,15 @@ class GPUGraphs:
         chunk = self._chunk(largest.stop, most.stop, pixels)
         shape = (config.channels, config.image_size, config.image_size)
         images = torch.empty(*seeds.shape, *shape, dtype=torch.uint8, device=device)
-        finite = torch.ones(*seeds.shape, dtype=torch.bool, device=device)
+        flaws = Flaws(*(torch.zeros(*seeds.shape, dtype=torch.bool, device=device) for _ in Flaws._fields))
         chunk.set_temperatures(temperatures)
         for rows, columns in pieces:
             if columns.start == 0:
                 chunk.encode(observation[rows])
-            images[rows, columns], finite[rows, columns] = chunk.decode(seeds[rows, columns])
-        return images, finite
+            images[rows, columns], found = chunk.decode(seeds[rows, columns])
+            for place, values in zip(flaws, found, strict=True):
+                place[rows, columns] = values
+        return images, flaws
 
     def _chunk(self, observations: int, samples: int, pixels: PixelChoice) -> "Chunk":
         key = (observations, samples, pixels)
@@ -110,6 +113,7 @@ class Chunk:
         self.given = torch.zeros(observations, config.channels, *shape, device=device)
         self.seeds = torch.zeros(observations * samples, dtype=torch.int64, device=device)
         self.temperature = torch.ones(len(config.group_stages), device=device)
+        self.limit = torch.ones((), device=device)
         self._temperatures: list[float] = []
         self.graphs: list[torch.cuda.CUDAGraph] = []
         if owner.record:
@@ -127,6 +131,7 @@ class Chunk:
         """Set the temperatures, one per latent group."""
         if temperatures != self._temperatures:
             self.temperature.copy_(torch.tensor(temperatures))
+            self.limit.fill_(far_outside(self.owner.model.artifact.likelihood, temperatures))
             self._temperatures = list(temperatures)
 
     def encode(self, observation: Observation) -> None:
@@ -149,8 +154,8 @@ class Chunk:
         else:
             self._encode()
 
-    def decode(self, seeds: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw samples [b, k, C, H, W] uint8 for seeds [b, k]; also return which samples are finite, [b, k] bool.
+    def decode(self, seeds: Tensor) -> tuple[Tensor, Flaws]:
+        """Draw samples [b, k, C, H, W] uint8 for seeds [b, k]; also return their flaws, [b, k].
 
         b and k may be smaller than the numbers that the chunk holds, but not larger.
         """
@@ -165,7 +170,8 @@ class Chunk:
         else:
             self._decode()
         images = self.images.view(self.observations, self.samples, *self.images.shape[1:])
-        return images[:b, :k], self.finite.view(self.observations, self.samples)[:b, :k]
+        flaws = Flaws(*(found.view(self.observations, self.samples)[:b, :k] for found in self.flaws))
+        return images[:b, :k], flaws
 
     def _encode(self) -> None:
         with self.owner.computing():
@@ -187,6 +193,6 @@ class Chunk:
         parameters = parameters.float()
         likelihood = vae.likelihood
         images = likelihood.mean(parameters) if self.pixels == "mean" else likelihood.sample(parameters, noise)
-        self.finite = torch.isfinite(parameters).flatten(1).all(dim=1)
         known, given = (part.repeat_interleave(self.samples, dim=0) for part in (self.known, self.given))
+        self.flaws = find_flaws(likelihood, parameters, self.limit, ~known)
         self.images = to_uint8(torch.where(known, given, images))

@@ -12,9 +12,10 @@ from condvae.conditional import ConditionalVAE
 from condvae.noise import SEED_STREAM, NoiseSource, SeededNoise, as_noise, philox_words
 from condvae.observe.observation import Observation
 from condvae.runtime.checks import check_choice, check_seed, check_whole
+from condvae.sampling.degenerate import Flaws, far_outside, find_flaws, report_flaws
 from condvae.vdvae.encoder import Source
 from condvae.vdvae.model import VDVAE
-from condvae.vdvae.temperature import TemperatureLike
+from condvae.vdvae.temperature import TemperatureLike, per_group
 
 PixelChoice: TypeAlias = Literal["sample", "mean"]
 
@@ -28,6 +29,14 @@ class Samples(NamedTuple):
     """The latent groups z_1, ..., z_L. All of them, or the first few, can be passed to a later call as `given=`."""
 
 
+class DrawnImages(NamedTuple):
+    """The result of `draw`: images, their latents, and which of them are degenerate."""
+
+    images: Tensor
+    latents: list[Tensor]
+    flaws: Flaws
+
+
 @torch.no_grad()
 def sample_prior(
     vae: VDVAE,
@@ -37,9 +46,13 @@ def sample_prior(
     temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
+    check: bool = True,
 ) -> Samples:
-    """Draw n unconditional images, with z from p(z)."""
-    return draw(vae, None, n, noise, temperature, pixels, given)
+    """Draw n unconditional images, with z from p(z).
+
+    check: raise ValueError if an image is degenerate, as `sample_conditional` does. This waits for the device once.
+    """
+    return _samples(vae, draw(vae, None, n, noise, temperature, pixels, given), temperature, check=check)
 
 
 @torch.no_grad()
@@ -51,10 +64,12 @@ def reconstruct(
     temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "mean",
     given: Sequence[Tensor | None] = (),
+    check: bool = True,
 ) -> Samples:
-    """Encode and decode images [B, C, H, W] in [-1, 1], with z from q(z | x)."""
+    """Encode and decode images [B, C, H, W] in [-1, 1], with z from q(z | x). check: see `sample_prior`."""
     vae.check(x)
-    return draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
+    drawn = draw(vae, vae.posterior(x), len(x), noise, temperature, pixels, given)
+    return _samples(vae, drawn, temperature, check=check)
 
 
 @torch.no_grad()
@@ -71,12 +86,21 @@ def sample_conditional(
     """Draw n images per observation, [B * n, C, H, W], with z from c(z | y) and x from p(x | z).
 
     The n images of an observation follow each other, and y is encoded once for all of them. Known pixels are drawn too;
-    to get completions, put the known pixels back with `observation.paste`.
+    to get completions, put the known pixels back with `observation.paste`. Raise ValueError if an image has NaN or
+    infinite pixels, or if all are saturated; warn with `DegenerateSamples` if some are.
     """
     observation.check_values()
     check_whole(n, "the number of samples", least=1)
     c = model.posterior(observation)
-    return draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given)
+    hidden = None if observation.known is None else ~observation.known.repeat_interleave(n, dim=0)
+    drawn = draw(model.artifact, c, len(observation) * n, noise, temperature, pixels, given, hidden)
+    return _samples(model.artifact, drawn, temperature, check=True)
+
+
+def _samples(vae: VDVAE, drawn: DrawnImages, temperature: TemperatureLike, *, check: bool) -> Samples:
+    if check:
+        report_flaws(drawn.flaws, max(per_group(temperature, vae.config)), stacklevel=4)
+    return Samples(drawn.images, drawn.latents)
 
 
 def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: int = 0) -> SeededNoise:
@@ -115,15 +139,22 @@ def draw(
     temperature: TemperatureLike = 1.0,
     pixels: PixelChoice = "sample",
     given: Sequence[Tensor | None] = (),
-) -> Samples:
+    hidden: Tensor | None = None,
+) -> DrawnImages:
     """Draw n images, with z from `source` (the prior if None) and x from p(x | z).
 
-    pixels: whether to draw x ("sample") or to use its mean ("mean"). The other parameters are those of `VDVAE.descend`.
+    pixels: whether to draw x ("sample") or to use its mean ("mean"). hidden: [n, 1, H, W] bool, True at the pixels
+    that are examined for flaws; None for all. The other parameters are those of `VDVAE.descend`.
     """
     check_choice(pixels, "pixels", ("sample", "mean"))
     check_whole(n, "the number of samples", least=1)
     noise = as_noise(noise)
-    descent = vae.descend(source, batch=n, noise=noise, temperature=temperature, given=given)
+    temperatures = per_group(temperature, vae.config)
+    descent = vae.descend(source, batch=n, noise=noise, temperature=temperatures, given=given)
     parameters = vae.decoder.pixel_parameters(descent.state)
     images = vae.likelihood.mean(parameters) if pixels == "mean" else vae.likelihood.sample(parameters, noise)
-    return Samples(images, descent.latents)
+    return DrawnImages(
+        images,
+        descent.latents,
+        find_flaws(vae.likelihood, parameters, far_outside(vae.likelihood, temperatures), hidden),
+    )

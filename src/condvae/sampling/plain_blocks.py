@@ -18,7 +18,8 @@ from condvae.observe.observation import Observation
 from condvae.runtime.pixels import to_uint8
 from condvae.runtime.progress import track
 from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
-from condvae.sampling.plain import PixelChoice, draw
+from condvae.sampling.degenerate import Flaws
+from condvae.sampling.plain import DrawnImages, PixelChoice, draw
 from condvae.vdvae.encoder import Posterior
 
 _PIXELS_AT_ONCE = 2**17
@@ -51,27 +52,31 @@ class PlainBlocks:
 
     def __call__(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
-    ) -> Tensor:
-        """Draw samples [B, n, C, H, W] uint8 for seeds [B, n]; known pixels keep their values.
+    ) -> tuple[Tensor, Flaws]:
+        """Draw samples [B, n, C, H, W] uint8 for seeds [B, n]; known pixels keep their values. Also return their flaws.
 
         shared: number of coarsest latent groups that all samples of an observation take from its sample 0.
         """
         config = self.model.artifact.config
         shape = (*seeds.shape, config.channels, config.image_size, config.image_size)
         made = torch.empty(shape, dtype=torch.uint8, device=self.model.device)
+        flaws = Flaws(*(torch.zeros(seeds.shape, dtype=torch.bool, device=made.device) for _ in Flaws._fields))
         with track("drawing", total=seeds.numel(), unit="completion", inner=True) as job:
-            for pairs, images in self.pieces(observation, seeds, temperatures, pixels, shared):
+            for pairs, images, found in self.pieces(observation, seeds, temperatures, pixels, shared):
                 b, k = (torch.tensor(index, device=made.device) for index in zip(*pairs, strict=True))
                 made[b, k] = to_uint8(images)
+                for place, values in zip(flaws, found, strict=True):
+                    place[b, k] = values
                 job.update(len(pairs))
         if self._all_alike(temperatures, pixels):
-            made[:, 1:] = made[:, :1]
-        return made
+            for place in (made, *flaws):
+                place[:, 1:] = place[:, :1]
+        return made, flaws
 
     def pieces(
         self, observation: Observation, seeds: Tensor, temperatures: list[float], pixels: PixelChoice, shared: int = 0
-    ) -> Iterator[tuple[list[Pair], Tensor]]:
-        """Yield a few samples at a time: their indices (b, k), and their images [m, C, H, W] in [-1, 1].
+    ) -> Iterator[tuple[list[Pair], Tensor, Flaws]]:
+        """Yield a few samples at a time: their indices (b, k), their images [m, C, H, W] in [-1, 1], and their flaws.
 
         Known pixels keep their values. The parameters are those of `__call__`.
         """
@@ -87,7 +92,8 @@ class PlainBlocks:
                     firsts = list(each(drawing.latents, self._in_blocks([Pair(b, 0) for b in rows])))
                     drawing.share([[z[i] for z in some[:shared]] for some in firsts for i in range(len(some[0]))])
                 blocks_of_pairs = self._in_blocks([Pair(b, k) for b in rows for k in range(count)])
-                yield from zip(blocks_of_pairs, each(drawing.images, blocks_of_pairs), strict=True)
+                for pairs, (images, flaws) in zip(blocks_of_pairs, each(drawing.images, blocks_of_pairs), strict=True):
+                    yield pairs, images, flaws
 
     def _all_alike(self, temperatures: list[float], pixels: PixelChoice) -> bool:
         return pixels == "mean" and not any(temperatures)
@@ -131,19 +137,20 @@ class _Drawing:
 
     def latents(self, pairs: list[Pair]) -> list[Tensor]:
         """Draw these samples, and return their latents z_1, ..., z_L."""
-        return [z[: len(pairs)] for z in self._draw(pairs)[1]]
+        return [z[: len(pairs)] for z in self._draw(pairs).latents]
 
-    def images(self, pairs: list[Pair]) -> Tensor:
-        """Draw these samples, and return their images; known pixels keep their values."""
-        images = self._draw(pairs)[0][: len(pairs)]
+    def images(self, pairs: list[Pair]) -> tuple[Tensor, Flaws]:
+        """Draw these samples, and return their images and flaws; known pixels keep their values."""
+        images, _, flaws = self._draw(pairs)
+        images, flaws = images[: len(pairs)], Flaws(*(found[: len(pairs)] for found in flaws))
         known, pixels = self.observation.known, self.observation.pixels
         if known is None or pixels is None:
-            return images
+            return images, flaws
         rows = torch.tensor([pair.b for pair in pairs], device=images.device)
-        return torch.where(known[rows], pixels[rows], images)
+        return torch.where(known[rows], pixels[rows], images), flaws
 
     @torch.inference_mode()
-    def _draw(self, pairs: list[Pair]) -> tuple[Tensor, list[Tensor]]:
+    def _draw(self, pairs: list[Pair]) -> DrawnImages:
         """Draw one block of samples. On a CPU, fill an incomplete block with copies of its last sample."""
         whole = [*pairs, *[pairs[-1]] * (self.blocks.size - len(pairs))] if self.blocks.cpu else pairs
         noise = SeededNoise([int(self.seeds[pair]) % 2**64 for pair in whole])  # int64 bits as unsigned numbers
@@ -153,5 +160,8 @@ class _Drawing:
             if self.shared
             else []
         )
+        known = self.observation.known
+        hidden = None if known is None else ~known[torch.tensor([pair.b for pair in whole], device=known.device)]
+        vae, temperatures = self.blocks.model.artifact, self.temperatures
         with self.blocks.computing():
-            return draw(self.blocks.model.artifact, source, len(whole), noise, self.temperatures, self.pixels, given)
+            return draw(vae, source, len(whole), noise, temperatures, self.pixels, given, hidden)

@@ -7,7 +7,7 @@ levels, and known pixels keep their values.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,14 +18,24 @@ from condvae.noise import SeededNoise
 from condvae.observe.observation import Observation
 from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import to_uint8
+from condvae.sampling.degenerate import Flaws, report_flaws
 from condvae.sampling.gpu_graphs import GPUGraphs
-from condvae.sampling.plain import PixelChoice, sample_conditional, seeds_from
+from condvae.sampling.plain import PixelChoice, draw, seeds_from
 from condvae.sampling.plain_blocks import PlainBlocks
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.temperature import TemperatureLike, per_group
 
 SamplingPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class DrawnCompletions(NamedTuple):
+    """The result of `Sampler.drawn`: completions, and which of them are degenerate."""
+
+    images: Tensor
+    """[B, n, C, H, W] uint8."""
+    flaws: Flaws
+    """Each [B, n] bool."""
 
 
 class Sampler:
@@ -75,11 +85,30 @@ class Sampler:
         """Draw n completions per observation: [B, n, C, H, W] uint8 on the model's device.
 
         Known pixels keep their values. Completion k of observation b depends on (seed, b, k) alone: bit for bit on a
-        CPU, up to rounding on a GPU.
+        CPU, up to rounding on a GPU. Raise ValueError if pixels are NaN or infinite, or if all completions are
+        saturated; warn with `DegenerateSamples` if some are.
         share: a resolution. All completions of an observation then have the latents of its completion 0 at this and
         coarser resolutions, and differ only in finer latents.
         places: the number b of each observation, if they are part of a larger set; by default 0, 1, ...
         """
+        drawn = self.drawn(
+            observation, n, seed=seed, temperature=temperature, pixels=pixels, share=share, places=places
+        )
+        report_flaws(drawn.flaws, max(per_group(temperature, self.model.artifact.config)), what="completion")
+        return drawn.images
+
+    def drawn(
+        self,
+        observation: Observation,
+        n: int = 1,
+        *,
+        seed: int = 0,
+        temperature: TemperatureLike = 1.0,
+        pixels: PixelChoice = "mean",
+        share: int | None = None,
+        places: Sequence[int] | None = None,
+    ) -> DrawnCompletions:
+        """Like `__call__`, but return degenerate completions, too, and say which ones they are."""
         check_whole(n, "the number of samples", least=1)
         places = tuple(range(len(observation))) if places is None else tuple(map(int, places))
         if len(places) != len(observation):
@@ -87,9 +116,8 @@ class Sampler:
                 f"the list of places has length {len(places)}, expected {len(observation)}: one number per observation"
             )
         seeds = _seeds(seed, n, places)
-        return self.draw(observation, seeds, temperature=temperature, pixels=pixels, share=share)
+        return self._drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
 
-    @torch.inference_mode()
     def draw(
         self,
         observation: Observation,
@@ -103,6 +131,20 @@ class Sampler:
 
         seeds: [B, n] int64 on the CPU, with the bits of the seeds, which are unsigned 64-bit numbers.
         """
+        drawn = self._drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
+        report_flaws(drawn.flaws, max(per_group(temperature, self.model.artifact.config)), what="completion")
+        return drawn.images
+
+    @torch.inference_mode()
+    def _drawn(
+        self,
+        observation: Observation,
+        seeds: Tensor,
+        *,
+        temperature: TemperatureLike,
+        pixels: PixelChoice,
+        share: int | None,
+    ) -> DrawnCompletions:
         check_choice(pixels, "pixels", ("sample", "mean"))
         config = self.model.artifact.config
         temperatures = per_group(temperature, config)
@@ -110,26 +152,28 @@ class Sampler:
         observation.check_values()
         observation = observation.to(self.device)
         if self.graphs is None or shared:
-            return self.blocks(observation, seeds, temperatures, pixels, shared)
-        images, finite = self.graphs(observation, seeds, temperatures, pixels)
-        if not bool(finite.all()):
-            self._draw_again(observation, images, ~finite, seeds, temperatures, pixels)
-        return images
+            return DrawnCompletions(*self.blocks(observation, seeds, temperatures, pixels, shared))
+        drawn = DrawnCompletions(*self.graphs(observation, seeds, temperatures, pixels))
+        if bool(drawn.flaws.broken.any()):
+            self._draw_again(observation, drawn, seeds, temperatures, pixels)
+        return drawn
 
     def _draw_again(
         self,
         observation: Observation,
-        images: Tensor,
-        which: Tensor,
+        drawn: DrawnCompletions,
         seeds: Tensor,
         temperatures: list[float],
         pixels: PixelChoice,
     ) -> None:
-        """Redraw in float32 the samples that overflowed in half precision, where `which`, [B, n] bool, is True."""
-        for b, k in which.nonzero().tolist():
+        """Redraw in float32 the samples that are broken, as some numbers may only be too large for half precision."""
+        for b, k in drawn.flaws.broken.nonzero().tolist():
             one, noise = observation[b : b + 1], SeededNoise([int(seeds[b, k]) % 2**64])
-            made = sample_conditional(self.model, one, noise=noise, temperature=temperatures, pixels=pixels).images
-            images[b, k] = to_uint8(one.paste(made))[0]
+            hidden = None if one.known is None else ~one.known
+            made = draw(self.model.artifact, self.model.posterior(one), 1, noise, temperatures, pixels, hidden=hidden)
+            drawn.images[b, k] = to_uint8(one.paste(made.images))[0]
+            for place, found in zip(drawn.flaws, made.flaws, strict=True):
+                place[b, k] = found[0]
 
 
 @functools.lru_cache(maxsize=16)

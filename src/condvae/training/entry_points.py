@@ -239,9 +239,8 @@ def _sheet(task: TrainingTask, batch: Batch, seed: int) -> Image.Image:
     generator = Seeds(seed, "contact sheet").generator(0, batch.x.device)
     observation = task.process.observe(batch, normalise=task.vae.normalise, generator=generator)
     model: ConditionalVAE = task.model
-    return conditional_sheet(
-        model, batch, observation, Sampler(model, precision="fp32", graphs=False)(observation, _COMPLETIONS)
-    )
+    drawn = Sampler(model, precision="fp32", graphs=False).drawn(observation, _COMPLETIONS)
+    return conditional_sheet(model, batch, observation, drawn.images)  # also if they are degenerate, early in training
 
 
 def _open(options: TrainingOptions, world: World, config: VDVAEConfig, channels: int | None) -> Dataset:

@@ -19,6 +19,8 @@ class ModelCard(NamedTuple):
     """What the model is for, and what it must not be used for."""
     page: str
     """The path, in the repository, of the page with the full model card."""
+    subject: str = ""
+    """What an image for this model should show, in words that follow "crop it to"."""
 
 
 def card_at(model: Path) -> ModelCard | None:

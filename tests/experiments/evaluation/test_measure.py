@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.evaluation_runs import FACES
+from helpers.evaluation_runs import FACES, small_subject
 from torch import Tensor
 
 from condvae.data import open_data
-from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, experiment
+from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Method, experiment, methods_of
+from condvae.experiments.evaluation.plan import Family
 from condvae.observe import Observation
 
 
@@ -61,3 +62,21 @@ def test_invalid_completions_are_rejected(
             networks=FeatureNetworks(),
             say=lambda text: None,
         )
+
+
+@pytest.mark.parametrize("metric", ["pixels", "bounds"])
+def test_a_model_with_nan_yields_no_numbers(tmp_path: Path, metric: Family) -> None:
+    subject = small_subject()
+    with torch.no_grad():
+        subject.model.artifact.decoder.bias.fill_(torch.nan)
+    with pytest.raises(ValueError, match="use another model file, because the weights of this one are damaged"):
+        experiment(
+            methods_of(subject, ["1"], ["mean"], k=2),
+            open_data(FACES),
+            tmp_path,
+            models=[subject],
+            settings=EvaluationSettings(images=4, deep_images=2, n=2, bits_images=2, metrics=(metric,)),
+            networks=FeatureNetworks(),
+            say=lambda text: None,
+        )
+    assert not (tmp_path / "results.json").exists()

@@ -174,7 +174,7 @@ class EvaluationContext:
             x = from_uint8(self.problems.test.take(self.problems.bits[numbers]).images.to(self.device))
             bits = elbo_bits_per_dim(subject.model.artifact, x, noise=[seeds(int(i)) for i in numbers])
             pieces.append({"native": bits.native} | ({} if bits.of_8_bits is None else {"8_bits": bits.of_8_bits}))
-        return joined(pieces)
+        return _without_nan(joined(pieces), subject)
 
     @torch.inference_mode()
     def bounds(self, subject: Subject, unit: EvaluationUnit) -> MeasuredNumbers:
@@ -199,7 +199,7 @@ class EvaluationContext:
                     if found.of_8_bits is not None:
                         piece[f"{target}_nats{by}"] = found.of_8_bits
             pieces.append(piece)
-        return joined(pieces)
+        return _without_nan(joined(pieces), subject)
 
     def _completed(self, method: Method, unit: EvaluationUnit, places: Indices, k: int) -> "_Completed":
         """Complete the images at these positions k times, and correct small errors in known pixels.
@@ -237,6 +237,16 @@ class EvaluationContext:
 
     def _batches(self, positions: Indices) -> Iterator[Indices]:
         return _chunks(positions, images_at_once(self.problems.test.size, self.device, on_cuda=_PIXELS_AT_ONCE))
+
+
+def _without_nan(found: MeasuredNumbers, subject: Subject) -> MeasuredNumbers:
+    """Return the bounds of a model; raise ValueError if one is NaN, so that no mean is computed from the others."""
+    if any(bool(torch.isnan(values).any()) for values in found.values()):
+        raise ValueError(
+            f"a bound of {subject.name} is NaN: use another model file, because the weights of this one are damaged or "
+            "their training has diverged"
+        )
+    return found
 
 
 def _chunks(positions: Indices, size: int) -> Iterator[Indices]:
