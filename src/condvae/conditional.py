@@ -101,7 +101,7 @@ class ConditionalVAE(nn.Module):
 
         known: [B, 1, H, W] bool, True where a pixel of x is known. The other pixels of x are not used. On a CPU, known
         pixels that are NaN, infinite or outside [-1, 1] are rejected at once. On a GPU, this would wait for the device,
-        so they are rejected when completions are drawn.
+        so they are rejected when the observation is used.
         """
         self.artifact.check(x, values=False)
         observation = observe_pixels(x, known, self.artifact.normalise)
