@@ -28,11 +28,6 @@ from safetensors import safe_open
 from condvae.weights import sealed_file
 from condvae.weights.downloaded_networks import digest
 
-UNFINISHED_STAYS = True
-"""Whether `.unfinished-*` folders may remain after the command was given again. False as soon as they are removed."""
-NO_RECORD_STOPS = True
-"""Whether a command may refuse a folder that was left without a record by a kill during the final renaming."""
-
 _CLOCK = {"seconds", "elapsed", "images_per_second", "minutes", "closing"}
 """Keys of times and speeds."""
 _OURS = (re.compile(r"\.unfinished-.+"), re.compile(r"\..+\.([0-9a-f]{8}-)?\d+-[0-9a-f]{8}\.part"))
@@ -137,14 +132,8 @@ def after_repetition(scenario: Scenario, expected: Expected, folder: Path, *, st
         found, whole = (_with_newest_checkpoint(one) for one in (found, whole))
     if found != whole:
         yield f"the files differ from those of an uninterrupted call: {_difference([whole], found)}"
-    left = [name for name in temporary_files(folder) if not (UNFINISHED_STAYS and ".unfinished-" in name)]
-    if left:
+    if left := temporary_files(folder):
         yield f"temporary files remain after the command was repeated: {', '.join(left)}"
-
-
-def refusal_is_known(said: str) -> bool:
-    """Whether a repeated command failed for a reason that is known and not mended yet."""
-    return NO_RECORD_STOPS and "already exists and is not from an earlier call" in said
 
 
 def _changed_sentinels(scenario: Scenario, expected: Expected, found: Contents) -> Iterator[str]:

@@ -99,7 +99,6 @@ def attempt(trial: int, one: Measured, strikes: Sequence[PlannedStrike], work: P
     hits: list[str] = []
     signals: list[int] = []
     losses: list[str] = []
-    known = 0
     ended: Ended | None = None
 
     def lose(when: str, what: str) -> None:
@@ -124,14 +123,11 @@ def attempt(trial: int, one: Measured, strikes: Sequence[PlannedStrike], work: P
     if (ended is None or ended.struck) and not finished:
         ended = run(scenario.words, folder, prepare=scenario.prepare)
         seconds = ended.seconds
-    if ended is not None and ended.code != 0 and not ended.struck and kill_contract.refusal_is_known(ended.said):
-        known = 1
-    else:
-        if ended is not None and ended.code != 0 and not finished:
-            lose("repeated", f"exit code {ended.code}: {ended.said[-1500:]}")
-        stopped = any(number != signal.SIGKILL for number in signals)
-        for loss in kill_contract.after_repetition(scenario, expected, folder, stopped=stopped):
-            lose("repeated", loss)
+    if ended is not None and ended.code != 0 and not finished:
+        lose("repeated", f"exit code {ended.code}: {ended.said[-1500:]}")
+    stopped = any(number != signal.SIGKILL for number in signals)
+    for loss in kill_contract.after_repetition(scenario, expected, folder, stopped=stopped):
+        lose("repeated", loss)
     if not losses and not keep:
         shutil.rmtree(folder)
     return {
@@ -140,7 +136,6 @@ def attempt(trial: int, one: Measured, strikes: Sequence[PlannedStrike], work: P
         "hits": hits,
         "signals": signals,
         "losses": losses,
-        "known": known,
         "seconds": seconds,
     }
 
@@ -197,14 +192,13 @@ def summarise(results: Sequence[dict[str, Any]], measured: dict[str, Measured]) 
             **{f"kills {when} writing": hits.count(when) for when in ("before", "while", "after")},
             "other signals": sum(len(result["signals"]) for result in mine) - len(hits),
             "most kills in one run": max((len(result["hits"]) for result in mine), default=0),
-            "equal to an uninterrupted call": len(mine) - len(lost) - sum(result["known"] for result in mine),
-            "known refusals": sum(result["known"] for result in mine),
+            "equal to an uninterrupted call": len(mine) - len(lost),
             "losses": len(lost),
             "uninterrupted seconds": round(one.seconds, 3),
             "changes of files": one.changes,
             "longest repetition seconds": round(max((result["seconds"] for result in mine), default=0.0), 3),
         }
-    keys = ("trials", "kills", "other signals", "equal to an uninterrupted call", "known refusals", "losses")
+    keys = ("trials", "kills", "other signals", "equal to an uninterrupted call", "losses")
     return {"all": {key: sum(row[key] for row in rows.values()) for key in keys}, "scenarios": rows}
 
 

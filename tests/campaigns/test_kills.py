@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from campaigns import kill_contract, kills
+from campaigns import kills
 from campaigns.kill_contract import Expected, after_kill, after_repetition, contents
 from campaigns.kill_scenarios import SCENARIOS, Scenario
 from helpers.pictures_to_complete import photo
@@ -73,7 +73,7 @@ def test_the_contract_holds_of_every_state_between_two_calls(tmp_path: Path, exp
     assert "missing: out/1.png, out/record.json" in "\n".join(after_repetition(SCENARIO, expected, start))
 
 
-def test_losses_are_noticed(tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_are_noticed(tmp_path: Path, expected: Expected) -> None:
     out = tmp_path / "start" / "out"
     picture = (out / "0.png").read_bytes()
     (out / "0.png").write_bytes(picture[:-30])
@@ -85,7 +85,6 @@ def test_losses_are_noticed(tmp_path: Path, expected: Expected, monkeypatch: pyt
     (out / "0.png").write_bytes(picture)
     (out / "holiday.png").unlink()
     assert "out/holiday.png, a file of the user, was removed" in lost(expected, tmp_path / "start")
-    monkeypatch.setattr(kill_contract, "UNFINISHED_STAYS", False)
     (tmp_path / "whole" / "out" / ".unfinished-1").mkdir()
     assert list(after_repetition(SCENARIO, expected, tmp_path / "whole")) == [
         "temporary files remain after the command was repeated: out/.unfinished-1"

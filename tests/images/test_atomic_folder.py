@@ -176,6 +176,21 @@ def test_the_next_call_replaces_what_a_killed_one_has_left(tmp_path: Path, when:
     assert (level(tmp_path / "5.png"), level(tmp_path / "mine.png")) == (5, 3)
 
 
+@pytest.mark.parametrize("second", ["early", "move 0", "move 2", "move 4"])
+@pytest.mark.parametrize("first", ["move 1", "move 3", "move 6", "move 8"])
+def test_two_kills_in_a_row(tmp_path: Path, first: str, second: str) -> None:
+    """Which files are ours is still known if the next call is killed too, or fails."""
+    written(tmp_path, "1.png", "2.png", "3.png")
+    picture(3).save(tmp_path / "mine.png")
+    killed(tmp_path, first, "1.png", "4.png")
+    killed(tmp_path, second, "1.png", "2.png")
+    with pytest.raises(KeyboardInterrupt), AtomicFolder(tmp_path, kind=SAMPLES):
+        raise KeyboardInterrupt
+    written(tmp_path, "5.png", level=5)
+    assert names_in(tmp_path) == ["5.png", "mine.png", "record.json", "sheet.png"]
+    assert (level(tmp_path / "5.png"), level(tmp_path / "mine.png")) == (5, 3)
+
+
 def test_a_second_call_learns_at_once_that_the_folder_is_in_use(tmp_path: Path) -> None:
     killed(tmp_path / "out", "early", "1.png")
     with AtomicFolder(tmp_path / "out", kind=SAMPLES) as slow:

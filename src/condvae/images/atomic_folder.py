@@ -54,6 +54,8 @@ class AtomicFolder:
         self._names: list[str] = []
         self._replaces: dict[str, None] = {}  # in order
         self._made: list[Path] = []
+        self._interrupted: list[Path] = []
+        """Hidden folders of calls that were killed while they moved files. Only they show which files are ours."""
         self._lock: int | None = None
 
     def __enter__(self) -> "AtomicFolder":
@@ -105,20 +107,19 @@ class AtomicFolder:
             leftovers = []
         else:
             leftovers = [path for path in self.folder.glob(f"{_HIDDEN}*") if _is_leftover(path)]
-        for place in (self.folder, *(path for one in leftovers for path in (one, one / _EARLIER))):
-            if self._kind is None or (found := read_recorded(place / self._kind.file)) is None:
-                continue
-            if place == self.folder:
-                if found.kind == self._kind and found.names:
-                    self._replaces[self._kind.file] = None
-                    self._replaces |= self._unchanged(found.names, found.digests)
-            else:
-                # The process was killed while it moved files. Those that are no longer in the new files, or not yet in
-                # the earlier ones, are in the folder.
-                moved = [name for name in found.names if not (place / name).exists()]
-                self._replaces |= self._unchanged(moved, found.digests)
+        if self._kind is not None and (found := read_recorded(self.folder / self._kind.file)):
+            if found.kind == self._kind and found.names:
+                self._replaces = {self._kind.file: None, **self._unchanged(found.names, found.digests)}
+        elif self._kind is not None:
+            self._interrupted = [path for path in leftovers if (path / _EARLIER).is_dir()]
+            for place in (path for one in self._interrupted for path in (one, one / _EARLIER)):
+                # Files that are no longer among the new ones, or not yet among the earlier ones, are in the folder.
+                if found := read_recorded(place / self._kind.file):
+                    moved = [name for name in found.names if not (place / name).exists()]
+                    self._replaces |= self._unchanged(moved, found.digests)
         for path in leftovers:
-            shutil.rmtree(path, ignore_errors=True)
+            if path not in self._interrupted:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _unchanged(self, names: Sequence[str], digests: Mapping[str, str]) -> dict[str, None]:
         """Return those of the files in the folder that are as they were written: the user may have replaced others."""
@@ -191,6 +192,8 @@ class AtomicFolder:
             if kind is None:
                 self.check_free(*self._names)  # another program may have written to the folder meanwhile
                 replaced = self._commit()
+                for path in self._interrupted:
+                    shutil.rmtree(path, ignore_errors=True)
             shutil.rmtree(self._hidden, ignore_errors=True)
         except OSError as failure:  # the hidden folder stays: the next call finds out from it which files are ours
             raise self._unwritable(failure) from failure
