@@ -30,8 +30,8 @@ def test_only_a_model_file_is_replaced(capsys: pytest.CaptureFixture[str], monke
     main(["export", "faces64", "-o", "m.safetensors"])
     main(["export", "faces64", "-o", "m.safetensors", "--half-precision"])
     assert weights.describe("m.safetensors").record["steps"] == 7
-    Path(".m.safetensors.1-2.part").write_bytes(b"left by a killed process")
-    os.utime(".m.safetensors.1-2.part", (0, 0))
+    Path(".m.safetensors.1-0123abcd.part").write_bytes(b"left by a killed process")
+    os.utime(".m.safetensors.1-0123abcd.part", (0, 0))
     main(["export", "faces64", "-o", "m.safetensors"])
     assert names(".") == ["m.safetensors"]
     save_file({"mine": torch.zeros(1)}, "mine.safetensors")

@@ -25,7 +25,7 @@ def test_the_description_is_one_short_line_and_computes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = photo(tmp_path / "a\nb.png", 20, 26)
-    result = condvae.complete(path, half="left", model=model_file(tmp_path), n=3, keep_size=True)
+    result = condvae.complete(path, half="left", model=model_file(tmp_path), n=3, keep_size=True, judge=False)
     # The inspector and the statistics must not be used.
     monkeypatch.setattr(type(result), "strangeness", property(lambda self: pytest.fail("computed")))
     monkeypatch.setattr(type(result), "std", property(lambda self: pytest.fail("computed")))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import BinaryIO
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 # Formats that Pillow loads first come first. Formats that start programs or read other files are left out.
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "WEBP", "TIFF", "AVIF")
@@ -20,6 +20,8 @@ def open_image(file: BinaryIO | Path, *, name: str = "the image") -> Image.Image
     """Open an image file, but do not decode its pixels; raise ValueError if it has too many."""
     try:
         image = Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError:  # its own message has the address of a Python object
+        raise UnidentifiedImageError("not an image that can be read") from None
     except Image.DecompressionBombError:
         raise ValueError(f"{name} has more than {MOST_PIXELS // 10**6} million pixels: make it smaller") from None
     check_pixels(*image.size, name)

@@ -3,6 +3,7 @@
 Contact sheets and figures are not images of a data set, so whatever reads a folder of images leaves them out.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,8 +112,8 @@ def _recorded(file: str, plain: Mapping[str, Any]) -> RecordedFiles | None:
     if kind is None:
         return None
     try:
-        images = [name for entry in plain["images"] for name in entry["outputs"]]
-        others = list(plain.get("sheets", ()))
+        images = [name for entry in plain["images"] for name in _names(entry["outputs"])]
+        others = _names(plain.get("sheets", []))
     except (KeyError, TypeError):
         return None
     if kind.figures:
@@ -128,4 +129,10 @@ def _recorded(file: str, plain: Mapping[str, Any]) -> RecordedFiles | None:
 
 def _is_picture(name: object) -> bool:
     """Return whether a name in a record is that of a picture in the record's own folder."""
-    return isinstance(name, str) and name == Path(name).name and name.lower().endswith(PICTURE_SUFFIXES)
+    return isinstance(name, str) and name.lower().endswith(PICTURE_SUFFIXES) and name == os.path.basename(name)
+
+
+def _names(plain: object) -> list[Any]:
+    if not isinstance(plain, list):
+        raise TypeError("the names are not a list")
+    return plain

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from condvae.runtime.atomic import replacing
@@ -50,13 +50,11 @@ def write(
     stored = packing.pack(tensors) if packed else dict(tensors)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with replacing(path) as temporary:
-            temporary.touch()
-            permissions = temporary.stat().st_mode
-            save_file(stored, temporary, metadata)
-            temporary.chmod(permissions)  # safetensors makes files readable only by their owner
-            with temporary.open("rb+") as written:
-                os.fsync(written.fileno())
+        content = save(stored, metadata)  # not save_file, which leaves a file of its own if the process is killed
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
     except SafetensorError as error:
         raise OSError(f"{path} could not be written ({error})") from error
 
