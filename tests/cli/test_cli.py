@@ -93,14 +93,22 @@ def test_every_verb_can_be_quiet() -> None:
 @pytest.mark.usefixtures("models")
 def test_quiet_prints_results_and_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
     a, b = photos(2)
+    Path("mixed").mkdir()
+    Path("mixed/damaged.png").write_bytes(b"")
+    Path("mixed/whole.png").write_bytes(Path(a).read_bytes())
     for number, (words, out, err) in enumerate(
         (
             (["sample", "-n", "2", "-o", "samples"], "", ""),
             (["reconstruct", a, b, "-o", "rebuilt"], "", ""),
             (["export", "faces64", "-o", "copy.safetensors"], "", ""),
+            (["complete", a, "--half", "left", "-n", "2", "-o", "done"], "", ""),
+            (["complete", "--repeat", "done/record.json", "-o", "again"], "", ""),
             # A warning stays, on stderr.
-            (["complete", a, "--half", "left", "-n", "2", "-o", "done"], "", "photo 0.png is 20 x 20: it is resized"),
-            (["complete", "--repeat", "done/record.json", "-o", "again"], "", "photo 0.png is 20 x 20: it is resized"),
+            (
+                ["complete", "mixed", "--half", "left", "-n", "2", "-o", "more"],
+                "",
+                "skipped 1 of 2 files: mixed/damaged",
+            ),
             (["info", "faces64"], "faces64: conditional VAE", ""),
             (["pretrain", "--network", "tiny", "--steps", "2", *SMALL, "-o", "run"], "", "warning: the run ended"),
         )

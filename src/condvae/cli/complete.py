@@ -43,7 +43,7 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             self._check_alone()
             from condvae.completion.many_files import repeat
 
-            shared.say(shared.sheets_written(repeat(self.repeat, self.out, chunk=self.chunk, say=shared.warn)))
+            shared.say(shared.sheets_written(repeat(self.repeat, self.out, chunk=self.chunk, say=shared.say)))
             return
         hole = self.as_hole()
         from condvae.completion.many_files import complete_files
@@ -58,7 +58,7 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             picture_format=self.format,
             chunk=self.chunk,
             device=str(resolve_device(self.device)),
-            say=shared.warn,
+            say=shared.say,
         )
         shared.say(shared.sheets_written(sheets))
 

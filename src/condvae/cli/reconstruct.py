@@ -61,7 +61,7 @@ class Reconstruct:
                 done="rebuilt",
                 out=self.out,
                 default=_DEFAULT_OUT,
-                say=shared.warn,
+                say=shared.say,
             )
             names = [f"{i + 1:03}-{stem_of(file.path)}.{self.format}" for i, file in enumerate(files)]
             folder.check_free(*names)

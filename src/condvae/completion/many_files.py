@@ -12,7 +12,7 @@ from condvae.completion.settings import CompletionSettings
 from condvae.images.holes import Hole
 from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.selection import LimitedNotes, PictureQueue, SelectedPicture, check_same, select_pictures, tracked
-from condvae.runtime.messages import Say, printable
+from condvae.runtime.messages import Say, printable, warn_with
 
 DEFAULT_OUT = Path("completions")
 
@@ -113,13 +113,13 @@ def _complete(
     inspect: Inspection | None,
     model_sha256: str | None = None,
 ) -> Sequence[Path]:
-    notes, warnings, failures = LimitedNotes(), LimitedNotes(), 0
+    notes, warnings, failures, warn = LimitedNotes(), LimitedNotes(), 0, warn_with(say)
     with CompletionFolder(out or DEFAULT_OUT, new=out is None, picture_format=picture_format, say=say) as folder:
         completer = PictureCompleter(model, settings, device=device, chunk=chunk, inspect=inspect)
         check_same(completer.identity.file if completer.identity else None, model_sha256)
         inspector = completer.inspector()
         if inspector is not None and inspector.failure is not None:
-            say(inspector.failure)
+            warn(inspector.failure)
             inspector = None
         pictures = PictureQueue(selected, completer.view, done="completed")
         for one in tracked(selected, "completing"):
@@ -128,22 +128,22 @@ def _complete(
                 continue
             result = completer(view)
             notes.tell(result.notes, say)
-            warnings.tell(result.flaws, say)
+            warnings.tell(result.flaws, warn)
             if inspector is not None:
                 found = result.inspected
-                warnings.tell([found.warning] if found.warning else [], say)
+                warnings.tell([found.warning] if found.warning else [], warn)
                 if found.failure is not None:
                     failures += 1
                     second = f"{printable(one.path)} could not be judged either; further failures are not reported"
                     if failures <= 2:
-                        say(found.failure if failures == 1 else second)
+                        warn(found.failure if failures == 1 else second)
             folder.add(result)
         pictures.skipped.check_not_all()
         sheets = folder.finish(completer.provenance(hole))
     if notes.untold:
         say(f"similar notes apply to {_more_images(notes.untold)}")
     if warnings.untold:
-        say(f"the same warning applies to {_more_images(warnings.untold)}")
+        warn(f"the same warning applies to {_more_images(warnings.untold)}")
     pictures.skipped.tell(say)
     return sheets
 

@@ -16,7 +16,7 @@ from condvae.images.holes import Hole
 from condvae.images.reading import Picture, read_picture
 from condvae.images.recorded_files import KINDS
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import Say, printable
+from condvae.runtime.messages import Say, printable, warn_with
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.progress import track
 
@@ -140,10 +140,10 @@ class SkippedFiles:
             raise ValueError(f"none of the {self._total} images could be {self._done}: {self.reasons[0]}")
 
     def tell(self, say: Say) -> None:
-        """Report in one line which files were skipped, and why."""
+        """Warn in one line which files were skipped, and why."""
         if reasons := self.reasons:
             more = f"; and {len(reasons) - _NOTED} more" if len(reasons) > _NOTED else ""
-            say(f"skipped {len(reasons)} of {self._total} files: {'; '.join(reasons[:_NOTED])}{more}")
+            warn_with(say)(f"skipped {len(reasons)} of {self._total} files: {'; '.join(reasons[:_NOTED])}{more}")
 
 
 class PictureQueue(Generic[P]):

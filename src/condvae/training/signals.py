@@ -28,7 +28,8 @@ class StopSignals:
         if threading.current_thread() is threading.main_thread():
             # SIGHUP is sent when the terminal, or the connection to it, is closed.
             for number in {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
-                self._before[number] = signal.signal(number, self._on_signal)
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as for SIGHUP under nohup
+                    self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
