@@ -1,4 +1,4 @@
-"""Damaged image files: each is read as a picture or rejected in one sentence. `tests/campaigns/mutations.py` has more."""
+"""Damaged image files are read, or rejected in one sentence. `tests/campaigns/mutations.py` tries many more."""
 
 import random
 from collections.abc import Iterator
