@@ -173,8 +173,8 @@ SCENARIOS = (
     ),
     _resumable("design experiment", [*_DESIGN, "--policies", "eig-ipa", "random", "full"], needs=("classifier",)),
     _resumable("ood experiment", [*_OOD, "--baselines", "completed-ipa"]),
-    _file("export", [*_EXPORT, "--half-precision"], _EXPORT),
-    _file("import", _IMPORT, [*_IMPORT, "--half-precision"]),
+    Scenario(name="export", words=_EXPORT, output=_EXPORT[-1], guests=(), repeatable=False),
+    Scenario(name="import", words=_IMPORT, output="imported.safetensors", guests=(), repeatable=False),
     Scenario(
         name="fetch cifar10",
         words=["fetch", "cifar10", "--from", f"{WORLD}/batches", "-o", "out"],

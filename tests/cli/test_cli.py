@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from helpers.cli_options import options, verbs
-from helpers.commands import failure, photos
+from helpers.commands import failure, names, photos
+from helpers.models import small_conditional
 from helpers.training import SMALL
+from PIL import Image
 
+from condvae import save
 from condvae.cli import MEMORY_OPTIONS, _catch_stop_signals, main
 
 
@@ -39,6 +42,17 @@ def test_running_out_of_memory_gives_one_line(
     assert "memory: give a smaller --block, or smaller or" in failure(capsys, "ood", "experiment", "--data", "x")
     monkeypatch.setattr(OODScore, "run", run)  # it has no option for how much is computed together
     assert "not enough memory: give smaller or fewer images" in failure(capsys, "ood", "score", "x.png")
+
+
+def test_files_are_written_although_nobody_reads_the_messages(tmp_path: Path) -> None:
+    """Stdout is a pipe that is closed at once, stderr is closed, and the encoding has no special characters."""
+    save(small_conditional(), tmp_path / "model.safetensors")
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (9, 9), "red").save(tmp_path / name)
+    command = f"{sys.executable} -m condvae complete a.png b.png --half left -n 1 --model model.safetensors -o out"
+    script = f"PYTHONIOENCODING=ascii {command} 2>&- | true; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", script], cwd=tmp_path, timeout=60).returncode == 0
+    assert names(str(tmp_path / "out")) == ["001-a-1.png", "002-b-1.png", "record.json", "sheet.png"]
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -85,7 +85,8 @@ def test_a_list_of_images_gives_a_list_of_results(tmp_path: Path) -> None:
     assert isinstance(results, list) and len(results) == 5 and isinstance(alone[0], Completion)
     for result, expected in zip(results, [*alone, alone[0], alone[1]], strict=True):
         assert np.array_equal(result.images, expected.images)
-    assert condvae.complete((), half="left", model=model) == []
+    with pytest.raises(ValueError, match="the list of images is empty: give at least one image"):
+        condvae.complete((), half="left", model=model)
     assert len(condvae.complete((array,), half="left", model=model, n=1)) == 1
 
 

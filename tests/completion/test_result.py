@@ -1,6 +1,7 @@
 """The result of `complete` as an object: its description, its picture in notebooks, and its pictures by number."""
 
 import io
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from helpers.pictures_to_complete import levels, model_file, photo
 from PIL import Image
 
 import condvae
+from condvae.completion import save_completions
 from condvae.completion.inspection import Inspected
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Edges
@@ -63,3 +65,41 @@ def test_pictures_by_number(keep_size: bool) -> None:
                 call(k)
     with pytest.raises(TypeError):
         result.picture(1.5)  # type: ignore[arg-type]
+
+
+def test_results_of_several_images_are_saved_together_and_replace_nothing(tmp_path: Path) -> None:
+    files = [photo(tmp_path / f"{name}.png", 8, 8) for name in "ab"]
+    results = condvae.complete(files, half="left", model=model_file(tmp_path), n=2)
+    out = tmp_path / "out"
+    results[0].save(out)
+    first = sorted(path.name for path in out.iterdir())
+    with pytest.raises(ValueError, match=r"out contains the files of an earlier call: give another folder, or replace"):
+        results[1].save(out)
+    assert sorted(path.name for path in out.iterdir()) == first
+    (sheet,) = save_completions(results, out, replace=True)
+    assert sheet == out / "sheet.png"
+    names = ["001-a-1.png", "001-a-2.png", "002-b-1.png", "002-b-2.png", "record.json", "sheet.png"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    other = condvae.complete(files[0], half="left", model=model_file(tmp_path), n=1)
+    for wrong, message in (
+        (lambda: results[0].save(""), "the name of the folder is empty"),
+        (lambda: save_completions([], out), "there are no results to save"),
+        (lambda: save_completions([results[0], other], tmp_path / "new"), "different models or settings"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
+
+
+def test_a_result_can_be_pickled(tmp_path: Path) -> None:
+    result = condvae.complete(photo(tmp_path / "a.png", 8, 8), half="left", model=model_file(tmp_path), n=2)
+    again = pickle.loads(pickle.dumps(result))
+    assert np.array_equal(again.images, result.images) and repr(again) == repr(result)
+    assert again.warnings == result.warnings
+    assert np.array_equal(again.save(tmp_path / "out").read_bytes(), result.save(tmp_path / "too").read_bytes())
+
+
+def test_one_completion_has_no_spread() -> None:
+    result = condvae.complete(levels(8, 8), half="left", model=small_conditional(), n=1)
+    assert np.isnan(result.std[:, :4]).all() and (result.std[:, 4:] == 0).all()
+    assert len(result.row()) == 3  # original, observed, completion
+    assert result.sheet().width < condvae.complete(levels(8, 8), half="left", model=small_conditional()).sheet().width

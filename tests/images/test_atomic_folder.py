@@ -1,5 +1,6 @@
 """Pictures appear all together or not at all."""
 
+import json
 import os
 import resource
 from pathlib import Path
@@ -212,11 +213,35 @@ def test_a_new_folder_may_be_one_that_only_a_killed_call_has_used(tmp_path: Path
     assert names_in(tmp_path / "new") == ["1.png", "record.json", "sheet.png"]
 
 
-def test_a_hidden_folder_of_another_program_is_kept(tmp_path: Path) -> None:
-    (tmp_path / ".unfinished-symphony").mkdir()
-    (tmp_path / ".unfinished-symphony" / "score.txt").write_text("mine")
+def test_a_hidden_folder_of_the_user_is_kept(tmp_path: Path) -> None:
+    mine = tmp_path / ".unfinished-sketches"
+    (mine / "earlier").mkdir(parents=True)
+    picture().save(mine / "drawing.png")
     written(tmp_path, "1.png")
-    assert (tmp_path / ".unfinished-symphony" / "score.txt").read_text() == "mine"
+    assert names_in(mine) == ["drawing.png", "earlier"]
+
+
+def test_only_files_as_they_were_written_are_replaced(tmp_path: Path) -> None:
+    """The user has put other things in the places of 2.png to 4.png."""
+    written(tmp_path, "1.png", "2.png", "3.png", "4.png")
+    for name in ("2.png", "3.png", "4.png"):
+        (tmp_path / name).unlink()
+    (tmp_path / "2.png").mkdir()
+    (tmp_path / "2.png" / "thesis.txt").write_text("mine")
+    (tmp_path / "3.png").symlink_to("nowhere")
+    picture(9).save(tmp_path / "4.png")
+    written(tmp_path, "1.png", level=5)
+    assert (tmp_path / "2.png" / "thesis.txt").read_text() == "mine"
+    assert (tmp_path / "3.png").is_symlink() and level(tmp_path / "4.png") == 9
+    assert level(tmp_path / "1.png") == 5
+
+
+def test_a_record_without_digests_gives_no_file_away(tmp_path: Path) -> None:
+    record = {"format": SAMPLES.format, "images": [{"outputs": ["holiday.png"]}], "sheets": []}
+    (tmp_path / SAMPLES.file).write_text(json.dumps(record))
+    picture(9).save(tmp_path / "holiday.png")
+    written(tmp_path, "1.png")
+    assert level(tmp_path / "holiday.png") == 9
 
 
 def test_an_interrupt_while_files_appear_lets_all_appear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

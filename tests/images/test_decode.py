@@ -62,7 +62,8 @@ def test_the_bit_depth_is_what_the_largest_level_needs(bits: int, largest: int) 
         assert np.array_equal(decode(written(Image.fromarray(levels), kind), channels=1, size=None)[:, :, 0], expected)
     grey, note = eight_bits(levels)
     assert np.array_equal(grey, expected)
-    told = f"has 16-bit pixels with levels up to {largest:,}: it is read as a {bits}-bit image; give --white LEVEL"
+    article = "an" if bits == 8 else "a"
+    told = f"has 16-bit pixels with levels up to {largest:,}: it is read as {article} {bits}-bit image; give --white"
     assert note.startswith(told) if bits < 16 else not note
     assert np.array_equal(eight_bits(levels, 65_535)[0], np.round(levels / 65_535 * 255))
     clipped = np.round(levels.clip(max=100) / 100 * 255)

@@ -108,30 +108,30 @@ def test_whole_images_of_files_and_folders(folder: Path) -> None:
         read_images([folder], channels=3, size=8, done="rebuilt", say=silent)
 
 
-def test_folders_that_earlier_calls_have_numbered_are_not_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_earlier_calls_have_written_in_subfolders_is_no_input(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
-    default = Path("completions")
-    for name in ("completions", "completions-2", "completions-mine"):
-        Path(name).mkdir()
-        photo(Path(name, "1.png"), 8, 8)
-        record = {"format": "condvae completions", "images": [{"outputs": ["1.png"]}], "sheets": []}
-        if name != "completions-mine":
-            Path(name, "record.json").write_text(json.dumps(record))
+    for name in ("completions", "mine"):
+        for picture in ("1.png", "2.png"):
+            Path(name).mkdir(exist_ok=True)
+            photo(Path(name, picture), 8, 8)
+    record = {"format": "condvae completions", "images": [{"outputs": ["1.png"]}], "sheets": []}
+    Path("completions", "record.json").write_text(json.dumps(record))
+    said: list[str] = []
 
-    def selected(*paths: str, out: Path | None = None, default: Path | None = None) -> list[str]:
-        found = select_pictures([*map(Path, paths)], Hole(), silent, done="completed", out=out, default=default)
-        return [one.path.as_posix() for one in found]
+    def selected(path: str) -> list[str]:
+        return [one.path.as_posix() for one in select_pictures([Path(path)], Hole(), said.append, done="completed")]
 
-    mine = ["b.png", "c.jpg", "completions-mine/1.png", "inside/a.png"]
-    assert selected(".", out=None, default=default) == mine
-    assert selected("completions", out=None, default=default) == ["completions/1.png"]
-    assert "completions-2/1.png" in selected(".", out=Path("completions"), default=default)
-    Path("completions-mine", "1.png").rename(Path("completions", "2.png"))
+    # The user's own file next to the outputs counts.
+    assert selected(".") == ["b.png", "c.jpg", "completions/2.png", "inside/a.png", "mine/1.png", "mine/2.png"]
+    assert said == ["left out 1 output of earlier calls: name their folder to use them"]
+    assert selected("completions") == ["completions/1.png", "completions/2.png"]
+    Path("completions", "2.png").unlink()
     Path("all").mkdir()
     Path("completions").rename("all/completions")
-    monkeypatch.chdir("all")
-    with pytest.raises(ValueError, match=r"all images in \. are outputs of earlier calls: name their folder"):
-        selected(".", out=None, default=default)
+    with pytest.raises(ValueError, match=r"all images in all are outputs of earlier calls: name their folder"):
+        selected("all")
 
 
 def test_notes_beyond_the_first_few_are_counted() -> None:

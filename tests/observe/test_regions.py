@@ -173,3 +173,9 @@ def test_plain_data_can_be_read_back(process: KnownPixels) -> None:
 def test_wrong_parameters_are_errors(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_the_number_of_patches_is_bounded() -> None:
+    """A model file with a billion patches made --random fill the memory."""
+    with pytest.raises(ValueError, match="most is 1,000,000,000 patches, expected at most 10,000"):
+        Patches(most=10**9)

@@ -14,7 +14,7 @@ from condvae.design.sources import Completions
 from condvae.likelihood import GaussianPixels, LogisticMixture
 from condvae.observe import Observation
 from condvae.sampling import Sampler, draw_samples, rebuild, reconstruct, sample_conditional, sample_prior, seeds_from
-from condvae.sampling.degenerate import Flaws, check_flaws, far_outside, find_flaws
+from condvae.sampling.degenerate import Flaws, check_flaws, far_outside, find_flaws, identity_warning
 from condvae.sampling.gpu_graphs import GPUGraphs
 
 Draw = Callable[[ConditionalVAE, float], object]
@@ -139,3 +139,17 @@ def test_one_number_that_is_not_finite_breaks_a_sample(value: float) -> None:
     with pytest.raises(ValueError, match=r"^1 of 2 completions of x\.png cannot be used"):
         check_flaws(flaws, 1.0, what="completion", of=" of x.png")
     assert check_flaws(Flaws(torch.tensor([False, False]), torch.tensor([True, False])), 1.0) == 1
+
+
+def test_random_completions_that_are_all_the_same_are_no_certainty() -> None:
+    same, known = torch.full((4, 3, 16, 16), 128, dtype=torch.uint8), torch.zeros(1, 16, 16, dtype=torch.bool)
+    warning = identity_warning(same, known, 1.0, of=" of a.png")
+    assert warning is not None and warning.startswith("all 4 completions of a.png are the same")
+    assert identity_warning(same, None, 1.0) is not None
+    assert identity_warning(same[:1], known, 1.0) is None  # one completion is always the same as itself
+    assert identity_warning(same, known, 0.0) is None
+    small = torch.ones_like(known)
+    small[:, :4, :4] = False
+    assert identity_warning(same, small, 1.0) is None
+    same[2, 0, 5, 5] += 1
+    assert identity_warning(same, known, 1.0) is None

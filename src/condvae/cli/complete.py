@@ -43,7 +43,8 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             self._check_alone()
             from condvae.completion.many_files import repeat
 
-            shared.say(shared.sheets_written(repeat(self.repeat, self.out, chunk=self.chunk, say=shared.say)))
+            sheets = repeat(self.repeat, self.out, chunk=self.chunk, say=shared.say)
+            shared.tell_written(shared.sheets_written(sheets), sheets[0].parent, self)
             return
         hole = self.as_hole()
         from condvae.completion.many_files import complete_files
@@ -60,7 +61,7 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             device=str(resolve_device(self.device)),
             say=shared.say,
         )
-        shared.say(shared.sheets_written(sheets))
+        shared.tell_written(shared.sheets_written(sheets), sheets[0].parent, self)
 
     def _check_alone(self) -> None:
         """Raise a ValueError if options were given that --repeat reads from the record."""

@@ -48,6 +48,7 @@ class DesignScan(shared.Parsed, ScanSettings):
             known=self.known,
             fit_mask=self.fit_mask,
             device=self.device,
-            say=shared.result,
+            say=shared.say,
+            result=shared.result,
         )
-        shared.say(f"wrote {record} and the pictures next to it")
+        shared.tell_written(f"wrote {record} and the pictures next to it", record.parent, self)

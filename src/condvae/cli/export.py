@@ -1,5 +1,6 @@
 """The verb `condvae export`."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ class Export:
 
     model: shared.ModelArgument
     out: shared.Out
-    """The .safetensors file to write. An existing file is replaced only if it is a model file of condvae."""
+    """The .safetensors file to write. An existing file is never replaced."""
     half_precision: shared.HalfPrecision = False
     quiet: shared.Quiet = False
 
@@ -28,15 +29,16 @@ class Export:
 
 
 def check_model_file(out: Path) -> None:
-    """Raise a ValueError if `out` does not end in .safetensors, or exists and is not a model file."""
-    from condvae.runtime.folders import check_replaceable
-    from condvae.weights import sealed_file
+    """Raise a ValueError if `out` does not end in .safetensors, or exists: a model may have cost days of training."""
+    from condvae.runtime.folders import check_writable
 
     if out.suffix != ".safetensors":
         raise ValueError(f"{out} does not end in .safetensors: give --out a name that does")
-    check_replaceable(
-        out, what="a model file of condvae", ours=lambda path: sealed_file.kind_of(path) == sealed_file.MODEL
-    )
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: give --out the name of a file")
+    if os.path.lexists(out):
+        raise ValueError(f"{out} already exists: give --out another name, or remove it first")
+    check_writable(out.parent)
 
 
 def mebibytes(path: Path) -> str:

@@ -48,7 +48,8 @@ class OODScore(HoleOptions):
             device=str(resolve_device(self.device)),
             out=self.out,
             white=self.white,
-            say=shared.result,
+            say=shared.say,
+            result=shared.result,
         )
         if self.out is not None:
             shared.say(f"wrote {self.out}")

@@ -60,7 +60,6 @@ class Reconstruct:
                 size=size,
                 done="rebuilt",
                 out=self.out,
-                default=_DEFAULT_OUT,
                 say=shared.say,
             )
             names = [f"{i + 1:03}-{stem_of(file.path)}.{self.format}" for i, file in enumerate(files)]
@@ -84,4 +83,4 @@ class Reconstruct:
                 for file, name in zip(files, names, strict=True)
             ]
             folder.write_record(made, entries, [_SHEET])
-        shared.say(shared.images_written(len(x), folder.folder))
+        shared.tell_written(shared.images_written(len(x), folder.folder), folder.folder, self)

@@ -63,4 +63,4 @@ class Sample:
                 "device": vae.device.type,
             }
             folder.write_record(made, [{"outputs": [name]} for name in names], [_SHEET])
-        shared.say(shared.images_written(self.n, folder.folder))
+        shared.tell_written(shared.images_written(self.n, folder.folder), folder.folder, self)

@@ -289,6 +289,13 @@ def images_written(n: int, out: Path) -> str:
     return f"wrote {'1 image' if n == 1 else f'{n:,} images'} and {out / 'sheet.png'}{of_first}"
 
 
+def tell_written(line: str, folder: Path, verb: Any) -> None:
+    """Say what was written. With --quiet and without --out, print the folder, which the call has chosen itself."""
+    say(line)
+    if verb.quiet and verb.out is None:
+        result(str(folder))
+
+
 def sheets_written(sheets: "Sequence[Path]") -> str:
     """Return the line to print after completions and these contact sheets were written."""
     return f"wrote {listed(map(str, sheets))}" if len(sheets) < 4 else f"wrote {sheets[0]} to {sheets[-1]}"

@@ -35,6 +35,21 @@ class SafeStream:
         except UnicodeEncodeError as error:
             plain = text.translate(_IN_ASCII).encode(error.encoding, "replace").decode(error.encoding)
             return self.stream.write(plain)
+        except BrokenPipeError:
+            self._drop()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except BrokenPipeError:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Discard further output: the program that reads it, such as head, has closed it. The command still goes on."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.stream.fileno())
+        os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

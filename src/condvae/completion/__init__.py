@@ -6,16 +6,17 @@ from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
     from condvae.completion.picture_completer import complete
-    from condvae.completion.result import Completion, sheet_of
+    from condvae.completion.result import Completion, save_completions, sheet_of
     from condvae.completion.settings import CompletionSettings
 
 _HOMES = {
     "Completion": "condvae.completion.result",
     "CompletionSettings": "condvae.completion.settings",
     "complete": "condvae.completion.picture_completer",
+    "save_completions": "condvae.completion.result",
     "sheet_of": "condvae.completion.result",
 }
 
-__all__ = ["Completion", "CompletionSettings", "complete", "sheet_of"]
+__all__ = ["Completion", "CompletionSettings", "complete", "save_completions", "sheet_of"]
 
 __getattr__ = finder(__name__, _HOMES)

@@ -39,7 +39,7 @@ def complete_files(
     inspect: a function that returns the inspector, which warns about strange images; None for no warnings.
     """
     check_picture_format(picture_format, keep_size=settings.keep_size)
-    selected = select_pictures(paths, hole, say, done="completed", out=out, default=DEFAULT_OUT, white=settings.white)
+    selected = select_pictures(paths, hole, say, done="completed", out=out, white=settings.white)
     return _complete(
         selected,
         hole,

@@ -22,7 +22,7 @@ from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.messages import DegenerateSamples, StrangeImage, printable
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.degenerate import check_flaws, saturation_warning
+from condvae.sampling.degenerate import check_flaws, identity_warning, saturation_warning
 from condvae.sampling.plain import PixelChoice
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.model import VDVAE
@@ -112,6 +112,8 @@ def complete(
     docs/guides/complete.md explains the other arguments.
     """
     several = isinstance(image, list | tuple)
+    if several and not image:
+        raise ValueError("the list of images is empty: give at least one image")
     images: list[Any] = list(image) if isinstance(image, list | tuple) else [image]
 
     def each(name: str, given: Any) -> Any:
@@ -225,6 +227,9 @@ class PictureCompleter:
         of = f" of {'the image' if view.file is None else printable(view.file.path)}"
         saturated = check_flaws(flaws, temperature, what="completion", of=of)
         warning = saturation_warning(saturated, settings.n, temperature, what="completion", of=of)
+        seen = view.observation.known
+        same = identity_warning(drawn[0].cpu(), None if seen is None else seen[0], temperature, of=of)
+        found = [warning] if saturated else [same] if same and settings.share is None else []
         images = drawn[0].permute(0, 2, 3, 1).contiguous().cpu().numpy()
         observed = to_uint8(visible(self.model.artifact, view.observation))[0].permute(1, 2, 0).cpu().numpy()
         return Completion(
@@ -232,7 +237,7 @@ class PictureCompleter:
             observed=observed,
             view=view,
             provenance=self.provenance(view.hole),
-            flaws=(f"warning: {warning}",) if saturated else (),
+            flaws=tuple(f"warning: {line}" for line in found),
             inspector=self.inspector,
         )
 

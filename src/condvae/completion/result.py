@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,14 @@ from condvae.images.holes import Flags
 from condvae.images.model_sheets import completion_columns, completion_row
 from condvae.images.model_view import ModelView, as_tensor
 from condvae.images.picture_formats import PictureFormat, check_picture_format
+from condvae.images.recorded_files import RECORD, read_recorded
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import counted, printable
 from condvae.runtime.pixels import PixelArray
+
+
+def _no_inspector() -> None:
+    return None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +47,7 @@ class Completion:
     provenance: Provenance
     flaws: tuple[str, ...] = ()
     """A warning if some of the completions are saturated: their hidden pixels are black or white for no reason."""
-    inspector: Callable[[], Inspector | None] = field(default=lambda: None, repr=False)
+    inspector: Callable[[], Inspector | None] = field(default=_no_inspector, repr=False)
     """A function that returns the inspector, which judges how strange the picture is, or None if there is none."""
 
     def __len__(self) -> int:
@@ -71,6 +76,10 @@ class Completion:
             found = judged.strangeness
             parts.append(f"{'strange' if found.strange else 'not strange'} (percentile {found.percentile:.3g})")
         return f"<Completion: {', '.join(parts)}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all except the inspector, which holds the model. What it has found out is kept."""
+        return {**vars(self), "inspector": _no_inspector}
 
     def _repr_png_(self) -> bytes:
         """Return the contact sheet as a PNG file, which notebooks show."""
@@ -131,10 +140,13 @@ class Completion:
     def std(self) -> npt.NDArray[np.float32]:
         """[H, W, C]: the standard deviation of the completions at each pixel, in grey levels; 0 at known pixels.
 
-        It is also 0 if there is only one completion, or if all are the same, as at temperature 0 with mean pixel
-        values. This does not mean that the model is certain. Saturated completions are counted, too: leaving them out
-        could leave a single completion, whose standard deviation is 0.
+        A single completion has no spread: hidden pixels are NaN. If all completions are the same, as at temperature 0
+        with mean pixel values, it is 0 everywhere. This does not mean that the model is certain. Saturated completions
+        are counted, too.
         """
+        if len(self) == 1:
+            hidden = np.broadcast_to(~self.known[:, :, None], self.images.shape[1:])
+            return np.where(hidden, np.float32(np.nan), np.float32(0))
         squares = sum(image.astype(np.int64) ** 2 for image in self.images)
         sums = self.images.sum(axis=0, dtype=np.int64)
         return np.asarray(np.sqrt(squares * len(self) - sums**2) / len(self), dtype=np.float32)
@@ -169,18 +181,44 @@ class Completion:
         """Return a labelled contact sheet of the completions."""
         return sheet_of([self])
 
-    def save(self, folder: str | Path, *, picture_format: PictureFormat = "png") -> Path:
+    def save(self, folder: str | Path, *, picture_format: PictureFormat = "png", replace: bool = False) -> Path:
         """Write the completions, sheet.png and record.json to a folder; return the path of sheet.png.
 
-        Either all files are written or none. Files of an earlier call, which its record in this folder lists, are
-        replaced. picture_format: the file format of the completions, "png", "jpg" or "webp".
+        Either all files are written or none. Other files in the folder are kept, and none is overwritten.
+        picture_format: the file format of the completions, "png", "jpg" or "webp".
+        replace: replace the files of an earlier call, which its record in this folder lists. Otherwise such a folder is
+        refused.
         """
-        from condvae.completion.folder import CompletionFolder  # imported late, because that module imports this one
+        return save_completions([self], folder, picture_format=picture_format, replace=replace)[0]
 
-        check_picture_format(picture_format, keep_size=self.provenance.settings.keep_size)
-        with CompletionFolder(folder, picture_format=picture_format) as out:
-            out.add(self)
-            return out.finish(self.provenance)[0]
+
+def save_completions(
+    completions: Sequence[Completion],
+    folder: str | Path,
+    *,
+    picture_format: PictureFormat = "png",
+    replace: bool = False,
+) -> list[Path]:
+    """Write the results of one call of `complete` to one folder, as `Completion.save` does for a single result.
+
+    Return the paths of the contact sheets.
+    """
+    from condvae.completion.folder import CompletionFolder  # imported late, because that module imports this one
+
+    if not completions:
+        raise ValueError("there are no results to save: give at least one")
+    if str(folder) == "":
+        raise ValueError("the name of the folder is empty: give a folder")
+    made = completions[0].provenance
+    if any(one.provenance.settings != made.settings or one.provenance.model != made.model for one in completions):
+        raise ValueError("the results are from calls with different models or settings: save them in different folders")
+    check_picture_format(picture_format, keep_size=made.settings.keep_size)
+    if not replace and read_recorded(Path(folder) / RECORD):
+        raise ValueError(f"{folder} contains the files of an earlier call: give another folder, or replace=True")
+    with CompletionFolder(folder, picture_format=picture_format) as out:
+        for one in completions:
+            out.add(one)
+        return list(out.finish(made))
 
 
 def sheet_of(completions: Sequence[Completion]) -> Image.Image:

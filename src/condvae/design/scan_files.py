@@ -26,10 +26,10 @@ from condvae.images.holes import Box, Hole
 from condvae.images.model_view import ModelView, as_tensor, make_view
 from condvae.images.reading import Picture
 from condvae.images.recorded_files import SCANS
-from condvae.images.selection import PictureQueue, select_pictures
+from condvae.images.selection import LimitedNotes, PictureQueue, select_pictures
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId, file_sha256
-from condvae.runtime.messages import Say, printable
+from condvae.runtime.messages import Say, counted, printable, warn_with
 from condvae.weights.cached_models import open_conditional
 
 DEFAULT_OUT = Path("scans")
@@ -167,6 +167,7 @@ def scan_files(
     fit_mask: bool = False,
     device: str = "cpu",
     say: Say = print,
+    result: Say | None = None,
 ) -> Path:
     """Simulate scans of image files, and of the images in folders. Return the path of the record.
 
@@ -174,9 +175,12 @@ def scan_files(
     image. Write NAME.png for each image, NAME.gif for an image with several scans, and the record. The files appear all
     together or not at all.
     out: the folder for the files. None: a new folder, scans, or scans-2 if it exists, and so on.
+    say, result: functions that get notes and results, one line at a time; by default, `say` gets both.
     """
+    tell, warn = result or say, warn_with(say)
+    notes, warnings = LimitedNotes(), LimitedNotes()
     hole = Hole(known=known, fit_mask=fit_mask)
-    selected = select_pictures(paths, hole, say, done="scanned", out=out, default=DEFAULT_OUT, white=settings.white)
+    selected = select_pictures(paths, hole, say, done="scanned", out=out, white=settings.white)
     entries: list[dict[str, Any]] = []
     names = _free_names([stem_of(one.path) for one in selected])
     with AtomicFolder(out or DEFAULT_OUT, kind=SCANS, new=out is None, say=say) as folder:
@@ -185,31 +189,34 @@ def scan_files(
         scanner = PictureScanner(model, classifier, settings, device=device)
         pictures = PictureQueue(selected, scanner.view, done="scanned")
         if settings.n == 1 and settings.estimator == "eig":
-            say("with one completion every location has an expected gain of 0, so scans are random: give -n 2 or more")
+            warn("with one completion every location has an expected gain of 0, so scans are random: give -n 2 or more")
         judged: Literal["known", "whole"] = "whole" if known is None else "known"
         inspector = strangeness_inspector(scanner.model, scanner.identity, settings.seed, judged=judged)
         if inspector is not None and inspector.failure is not None:
-            say(inspector.failure)
+            warn(inspector.failure)
             inspector = None
         for one, name in zip(selected, names, strict=True):
             seen = pictures.take(one)
             if seen is None:
                 continue
-            for note in seen.notes:
-                say(note)
+            notes.tell(seen.notes, say)
             found = Inspected() if inspector is None else inspector(seen)
-            for line in (found.warning, found.failure):
-                if line is not None:
-                    say(line)
-            say(f"{printable(one.path)}:")
-            scans = scanner.simulate(seen, say) if known is None else scanner.plan_next(seen, say)
+            warnings.tell([line for line in (found.warning, found.failure) if line is not None], warn)
+            tell(f"{printable(one.path)}:")
+            scans = scanner.simulate(seen, tell) if known is None else scanner.plan_next(seen, tell)
             outputs = _put(folder, name, scanner, scans)
             entries.append(_entry(scanner, seen, scans, outputs, whole=known is None) | _judged(found, judged))
         pictures.skipped.check_not_all()
+        if notes.untold:
+            say(f"similar notes apply to {counted(notes.untold, 'more image')}")
+        if warnings.untold:
+            warn(f"similar warnings apply to {counted(warnings.untold, 'more image')}")
         pictures.skipped.tell(say)
         made = {
             **scanner.made_by,
             **asdict(settings),
+            **({} if known is None else {"steps": 1, "fit_mask": fit_mask}),
+            "passed_over": pictures.skipped.reasons,
             "task": scanner.task.name,
             "simulated": known is None,
             "device": str(scanner.device),

@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from condvae.images.picture_formats import SAVE_OPTIONS
-from condvae.images.recorded_files import PICTURE_SUFFIXES, RecordKind, read_recorded
+from condvae.images.recorded_files import RecordKind, read_recorded
 from condvae.runtime.atomic import clear_away
 from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.folders import lock_folder
@@ -24,6 +24,8 @@ _LONGEST_STEM = 100  # in bytes, so that a name with a few words added to it is 
 _HIDDEN = ".unfinished-"
 _EARLIER = "earlier"
 """A subfolder of the hidden folder, to which the files of an earlier call are moved before they are removed."""
+_MARK = ".condvae"
+"""An empty file in the hidden folder, which shows that the folder is not one of the user."""
 
 
 def stem_of(path: Path) -> str:
@@ -69,6 +71,7 @@ class AtomicFolder:
             if self._kind is not None:
                 self.check_free(self._kind.file)
             self._hidden = Path(tempfile.mkdtemp(dir=self.folder, prefix=_HIDDEN))
+            (self._hidden / _MARK).touch()
         except BaseException as error:
             self._remove_made()
             self._release()
@@ -119,13 +122,17 @@ class AtomicFolder:
                     self._replaces |= self._unchanged(moved, found.digests)
         for path in leftovers:
             if path not in self._interrupted:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
 
     def _unchanged(self, names: Sequence[str], digests: Mapping[str, str]) -> dict[str, None]:
-        """Return those of the files in the folder that are as they were written: the user may have replaced others."""
+        """Return those of the files in the folder that are as they were written: the user may have replaced others.
+
+        Records of the first versions of condvae have no digests, so all files that they list are kept.
+        """
 
         def same(path: Path) -> bool:
-            return path.name not in digests or not path.is_file() or file_sha256(path) == digests[path.name]
+            plain = path.is_file() and not path.is_symlink()
+            return file_sha256(path) == digests.get(path.name) if plain else not os.path.lexists(path)
 
         return {name: None for name in names if same(self.folder / name)}
 
@@ -193,12 +200,12 @@ class AtomicFolder:
                 self.check_free(*self._names)  # another program may have written to the folder meanwhile
                 replaced = self._commit()
                 for path in self._interrupted:
-                    shutil.rmtree(path, ignore_errors=True)
-            shutil.rmtree(self._hidden, ignore_errors=True)
+                    _remove(path)
+            _remove(self._hidden)
         except OSError as failure:  # the hidden folder stays: the next call finds out from it which files are ours
             raise self._unwritable(failure) from failure
         except BaseException:
-            shutil.rmtree(self._hidden, ignore_errors=True)
+            _remove(self._hidden)
             raise
         finally:
             if kind is not None:
@@ -252,9 +259,16 @@ def _save_options(name: str) -> Mapping[str, Any]:
 
 
 def _is_leftover(path: Path) -> bool:
-    """Return whether a hidden folder contains only what condvae writes there."""
-    kinds = (*PICTURE_SUFFIXES, ".json")
-    return path.is_dir() and all(one.suffix in kinds or one.name == _EARLIER for one in path.iterdir())
+    """Return whether condvae has made this hidden folder. It is empty if the process was killed at once."""
+    return path.is_dir() and not path.is_symlink() and ((path / _MARK).is_file() or not any(path.iterdir()))
+
+
+def _remove(hidden: Path) -> None:
+    """Remove a hidden folder, and its mark last, so that the folder is recognised if the process is killed now."""
+    for path in hidden.iterdir() if hidden.is_dir() else ():
+        if path.name != _MARK:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _abandoned(folder: Path) -> bool:

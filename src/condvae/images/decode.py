@@ -133,8 +133,9 @@ def eight_bits(levels: npt.NDArray[Any], white: int | None = None) -> tuple[Pixe
         depth = next(bits for bits in _DEPTHS if largest < 2**bits)
         white = 2**depth - 1
         if white < _FULL:
+            article = "an" if depth == 8 else "a"
             note = (
-                f"has 16-bit pixels with levels up to {largest:,}: it is read as a {depth}-bit image; "
+                f"has 16-bit pixels with levels up to {largest:,}: it is read as {article} {depth}-bit image; "
                 "give --white LEVEL to set the level of white"
             )
     highest = min(white, np.iinfo(levels.dtype).max)

@@ -54,8 +54,10 @@ def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> l
     """Return the pictures of one row of a contact sheet, each [C, H, W] uint8.
 
     They are the original, the observation, the first few of the completions [n, C, H, W], and the mean and standard
-    deviation of all completions.
+    deviation of all completions. One completion has no spread, so these two are left out.
     """
+    if len(completions) == 1:
+        return [original, observed, *completions]
     levels = completions.double()
     mean, spread = levels.mean(dim=0).round().to(torch.uint8), levels.std(dim=0, correction=0).mean(dim=0)
     heat = heat_map(spread.float(), largest=_LARGEST_SPREAD)
@@ -64,7 +66,9 @@ def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> l
 
 def completion_columns(n: int) -> list[ColumnHeading]:
     """Return the column headings of a sheet with n completions per image."""
-    numbered = (f"completion {k + 1}" for k in range(min(n, SHOWN)))
+    numbered = [f"completion {k + 1}" for k in range(min(n, SHOWN))]
+    if n == 1:
+        return ["original", "observed", *numbered]
     spread = HeatColumn(label="uncertainty", lowest="std 0", highest=f"{_LARGEST_SPREAD}+")
     return ["original", "observed", *numbered, f"mean of {n}", spread]
 

@@ -231,6 +231,8 @@ def _in_one_sentence(name: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ValueError) and str(error).startswith(name):
             raise
+        if isinstance(error, ValueError) and str(error).startswith("the image has "):  # pixels of another kind
+            raise ValueError(str(error).replace("the image", name, 1)) from error
         if isinstance(error, OSError) and error.errno is not None:
             raise ValueError(f"{name} cannot be read: {error.strerror}") from error
         raise ValueError(

@@ -14,9 +14,9 @@ from condvae.images.archive import opened
 from condvae.images.decode import fit
 from condvae.images.holes import Hole
 from condvae.images.reading import Picture, read_picture
-from condvae.images.recorded_files import KINDS
+from condvae.images.recorded_files import KINDS, read_recorded
 from condvae.runtime.fingerprints import FileId
-from condvae.runtime.messages import Say, printable, warn_with
+from condvae.runtime.messages import Say, counted, printable, warn_with
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.progress import track
 
@@ -77,14 +77,13 @@ def select_pictures(
     *,
     done: str,
     out: Path | None = None,
-    default: Path | None = None,
     white: int | None = None,
 ) -> list[SelectedPicture]:
-    """Return every image file once, in the order of the call. Files in the output folder `out` are left out.
+    """Return every image file once, in the order of the call.
+
+    Left out are the files in the output folder `out`, and in subfolders those that an earlier call has written.
 
     done: what happens to the files, as a participle for messages, such as "completed" in "it is completed once".
-    default: if `out` is None, the output goes to a new folder, which is called `default`, with a number if needed.
-        Then files in such folders of earlier calls are left out, unless the call names the folder.
     white: the grey level that is white in files with 16-bit pixels; None to find it out for each file.
     """
     if not paths:
@@ -98,14 +97,19 @@ def select_pictures(
             continue
         with opened(path) as files:
             every = [path / name for name in files.images()]
-        outputs = [_real(out)] if out is not None else [one for one in _numbered(default) if one != _real(path)]
-        inside = [file for file in every if not set(outputs) & set(_real(file).parents)]
-        if not inside and every:
+        read = [file for file in every if out is None or _real(out) not in _real(file).parents]
+        if not read and every:
             raise ValueError(
                 f"all images in {printable(path)} are in the --out folder, which is not read: give another --out"
-                if out is not None
-                else f"all images in {printable(path)} are outputs of earlier calls: name their folder to use them"
             )
+        earlier = _earlier_outputs(read, path)
+        inside = [file for file in read if file not in earlier]
+        if not inside and earlier:
+            raise ValueError(
+                f"all images in {printable(path)} are outputs of earlier calls: name their folder to use them"
+            )
+        if earlier:
+            say(f"left out {counted(len(earlier), 'output')} of earlier calls: name their folder to use them")
         if not inside:
             raise ValueError(
                 f"{printable(path)} holds no images{files.except_own}: give image files, or a folder of images"
@@ -187,14 +191,13 @@ def read_images(
     size: int,
     done: str,
     out: Path | None = None,
-    default: Path | None = None,
     say: Say = print,
 ) -> WholeImages:
     """Read image files, and all image files in folders.
 
     Each image is cropped to its largest centred square, with transparent pixels on white, and resized to size x size.
     """
-    selected = select_pictures(paths, Hole(), say, done=done, out=out, default=default)
+    selected = select_pictures(paths, Hole(), say, done=done, out=out)
     skipped, notes = SkippedFiles(len(selected), done=done), LimitedNotes()
     found = {}
     for one in tracked(selected, "reading"):
@@ -238,12 +241,12 @@ def check_same(file: FileId | None, sha256: str | None) -> None:
         )
 
 
-def _numbered(default: Path | None) -> list[Path]:
-    """Return the existing output folders of earlier calls that were called `default` or have a number after it."""
-    if default is None:
-        return []
-    found = [default, *default.parent.glob(f"{default.name}-*")]
-    return [_real(one) for one in found if any((one / kind.file).is_file() for kind in KINDS)]
+def _earlier_outputs(files: Sequence[Path], top: Path) -> set[Path]:
+    """Return those of the files that the record of an earlier call lists, in subfolders of the folder `top`."""
+    folders = {file.parent for file in files} - {top}
+    marks = {kind.file for kind in KINDS}
+    found = ((folder, read_recorded(folder / mark)) for folder in folders for mark in marks)
+    return {folder / name for folder, recorded in found if recorded for name in recorded.names} & set(files)
 
 
 def _real(path: Path) -> Path:

@@ -9,6 +9,8 @@ from torch import Tensor
 from condvae.observe.process import KnownPixels, check_number
 from condvae.runtime.checks import check_whole
 
+_MOST_PATCHES = 10_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Patches(KnownPixels):
@@ -23,6 +25,8 @@ class Patches(KnownPixels):
 
     def __post_init__(self) -> None:
         check_whole(self.most, "most")
+        if self.most > _MOST_PATCHES:
+            raise ValueError(f"most is {self.most:,} patches, expected at most {_MOST_PATCHES:,}")
         _check_share(self.side, "side")
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> Tensor:

@@ -16,7 +16,7 @@ from condvae.runtime.checks import check_white
 from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.folders import check_replaceable, read_json
 from condvae.runtime.formats import csv_text, has_header, json_text
-from condvae.runtime.messages import Say, printable
+from condvae.runtime.messages import Say, counted, printable, warn_with
 from condvae.runtime.progress import track
 from condvae.runtime.versions import versions
 
@@ -46,8 +46,11 @@ def score_files(
     out: Path | None = None,
     white: int | None = None,
     say: Say = print,
+    result: Say | None = None,
 ) -> list[ScoredFile]:
     """Score image files, and all images in folders; print a line for each image, and return the results.
+
+    say, result: functions that get notes and results, one line at a time; by default, `say` gets both.
 
     out: a .json or .csv file to write a report to.
     white: the grey level that is white in images with 16-bit pixels; None to find it out for each image.
@@ -60,7 +63,9 @@ def score_files(
     pictures = PictureQueue(selected, scorer.view, done="scored")
     say("percentile: the percentage of held-out images, with about the same known share, that are at least as strange")
     if any(fit.record.get("held_out_from") == UNFITTED for fit in scorer.fits.values()):
-        say(f"the held-out images are {UNFITTED}: the model was trained on them, so new images may look too strange")
+        warn_with(say)(
+            f"the held-out images are {UNFITTED}: the model was trained on them, so new images may look too strange"
+        )
     notes, done = LimitedNotes(), list[ScoredFile]()
     together = _TOGETHER[scorer.model.device.type]
     with track("scoring", total=len(selected)) as job:
@@ -69,16 +74,16 @@ def score_files(
             seen = {one.path: view for one in some if (view := pictures.take(one)) is not None}
             for (path, view), found in zip(seen.items(), scorer(list(seen.values())), strict=True):
                 notes.tell(view.notes, say)
-                say(_line(path, found, scorer))
+                (result or say)(_line(path, found, scorer))
                 done.append(ScoredFile(path=path, seen=view, found=found))
             job.update(len(some))
     pictures.skipped.check_not_all()
     if notes.untold:
-        say(f"the same applies to {notes.untold} more images")
+        say(f"similar notes apply to {counted(notes.untold, 'more image')}")
     pictures.skipped.tell(say)
     if len(done) > 1:
         strange = sum(one.found.strange for one in done)
-        say(f"{strange} of {len(done)} are in the strangest {STRANGE:g} % for {scorer.name}")
+        (result or say)(f"{strange} of {len(done)} are in the strangest {STRANGE:g} % for {scorer.name}")
     if out is not None:
         report = _report(done, pictures.skipped.reasons, scorer, white)
         write_text(out, report if out.suffix == ".json" else _table(done))

@@ -23,6 +23,9 @@ With the embedded models, at most 0.1 % of an image's pixel values are beyond it
 and striped images. At temperature 10, half of those of xray are, in the median, and many samples of the others are
 NaN."""
 
+_LEAST_HIDDEN, _LEAST_TEMPERATURE = 100, 0.5
+"""Completions of at least this number of hidden pixels, at this temperature or above, must differ."""
+
 
 class Flaws(NamedTuple):
     """Which samples of a model are degenerate."""
@@ -76,6 +79,23 @@ def saturation_warning(count: int, total: int, temperature: float, *, what: str 
     """Return a warning that some samples are saturated, with what to do. The parameters are those of `check_flaws`."""
     which = "it" if count == 1 else "them"
     return f"{_saturation(count, total, what, of)}: do not use {which}, and {_advice(temperature)}"
+
+
+def identity_warning(images: Tensor, known: Tensor | None, temperature: float, *, of: str = "") -> str | None:
+    """Return a warning if several completions [n, C, H, W] of an image are the same although they are drawn at random.
+
+    known: [1, H, W] bool, True where a pixel is known; None if no pixel is. Small holes and low temperatures can leave
+    no visible difference between completions, and are not examined.
+    """
+    hidden = images[0, 0].numel() if known is None else int((~known).sum())
+    if len(images) < 2 or hidden < _LEAST_HIDDEN or temperature < _LEAST_TEMPERATURE:
+        return None
+    if bool((images != images[:1]).any()):
+        return None
+    return (
+        f"all {len(images)} completions{of} are the same, although they are drawn at random: this is no certainty, "
+        "but a sign that the weights of the model are damaged or untrained"
+    )
 
 
 def report_flaws(flaws: Flaws, temperature: float, *, what: str = "sample", stacklevel: int = 2) -> None:
