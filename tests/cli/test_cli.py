@@ -64,6 +64,8 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_a_list_option_that_is_given_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given: list[str | Path] = ["ood", "experiment", "--data", tmp_path, "--against", "a=x", "--against", "b=y"]
     assert "--against was given twice: give it once" in failure(capsys, *given)
+    given = ["pretrain", "--data", tmp_path, f"--data={tmp_path}", "--out", tmp_path / "run"]
+    assert "--data was given twice: give it once" in failure(capsys, *given)
 
 
 def test_an_empty_argument_is_an_error(

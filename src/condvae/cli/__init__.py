@@ -58,13 +58,16 @@ _LISTS = (
     "--against",
     "--baselines",
     "--completions",
+    "--data",
     "--metrics",
+    "--observe",
     "--policies",
     "--scores",
     "--sets",
     "--tasks",
+    "--temperature",
 )
-"""Options that take several values after one name. They may be given only once."""
+"""Options that take several values after one name, in some verbs at least. They may be given only once."""
 _FIRST_LINE = 0.2
 """Seconds until a command says what it opens. Bad input that is found earlier gives one line, the error."""
 

@@ -11,7 +11,9 @@ from condvae.cli.help_text import explained
 from condvae.design.scan_settings import ScanSettings
 
 
-@explained(out=shared.out_folder_help("NAME.png and NAME.gif of each image, and design.json", "scans"))
+@explained(
+    out=shared.out_folder_help("NAME.png of each image, NAME.gif if it has several scans, and design.json", "scans")
+)
 @dataclass(frozen=True, kw_only=True)
 class DesignScan(shared.Parsed, ScanSettings):
     """Simulate a scanner on whole images: choose one small window after the other, and show why each was chosen.

@@ -25,8 +25,9 @@ _ROWS = 24
 class CompletionFolder:
     """Writes completions to a folder. Use it in a `with` block: call `add` for each picture, then `finish`.
 
-    Files that the record of an earlier call lists are replaced. Other files in the folder are kept; ValueError is
-    raised if one of them has the name of an output file. At most one contact sheet is kept in memory.
+    Files that the record of an earlier call lists, and that have not changed since, are replaced. Other files in the
+    folder are kept; ValueError is raised if one of them has the name of an output file. At most one contact sheet is
+    kept in memory.
     """
 
     def __init__(
