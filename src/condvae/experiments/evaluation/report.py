@@ -163,6 +163,11 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
 
 def write(result: dict[str, Any], out: Path, say: Say) -> None:
     """Write the files of the report, and print warnings about its numbers."""
+    if REPORT.loses_numbers(result, out):
+        say(
+            f"the report of an earlier call with other settings is replaced: its measurements are kept in "
+            f"{out / REPORT.parts}, and the same call writes it again"
+        )
     REPORT.write(result, out, say)
     if few := tables.too_few_for_ids(result):
         warn_with(say)(f"P-IDS and U-IDS are {few}")
