@@ -293,3 +293,12 @@ def test_the_console_shows_the_first_step_and_leaves_the_log_alone(
     rows = [log_of(tmp_path / out, "train") for out in "ab"]
     assert [row["step"] for row in rows[0]] == [10, 12]
     assert rows[0] == rows[1]
+
+
+def test_one_step_and_one_image_are_not_called_steps_and_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretrain(**{**QUICK, "evaluate_on": 1}, network=smallest_network(), steps=1, out=tmp_path / "run")
+    printed = capsys.readouterr().out
+    assert "finished after 1 step in" in printed and "on 1 held-out image\n" in printed
+    assert "+-" not in printed  # one image shows no standard error

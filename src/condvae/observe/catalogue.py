@@ -92,7 +92,9 @@ def _parse_one(spec: str) -> tuple[Process, float | None]:
         if key in values:
             raise ValueError(f"{key} is given twice in {spec!r}: give it once")
         if key not in kinds:
-            raise ValueError(f"unknown key {key!r} in {spec!r}, expected keys are {', '.join(kinds)}")
+            raise ValueError(
+                f"unknown key in observation process {process.name}: {short(key)}; expected keys are {', '.join(kinds)}"
+            )
         kind = kinds[key]
         try:
             values[key] = kind(text)

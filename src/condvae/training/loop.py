@@ -169,9 +169,8 @@ class Loop:
         took, peak = self.stopwatch(), peak_gigabytes(self.world.device)
         self.log.record("end", self.position.step, elapsed=took, peak_memory_gb=peak)
         memory = "" if peak is None else f", peak memory {peak:.1f} GB"
-        self.log.say(
-            f"finished after {counted(self.position.step, 'step')} in {in_words(took)}{memory}: {self.folder.model}"
-        )
+        steps = counted(self.position.step, "step")
+        self.log.say(f"finished after {steps} in {in_words(took)}{memory}: {self.folder.model}")
 
     def _reject_failed_run(self) -> None:
         """Raise Diverged if the run has learnt nothing, so that no model is written; warn if it has learnt little."""
