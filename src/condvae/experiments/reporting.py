@@ -73,13 +73,6 @@ class Report:
             raise ValueError(f"{folder} contains results that are not from {self.what}: choose another --out folder")
         make_folder(folder)
 
-    def loses_numbers(self, result: dict[str, Any], out: Path) -> bool:
-        """Return whether a report in `out` was made with other settings and has rows that `result` does not have."""
-        before = self._read(out / "results.json")
-        if before is None or all(before.get(key) == result[key] for key in ("data", "settings", "networks")):
-            return False
-        return not set(self.tables.as_csv(before).splitlines()) <= set(self.tables.as_csv(result).splitlines())
-
     def write(self, result: dict[str, Any], out: Path, say: Say) -> None:
         """Write tables and figures, and remove temporary files that killed processes have left."""
         for folder in (out, *out.glob(f"{self.parts}/*")):

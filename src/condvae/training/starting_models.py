@@ -28,7 +28,7 @@ def with_stored_models(options: TrainingOptions, folder: RunFolder) -> TrainingO
     if not folder.has_checkpoint:
         return options
     stored = folder.stored_options()
-    kept = {}
+    kept: dict[str, Any] = {}
     for name in (name for name in ("artifact", "init") if hasattr(options, name)):
         given, before, copy = _path_option(options, name), stored.get(name), getattr(folder, name)
         if (given is None) != (before is None):
