@@ -96,3 +96,9 @@ def test_every_spelling_of_a_box_gives_the_same_pictures(capsys: pytest.CaptureF
     assert len(set(made)) == 1
     for box in (["3", "4", "9"], ["3,4,9"], ["3", "4", "9", "8.5"]):
         assert "expected four whole numbers x,y,width,height" in failure(capsys, "complete", "--box", *box)
+
+
+def test_a_number_that_is_not_whole_is_an_error_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["train", "--data", "x", "-o", "x", "--steps", "1e3"], ["sample", "-n", "1e3"]):
+        printed = shown(capsys, *words)
+        assert "1e3 is not a whole number" in " ".join(printed.split()) and "literal" not in printed

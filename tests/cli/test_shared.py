@@ -120,6 +120,7 @@ def test_a_command_first_says_what_it_opens() -> None:
         (["complete", "x.png", "--repeat", "a/record.json"], "opening a/record.json"),
         (["evaluate", "--data", "cifar10", "--redraw", "out"], "opening out"),
         (["evaluate", "--data", "b.zip"], "opening the model faces64 and the data b.zip"),
+        (["evaluate", "--data", "b.zip", "--model", "none"], "opening the data b.zip"),
         (["pretrain", "--data", "a", "b", "--steps", "1", "-o", "run"], "opening the data a and b"),
         (["compare", "real", "fake"], "opening real and fake"),
         (["import", "a.th", "-o", "b.safetensors"], "opening a.th"),

@@ -187,6 +187,16 @@ def test_packs_with_findings_and_patients(tmp_path: Path, faces: FaceArray) -> N
     files["pack/more.png"] = png(faces[200])
     data = open_data(write(tmp_path / "b.zip", files))
     assert len(data.skipped) == 2 and all("dataset.json: 1 " in line for line in data.skipped)
+    assert data.skipped[1] == "dataset.json: 1 of the 101 image files is not in its list"
+
+
+def test_all_images_that_a_pack_does_not_list_are_counted(tmp_path: Path, faces: FaceArray) -> None:
+    files = {f"{i}.png": png(faces[i]) for i in range(40)}
+    files["dataset.json"] = json.dumps({"labels": [[f"{i}.png", 0] for i in range(20)]}).encode()
+    path = write(tmp_path / "a", {**files, "3.png": b"broken"})
+    expected = "; 21 skipped (dataset.json: 20 of the 40 image files are not in its list; ...)"
+    assert open_data(path).summary().endswith(expected)
+    assert "; 41 skipped (dataset.json: 20 of" in open_data([path, write(tmp_path / "b", files)]).summary()
 
 
 def test_unusable_packs_are_rejected(tmp_path: Path, faces: FaceArray) -> None:
@@ -209,6 +219,8 @@ def test_unusable_packs_are_rejected(tmp_path: Path, faces: FaceArray) -> None:
     for labels in ('["a.png", 1], ["b.png", null]', '["a.png", [1]], ["b.png", [1, 0]]', '["a.png", [7]]'):
         with pytest.raises(ValueError, match="has labels of different kinds"):
             opened(f'{{"labels": [{labels}]}}')
+    with pytest.raises(ValueError, match="has labels such as 'cat', expected one whole number per image"):
+        opened('{"labels": [["a.png", "cat"], ["b.png", "dog"]]}')
 
 
 def chest(root: Path, faces: FaceArray) -> list[str]:
@@ -317,7 +329,7 @@ def test_a_zip_with_a_name_twice_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.zip", {"a.png": tile(), "b.png": tile(9)})
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as archive:
         archive.writestr("a.png", tile(3))
-    with pytest.raises(ValueError, match=r"a\.zip is not a whole zip file \(it contains two files named a\.png\)"):
+    with pytest.raises(ValueError, match=r"a\.zip cannot be used \(it contains two files named a\.png\): rename one"):
         open_data(path)
 
 

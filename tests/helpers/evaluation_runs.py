@@ -101,9 +101,10 @@ def small_evaluation(data: Dataset, subject: Subject, out: Path, **options: Any)
 
 def deep_only(data: Dataset, out: Path, **options: Any) -> dict[str, Any] | None:
     """The fastest evaluation: only baselines, and only metrics of many completions per image."""
-    given: dict[str, Any] = {"settings": DEEP_ONLY, "networks": small_networks(), "unit_sizes": UNIT_SIZES, **options}
+    given: dict[str, Any] = {"settings": DEEP_ONLY, "networks": small_networks(), "unit_sizes": UNIT_SIZES}
+    given |= {"say": silent, **options}
     methods = given.pop("methods", None) or baselines(["mean", "random", "nearest"], data)
-    return experiment(methods, data, out, say=silent, **given)
+    return experiment(methods, data, out, **given)
 
 
 def units_in(out: Path) -> list[Path]:

@@ -69,7 +69,7 @@ def test_parameters_that_are_left_out_have_their_defaults() -> None:
     [
         ([], "no observation process was given"),
         (["freefrom"], "unknown observation process 'freefrom'"),
-        (["freeform,lo=0.2"], "unknown key in observation process freeform: lo; expected keys are low, high"),
+        (["freeform,lo=0.2"], "unknown key in observation process freeform: lo; expected keys are low, high, weight"),
         (["freeform,low=much"], "low is 'much' in 'freeform,low=much'"),
         (["patches,most=2.5"], "most is '2.5' .*expected a whole number"),
         (["freeform,low"], "'low' in 'freeform,low' cannot be read"),

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.observe import Freeform, Halves
 from condvae.runtime.progress import Display, TrackedJob, showing
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
+from condvae.training.run_folder import RunFolder
 from condvae.vdvae import VDVAE, preset
 
 QUICK: dict[str, Any] = {
@@ -112,14 +114,16 @@ def test_a_run_resumes_with_its_own_copies_of_the_starting_models(vae: Path, tmp
     out = tmp_path / "run"
     other = pretrain(PretrainOptions(**QUICK, network=smallest_network(), steps=2, seed=9, out=tmp_path / "other"))
     # A copy left by a run without a checkpoint is not used instead of the given artifact.
-    out.mkdir()
+    killed = RunFolder(out)
+    killed.claim(TrainOptions(**QUICK, artifact=other, steps=4, out=out), data="faces", resume=False)
+    killed.release()
     (out / "artifact.safetensors").write_bytes(other.read_bytes())
     here = tmp_path / "vae.safetensors"
     here.write_bytes(vae.read_bytes())
     file = train(TrainOptions(**QUICK, artifact=here, steps=4, out=out))
     assert_same_model(out / "artifact.safetensors", vae)
-    # A resumed run uses its own copy, even if the original file has changed.
-    here.write_bytes(other.read_bytes())
+    # A resumed run uses its own copy, even if the original file has been damaged.
+    here.write_bytes(b"damaged")
     train(TrainOptions(**QUICK, artifact=here, steps=8, out=out, resume=True))
     model, artifact = weights.load(file), weights.load(vae)
     assert isinstance(model, ConditionalVAE) and isinstance(artifact, VDVAE)
@@ -131,6 +135,29 @@ def test_a_run_resumes_with_its_own_copies_of_the_starting_models(vae: Path, tmp
     train(again)
     first.unlink()
     train(dataclasses.replace(again, steps=8, resume=True))
+
+
+def test_a_run_is_not_resumed_with_another_model(vae: Path, tmp_path: Path) -> None:
+    other = pretrain(PretrainOptions(**QUICK, network=smallest_network(), steps=1, seed=9, out=tmp_path / "other"))
+    out, moved = tmp_path / "run", tmp_path / "moved.safetensors"
+    file = train(TrainOptions(**QUICK, artifact=vae, steps=1, out=out))
+    tuned = PretrainOptions(**QUICK, init=vae, steps=1, out=tmp_path / "tuned")
+    pretrain(tuned)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    given = TrainOptions(**QUICK, artifact=other, steps=2, out=out, resume=True)
+    for options, message in (
+        (given, f"{out} contains a run that started from another artifact than {other}: resume with the same artifact"),
+        (dataclasses.replace(given, artifact=None, init=file), f"with --artifact {vae}, but no --artifact was given"),
+        (dataclasses.replace(tuned, init=other, resume=True), f"that started from another model than {other}: resume"),
+        (dataclasses.replace(tuned, init=None, resume=True), f"with --init {vae}, but no --init was given: resume"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            pretrain(options) if isinstance(options, PretrainOptions) else train(options)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    moved.write_bytes(vae.read_bytes())
+    train(dataclasses.replace(given, artifact=moved))
+    assert RunFolder(out).stored_options()["artifact"] == str(vae)  # what the run started from
+    assert weights.describe(file).record["options"]["artifact"] == vae.name
 
 
 def test_from_scratch_trains_everything_on_the_whole_image(tmp_path: Path) -> None:
@@ -233,8 +260,6 @@ def test_bad_options_of_conditioning_leave_nothing_behind(
 
 
 def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
-    from condvae.training.run_folder import RunFolder
-
     options = TrainOptions(**QUICK, artifact=vae, steps=5, out=tmp_path / "run")
     holder = RunFolder(tmp_path / "run")
     holder.claim(options, data="faces", resume=False)
@@ -242,6 +267,10 @@ def test_two_runs_cannot_share_a_folder(vae: Path, tmp_path: Path) -> None:
         train(options)
     holder.release()
     train(options)
+    holder.claim(options, data=holder.stored_options()["data_summary"], resume=True)
+    with pytest.raises(ValueError, match="another process is training in"):  # not: add --resume
+        train(options)
+    holder.release()
     refused = [RunFolder(tmp_path / "run") for _ in range(2)]
     for folder in refused:  # twice, because a rejected claim must release its lock
         with pytest.raises(ValueError, match="contains a run on other data"):
@@ -264,3 +293,12 @@ def test_the_console_shows_the_first_step_and_leaves_the_log_alone(
     rows = [log_of(tmp_path / out, "train") for out in "ab"]
     assert [row["step"] for row in rows[0]] == [10, 12]
     assert rows[0] == rows[1]
+
+
+def test_one_step_and_one_image_are_not_called_steps_and_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretrain(**{**QUICK, "evaluate_on": 1}, network=smallest_network(), steps=1, out=tmp_path / "run")
+    printed = capsys.readouterr().out
+    assert "finished after 1 step in" in printed and "on 1 held-out image\n" in printed
+    assert "+-" not in printed  # one image shows no standard error

@@ -30,3 +30,34 @@ def test_a_sheet_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
         folder.write_sheet(4, Image.new("CMYK", (3, 2)))  # Pillow fails after it has opened the file
     assert [path.name for path in (tmp_path / "sheets").iterdir()] == ["step-000000004.png"]
     assert (tmp_path / "sheets" / "step-000000004.png").read_bytes() == before
+
+
+def test_a_new_run_replaces_no_files_of_the_user(tmp_path: Path) -> None:
+    options = PretrainOptions(data=(Path("data"),), out=tmp_path / "out", steps=1)
+    names = ("log.jsonl", "options.json", "sheets/step-000000000.png", "init.safetensors", "artifact.safetensors")
+    for name in (*names, "best.safetensors", "model.safetensors"):
+        file = tmp_path / name.replace("/", "-") / name
+        file.parent.mkdir(parents=True)
+        file.write_text('{"verb": "speak"}')
+        for resume in (False, True):
+            folder = RunFolder(tmp_path / name.replace("/", "-"))
+            with pytest.raises(ValueError, match=f"contains {name} but no checkpoint to resume from: choose another"):
+                folder.check_same_run(options, resume=resume)
+        assert [path for path in folder.path.rglob("*") if path.is_file()] == [file]
+        assert file.read_text() == '{"verb": "speak"}'
+
+
+@pytest.mark.parametrize("log", [None, "", '{"eve', '{"event": "start", "step": 0}\n{"event"'])
+def test_a_run_killed_before_its_first_checkpoint_can_be_started_again(tmp_path: Path, log: str | None) -> None:
+    options = PretrainOptions(data=(Path("data"),), out=tmp_path, steps=1)
+    killed = RunFolder(tmp_path)
+    killed.claim(options, data="data", resume=False)
+    killed.release()
+    (tmp_path / "init.safetensors").write_text("a copy")
+    if log is not None:
+        (tmp_path / "log.jsonl").write_text(log)
+    for resume in (False, True):
+        RunFolder(tmp_path).check_same_run(options, resume=resume)
+    (tmp_path / "log.jsonl").write_text('{"mine": 1}')
+    with pytest.raises(ValueError, match=r"contains log\.jsonl but no checkpoint"):
+        RunFolder(tmp_path).check_same_run(options, resume=True)

@@ -21,7 +21,7 @@ _FORMAT, _VERSION = "condvae comparison", 1
 _ROWS = {
     "fid": ("FID", "lower is better; only compare sets with the same number of images"),
     "kid": ("KID", "lower is better; ± is the spread over subsets"),
-    "p_ids": ("P-IDS", "higher is better; 0.5 if the two sets cannot be told apart"),
+    "p_ids": ("P-IDS", "higher is better; 0.5 if the two sets cannot be told apart; pairs of equal images count 0"),
     "u_ids": ("U-IDS", "higher is better; 0.5 if the two sets cannot be told apart"),
     "lpips": ("LPIPS", "lower is better"),
     "psnr": ("PSNR, dB", "higher is better; identical images count as 100"),

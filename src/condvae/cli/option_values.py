@@ -8,6 +8,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from condvae.runtime.messages import short
+
 OPTION_VALUES = ConstructorRegistry()
 """Rules for the types of options. Use it in a `with` block around `tyro.cli`."""
 
@@ -35,6 +37,27 @@ def _without_none(option: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | 
         spec,
         is_instance=lambda value: value is None or spec.is_instance(value),
         str_from_instance=lambda value: ["None"] if value is None else spec.str_from_instance(value),
+    )
+
+
+@OPTION_VALUES.primitive_rule
+def _whole_number(option: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    """Read a whole number like tyro, but with a message in plain words if the word is no whole number."""
+    if option.type is not int:
+        return None
+
+    def read(words: list[str]) -> int:
+        try:
+            return int(words[0])
+        except ValueError:
+            raise ValueError(f"{short(words[0])} is not a whole number") from None
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
     )
 
 

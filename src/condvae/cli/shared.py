@@ -311,7 +311,7 @@ def opening(verb: object) -> str:
     kinds |= {"classifier": "the classifier ", "data": "the data "}
     names = []
     for option, kind in kinds.items():
-        if value := getattr(verb, option, None):
+        if (value := getattr(verb, option, None)) and value != "none":
             names.append(kind + (listed(map(str, value)) if isinstance(value, tuple) else str(value)))
     return f"opening {listed(names)}" if names else "starting"
 

@@ -17,7 +17,7 @@ from condvae.images.archive import SUFFIXES, Files, common_top, digest, opened
 from condvae.images.decode import ImageHeader, decode, is_grey, read_header
 from condvae.runtime.checks import first_few
 from condvae.runtime.json_reading import MOST_JSON_BYTES, parse_json
-from condvae.runtime.messages import reason_of, short
+from condvae.runtime.messages import reason_of, short, shown
 from condvae.runtime.pixels import PixelArray
 
 # fmt: off
@@ -88,9 +88,14 @@ def read_chest_xray14(path: Path, reading: ReadOptions) -> ParsedData:
             groups=np.array([patients[stem] for stem in stems], dtype=np.int64),
             splits=[_list_of(stem, lists) for stem in stems] if any(lists.values()) else None,
         )
-    skipped = _absent(table.name, len(findings) - len(stems))
+    absent = len(findings) - len(stems)
     return replace(
-        found, kinds=("chest-xray14",), label_names=FINDINGS, flips=False, skipped=(*skipped, *found.skipped)
+        found,
+        kinds=("chest-xray14",),
+        label_names=FINDINGS,
+        flips=False,
+        skipped=(*_absent(table.name, absent), *found.skipped),
+        skipped_images=found.skipped_images + absent,
     )
 
 
@@ -170,7 +175,9 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
     labels = _pack_labels([entries[i][1] for i in here], place)
     found = _found(files, names, reading, labels=labels, groups=groups, splits=folder_splits(names))
     label_names = table.get("label_names")
-    unlisted = len(set(files.images()) - set(names))
+    images, absent = set(files.images()), len(entries) - len(here)
+    unlisted = len(images - set(names))
+    of = f"{unlisted:,} of the {len(images):,} image files {'is' if unlisted == 1 else 'are'} not in its list"
     return replace(
         found,
         kinds=("pack",),
@@ -178,10 +185,11 @@ def _read_pack(files: Files, top: str, reading: ReadOptions) -> ParsedData:
         # A mirrored chest x-ray shows the heart on the wrong side.
         flips=not (isinstance(label_names, list) and set(map(str, label_names)) == set(FINDINGS)),
         skipped=(
-            *_absent("dataset.json", len(entries) - len(here)),
-            *((f"dataset.json: {unlisted:,} of the images could not be found in it",) if unlisted else ()),
+            *_absent("dataset.json", absent),
+            *((f"dataset.json: {of}",) if unlisted else ()),
             *found.skipped,
         ),
+        skipped_images=found.skipped_images + absent + unlisted,
     )
 
 
@@ -193,8 +201,10 @@ def _pack_labels(values: Sequence[Any], place: Path) -> Labels | None:
     lists = all(isinstance(value, list) and len(value) == len(values[0]) > 0 for value in values)
     if lists and all(type(item) in (int, float, bool) and item in (0, 1) for value in values for item in value):
         return np.array(values, dtype=np.uint8)
+    alike = len(set(map(type, values))) == 1 and not isinstance(values[0], list)
     raise ValueError(
-        f"{place} has labels of different kinds, expected one whole number per image, "
+        f"{place} has labels {f'such as {shown(values[0])}' if alike else 'of different kinds'}, expected one whole "
+        "number per image, "
         "or one list of zeros and ones per image, with lists of the same length"
     )
 
@@ -239,6 +249,7 @@ def _found(
             *((f"{files.path}: {elsewhere:,} of the images could not be assigned to a split",) if elsewhere else ()),
             *(f"{names[row]}: {reason}" for row, reason in sorted(broken.items())),
         ),
+        skipped_images=int((~good | (split == "")).sum()),
     )
 
 

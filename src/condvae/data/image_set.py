@@ -181,6 +181,8 @@ class Dataset:
     skipped: tuple[str, ...]
     """Lines 'name: reason' about images that were left out: one per broken file, and one per count of images that are
     missing or belong to no split."""
+    skipped_images: int = 0
+    """Number of images that were left out."""
 
     def seen_before(self, test: ImageSet) -> int | None:
         """Count the people shown in `test` who also appear in training or validation images.
@@ -205,7 +207,8 @@ class Dataset:
         if train.labels is not None:
             text += f", {_label_count(train.labels, self.label_names)} labels"
         if self.skipped:
-            text += f"; {len(self.skipped)} skipped, the first: {self.skipped[0]}"
+            count = max(self.skipped_images, len(self.skipped))
+            text += f"; {count:,} skipped ({self.skipped[0]}{'; ...' if len(self.skipped) > 1 else ''})"
         return text
 
 

@@ -156,6 +156,7 @@ def _joined(found: Sequence[ParsedData], reading: ReadOptions) -> ParsedData:
         label_names=first.label_names if labelled else None,
         flips=all(one.flips for one in found),
         skipped=tuple(line for one in found for line in one.skipped),
+        skipped_images=sum(one.skipped_images for one in found),
     )
 
 

@@ -36,6 +36,7 @@ class ParsedData:
     label_names: tuple[str, ...] | None = None
     flips: bool = True
     skipped: tuple[str, ...] = ()
+    skipped_images: int = 0
 
 
 def folder_splits(names: Sequence[str]) -> list[str | None] | None:
@@ -120,4 +121,5 @@ def finish(found: ParsedData, *, validation: int | None, seed: int) -> Dataset:
         label_names=found.label_names,
         flips=found.flips,
         skipped=found.skipped,
+        skipped_images=found.skipped_images,
     )

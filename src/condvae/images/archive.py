@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from condvae.images.image_files import MOST_IMAGE_BYTES
 from condvae.images.recorded_files import PICTURE_SUFFIXES, own_pictures
-from condvae.runtime.zip_members import opened_zip, read_member
+from condvae.runtime.zip_members import RepeatedNameError, opened_zip, read_member
 
 SUFFIXES = PICTURE_SUFFIXES
 
@@ -64,6 +64,8 @@ def opened(path: Path) -> Iterator[Files]:
     with ExitStack() as stack:
         try:
             archive = stack.enter_context(opened_zip(path))
+        except RepeatedNameError as error:
+            raise ValueError(f"{path} cannot be used ({error}): rename one of them, and make the zip again") from error
         except ValueError as error:
             raise ValueError(f"{path} is not a whole zip file ({error}): copy or download it again") from error
         members = [name for name in archive.namelist() if name and name[-1] != "/" and _visible(name.split("/"))]

@@ -8,7 +8,7 @@ from condvae.observe.freeform import Freeform
 from condvae.observe.process import KnownPixels, Process
 from condvae.observe.regions import Boxes, Halves, Mixture, Nothing, Patches, Pixels
 from condvae.observe.translations import Edges, Grey, Label, LowResolution, Paired
-from condvae.runtime.messages import shown
+from condvae.runtime.messages import short, shown
 
 PROCESSES: dict[str, type[Process]] = {
     process.name: process
@@ -91,7 +91,11 @@ def _parse_one(spec: str) -> tuple[Process, float | None]:
             raise ValueError(f"{setting!r} in {spec!r} cannot be read, expected key=value")
         if key in values:
             raise ValueError(f"{key} is given twice in {spec!r}: give it once")
-        kind = kinds.get(key, str)  # from_fields reports unknown keys
+        if key not in kinds:
+            raise ValueError(
+                f"unknown key in observation process {process.name}: {short(key)}; expected keys are {', '.join(kinds)}"
+            )
+        kind = kinds[key]
         try:
             values[key] = kind(text)
         except ValueError:

@@ -15,6 +15,10 @@ Deflate shrinks images by a factor of two to ten, and zeros by a factor of a tho
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 
+class RepeatedNameError(ValueError):
+    """Two files in a zip file have the same name."""
+
+
 @contextmanager
 def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip file inside a `with` block; raise ValueError with the reason if it is damaged or has a name twice."""
@@ -26,7 +30,7 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         seen: set[str] = set()
         for name in archive.namelist():
             if name in seen:
-                raise ValueError(f"it contains two files named {short(name)}")
+                raise RepeatedNameError(f"it contains two files named {short(name)}")
             seen.add(name)
         yield archive
 

@@ -35,7 +35,7 @@ from condvae.training.options import PretrainOptions, TrainingOptions, TrainOpti
 from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
-from condvae.training.starting_models import copy_starting_models, starting_model_records
+from condvae.training.starting_models import copy_starting_models, starting_model_records, with_stored_models
 from condvae.training.step import TrainingPrecision, TrainingStep
 from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset
@@ -59,7 +59,7 @@ def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
                 raise ValueError(
                     "--bits cannot be given with --init, which keeps the model's likelihood: leave out --bits"
                 )
-            vae = _unconditional(folder.init if folder.has_checkpoint else options.init).requires_grad_(True)
+            vae = _unconditional(folder.copied(folder.init, options.init)).requires_grad_(True)
             return _open(options, world, vae.config, vae.config.channels), Pretraining(vae.train())
         config = network_config(options.network)
         if options.bits is not None:
@@ -92,7 +92,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
     process = observe.parse(options.observe or ("freeform",))
     if options.init and not options.observe:
         folder = RunFolder(options.out)
-        process = weights.describe(folder.init if folder.has_checkpoint else options.init).process or process
+        process = weights.describe(folder.copied(folder.init, options.init)).process or process
     if options.objective == "reverse" and not isinstance(process, KnownPixels):
         raise ValueError(
             f"--objective reverse needs known pixels, but --observe {process.name} gives none: use --objective forward"
@@ -100,7 +100,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
 
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         if options.init:
-            model = weights.load(folder.init if folder.has_checkpoint else options.init)
+            model = weights.load(folder.copied(folder.init, options.init))
             if not isinstance(model, ConditionalVAE):
                 raise ValueError(f"--init {options.init} is an unconditional VAE: give it as --artifact instead")
             dataset = _open(options, world, model.artifact.config, model.artifact.config.channels)
@@ -109,9 +109,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
             model = _fresh(options.seed, lambda: _conditional(VDVAE(config), process, options, train_artifact=True))
         else:
             assert options.artifact is not None
-            # A resumed run uses its own copy: the original file may have been moved or replaced.
-            kept = folder.has_checkpoint and folder.artifact.is_file()
-            artifact = _unconditional(folder.artifact if kept else options.artifact)
+            artifact = _unconditional(folder.copied(folder.artifact, options.artifact))
             dataset = _open(options, world, artifact.config, artifact.config.channels)
             model = _fresh(options.seed, lambda: _conditional(artifact, process, options, train_artifact=False))
         expected = process.channels(model.artifact.config.channels)
@@ -158,6 +156,7 @@ def _run(options: TrainingOptions, prepare: Callable[[World, RunFolder], tuple[D
         resume = bool(world.tell(options.resume or (restarts() > 0 and folder.of_this_job())))
         if world.leads:
             folder.check_same_run(options, resume=resume)
+            options = with_stored_models(options, folder)
         dataset, task = prepare(world, folder)
         _check_fit(dataset, task)
         # Nothing is written before all options are known to fit together.

@@ -11,7 +11,7 @@ from PIL import Image
 
 from condvae.data import ImageSet, Order, deliver
 from condvae.data.order import spread
-from condvae.runtime.messages import in_words
+from condvae.runtime.messages import counted, in_words
 from condvae.runtime.progress import TrackedJob, track
 from condvae.runtime.seeds import Seeds
 from condvae.training.checkpoint import Checkpoints, Position
@@ -169,7 +169,8 @@ class Loop:
         took, peak = self.stopwatch(), peak_gigabytes(self.world.device)
         self.log.record("end", self.position.step, elapsed=took, peak_memory_gb=peak)
         memory = "" if peak is None else f", peak memory {peak:.1f} GB"
-        self.log.say(f"finished after {self.position.step:,} steps in {in_words(took)}{memory}: {self.folder.model}")
+        steps = counted(self.position.step, "step")
+        self.log.say(f"finished after {steps} in {in_words(took)}{memory}: {self.folder.model}")
 
     def _reject_failed_run(self) -> None:
         """Raise Diverged if the run has learnt nothing, so that no model is written; warn if it has learnt little."""
@@ -263,9 +264,10 @@ class Loop:
                 recovery.try_write(
                     f"the best model of step {done:,}", lambda: self.save_model(self.folder.best, self.record())
                 )
+        error = f" +- {result.standard_error / math.log(2):.4f}" if result.images > 1 else ""
         self.log.say(
-            f"step {done:,}: {result.bits_per_dim:.4f} +- {result.standard_error / math.log(2):.4f} bits/dim "
-            f"({result.summary}) on {result.images:,} {self.held_out_name} images"
+            f"step {done:,}: {result.bits_per_dim:.4f}{error} bits/dim "
+            f"({result.summary}) on {counted(result.images, f'{self.held_out_name} image')}"
             + (", the best so far" if better and done else "")
         )
         lag = 0.0 if raw is None else result.nats_per_dim - raw.nats_per_dim

@@ -56,8 +56,9 @@ class TrainingOptions:
     steps: int | None = None
     """How many updates to make. Give --steps, --minutes or both; training stops at whichever comes first."""
     minutes: float | None = None
-    """How many minutes training may take, including the last evaluation and writing the model. Give --steps, --minutes
-    or both; training stops at whichever comes first."""
+    """How many minutes training may take, including the last evaluation and writing the model. This is checked after
+    each step: the first evaluation and one step are always made, however long they take. Give --steps, --minutes or
+    both; training stops at whichever comes first."""
 
     lr: float = 2e-4
     """The learning rate after the warm-up. --schedule can lower it later."""

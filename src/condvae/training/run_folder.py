@@ -11,6 +11,8 @@ model.safetensors          the finished model: the averaged weights at the end
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +28,9 @@ from condvae.training.options import TrainingOptions
 
 _MOST_LOG_BYTES = 2**26
 """Number of bytes at the end of a log that a summary is made from."""
+_SHEETS = "step-*.png"
+_LOG_BEGIN = b'{"event": "start"'
+"""The first bytes of every log."""
 
 
 class RunFolder:
@@ -37,6 +42,7 @@ class RunFolder:
         self.artifact = path / "artifact.safetensors"
         self.checkpoints = path / "checkpoints"
         self.sheets = path / "sheets"
+        self.log = path / "log.jsonl"
         self.best = path / "best.safetensors"
         self.model = path / "model.safetensors"
         self.init = path / "init.safetensors"
@@ -48,19 +54,26 @@ class RunFolder:
         """Whether there is a checkpoint from which the run can be resumed."""
         return Checkpoints(self.checkpoints).steps() != []
 
+    def copied(self, copy: Path, given: Path) -> Path:
+        """Return where to read a starting model: a resumed run uses its copy, since the original may have moved."""
+        return copy if self.has_checkpoint and copy.is_file() else given
+
     def check_same_run(self, options: TrainingOptions, *, resume: bool) -> None:
         """Raise ValueError if the folder is inside the data, or has a run that cannot be continued. Write nothing."""
         for data in options.data:
             check_apart(str(data), self.path)
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} is a file: give a folder as --out")
+        if self._lock is None and (self.path / ".lock").exists():
+            with suppress(OSError):  # `claim` says what is wrong
+                self._acquire_lock()
+                self.release()
         if not self.has_checkpoint:
-            for file in (self.model, self.best):
-                if file.exists():
-                    raise ValueError(
-                        f"{self.path} contains {file.name} but no checkpoint to resume from: "
-                        "choose another --out folder, or move the file away"
-                    )
+            for file in self._would_be_lost():
+                raise ValueError(
+                    f"{self.path} contains {file.relative_to(self.path)} but no checkpoint to resume from: "
+                    "choose another --out folder, or move the file away"
+                )
             return
         if not resume:
             raise ValueError(
@@ -76,6 +89,24 @@ class RunFolder:
                 f"{self.path} contains a run with other options ({'; '.join(differences)}): "
                 "resume with the same options, or choose another --out folder"
             )
+
+    def _would_be_lost(self) -> Iterator[Path]:
+        """Yield the files that a new run would replace, except those of a run that ended before its first checkpoint.
+
+        Such a run has written its options first, so that they tell whose the other files are.
+        """
+        yield from (file for file in (self.model, self.best) if file.exists())
+        if not _is_start_of_log(self.log):
+            yield self.log
+        if not self._has_own_options():
+            files = (self.options, self.artifact, self.init, self.log, *sorted(self.sheets.glob(_SHEETS)))
+            yield from (file for file in files if file.exists())
+
+    def _has_own_options(self) -> bool:
+        try:
+            return {"verb", "data_summary"} <= self.stored_options().keys()
+        except ValueError:
+            return False
 
     def claim(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
         """Create the folder if needed, lock it, and write the options. data: a text that identifies the data set."""
@@ -151,7 +182,7 @@ class RunFolder:
             import fcntl
         except ImportError:  # not a POSIX system: no lock
             return
-        lock = (self.path / ".lock").open("w")
+        lock = (self.path / ".lock").open("a")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -160,6 +191,17 @@ class RunFolder:
                 f"another process is training in {self.path}: wait for it, or choose another --out folder"
             ) from None
         self._lock = lock
+
+
+def _is_start_of_log(log: Path) -> bool:
+    """Return whether a file is the log of a run, or the run was killed before it has written all of the first line."""
+    if not log.exists():
+        return True
+    try:
+        with log.open("rb") as file:
+            return _LOG_BEGIN.startswith(file.read(len(_LOG_BEGIN)))
+    except OSError:
+        return False
 
 
 def _last_lines(log: Path) -> list[str]:
@@ -183,8 +225,7 @@ def describe_run(path: Path) -> dict[str, Any]:
         except ValueError as error:
             found[step] = f"damaged: {error}"
     events: dict[str, dict[str, Any]] = {}
-    log = folder.path / "log.jsonl"
-    for line in _last_lines(log) if log.is_file() else []:
+    for line in _last_lines(folder.log) if folder.log.is_file() else []:
         try:
             record = parse_json(line)
             events[str(record["event"])] = dict(record)

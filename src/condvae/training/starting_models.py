@@ -1,10 +1,15 @@
 """Copy the models that a run starts from into its run folder, so that it can be resumed without the original files."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
 from condvae import weights
+from condvae.conditional import ConditionalVAE
 from condvae.runtime.atomic import replacing
 from condvae.training.options import TrainingOptions
 from condvae.training.run_folder import RunFolder
@@ -12,6 +17,52 @@ from condvae.training.task import ConditionalTraining, TrainingTask
 
 _DEPTH = 3
 """Maximum depth of nested training records. A record contains those of the models that its training started from."""
+
+
+def with_stored_models(options: TrainingOptions, folder: RunFolder) -> TrainingOptions:
+    """Return the options of a run, with the names of the models that it started from if it is resumed.
+
+    Raise ValueError if another model is given now. A model that is at another place now, or cannot be read any more,
+    is accepted, since a resumed run uses its own copy.
+    """
+    if not folder.has_checkpoint:
+        return options
+    stored = folder.stored_options()
+    kept: dict[str, Any] = {}
+    for name in (name for name in ("artifact", "init") if hasattr(options, name)):
+        given, before, copy = _path_option(options, name), stored.get(name), getattr(folder, name)
+        if (given is None) != (before is None):
+            then, now = (f"--{name} {value}" if value else f"no --{name}" for value in (before, given))
+            raise ValueError(
+                f"{folder.path} contains a run with {then}, but {now} was given: resume with the same options, or "
+                "choose another --out folder"
+            )
+        if given and copy.is_file():
+            kept[name] = Path(str(before))
+            # A model on the hub is not downloaded again.
+            here = given.exists() or str(given) in weights.embedded_names()
+            whole = name == "init" and options.verb == "train"
+            if (here or given != kept[name]) and _differ(given, copy, whole=whole):
+                what = "artifact" if name == "artifact" else "model"
+                raise ValueError(
+                    f"{folder.path} contains a run that started from another {what} than {given}: resume with the same "
+                    f"{what} (a copy is {copy}), or choose another --out folder"
+                )
+    return dataclasses.replace(options, **kept)
+
+
+def _differ(given: Path, copy: Path, *, whole: bool) -> bool:
+    """Return whether two models have different weights. whole: compare partial encoders too, not only the VAEs."""
+    try:
+        models = [weights.load(given)]
+    except ValueError:  # the model has been removed or damaged
+        return False
+    models.append(weights.load(copy))
+    parts: list[nn.Module] = [
+        model.artifact if isinstance(model, ConditionalVAE) and not whole else model for model in models
+    ]
+    mine, stored = (part.state_dict() for part in parts)
+    return mine.keys() != stored.keys() or not all(torch.equal(mine[name], stored[name]) for name in mine)
 
 
 def copy_starting_models(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> None:

@@ -230,7 +230,11 @@ def test_inputs_are_complete_and_contain_no_hidden_pixels(tmp_path: Path, data: 
     index = json.loads((folder / "index.json").read_text())
     assert (index["names"], index["k"], index["size"]) == (problems.names, 2, 32)
     assert index["deep"] == [problems.names[i] for i in problems.deep]
-    assert "0.png, 1.png, ... 1.png" in (folder / "README.txt").read_text()
+    assert "NAME/0.png, 1.png   for each" in (folder / "README.txt").read_text()
+    for k, files in ((1, "0.png   for"), (3, "0.png, 1.png, 2.png   for"), (9, "0.png, 1.png, ... 8.png   for")):
+        write_inputs(problems, tmp_path / str(k), k=k)
+        text = (tmp_path / str(k) / "README.txt").read_text()
+        assert f"NAME/{files}" in text and f'"deep" in index.json: {k} completion{"s" * (k > 1)}\n' in text
     cpu = torch.device("cpu")
     for number, hole in enumerate(index["bins"]):
         for place, name in enumerate(index["names"]):

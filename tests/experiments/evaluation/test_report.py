@@ -85,7 +85,9 @@ def test_warnings_about_numbers_are_printed(
         ),
     ):
         said: list[str] = []
-        report.write(found, tmp_path, said.append)
+        folder = tmp_path / str(found["settings"]["images"])
+        folder.mkdir()
+        report.write(found, folder, said.append)
         assert said[1:] == lines
 
 

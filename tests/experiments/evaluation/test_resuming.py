@@ -87,7 +87,9 @@ def test_only_an_added_method_is_measured(tmp_path: Path, data: Dataset) -> None
     first = deep_only(data, tmp_path, methods=baselines(["random"], data))
     (final,) = (tmp_path / "parts").rglob("*.safetensors")
     stored = final.stat().st_mtime_ns
-    both = deep_only(data, tmp_path, methods=baselines(["mean"], data))
+    said: list[str] = []
+    both = deep_only(data, tmp_path, methods=baselines(["mean"], data), say=said.append)
+    assert "replaced" not in " ".join(said)  # the first report is contained in the second
     assert final.stat().st_mtime_ns == stored
     found = numbers(both)["methods"]
     assert list(found) == ["training mean", "random training image"]
@@ -98,7 +100,10 @@ def test_only_an_added_method_is_measured(tmp_path: Path, data: Dataset) -> None
 def test_results_of_other_options_are_never_mixed(tmp_path: Path, data: Dataset, change: dict[str, Any]) -> None:
     before = deep_only(data, tmp_path, methods=baselines(["random", "mean"], data), keep_parts=True)
     settings = replace(DEEP_ONLY, **change)
-    after = deep_only(data, tmp_path, methods=baselines(["random"], data), settings=settings)
+    said: list[str] = []
+    after = deep_only(data, tmp_path, methods=baselines(["random"], data), settings=settings, say=said.append)
+    replaced = f"the report of an earlier call with other settings is replaced: its measurements are kept in {tmp_path}"
+    assert [replaced in line for line in said].count(True) == 1
     assert list(numbers(after)["methods"]) == ["random training image"]  # the mean was measured with other settings
     fresh = deep_only(data, tmp_path / "fresh", methods=baselines(["random"], data), settings=settings)
     assert numbers(after) == numbers(fresh)

@@ -11,6 +11,7 @@ from condvae.experiments.evaluation.problems import Problems
 from condvae.images.contact_sheet import to_pil
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.atomic import replacing
+from condvae.runtime.messages import counted
 
 README = """\
 Images to complete, written by condvae evaluate --inputs-to.
@@ -22,8 +23,8 @@ index.json            the bins, the names, and which images need several complet
 Write completions of the same size to a folder of your choice, FOLDER. Keep the known pixels; errors of up to
 {tolerance} grey levels are corrected.
 
-FOLDER/BIN/NAME/0.png, 1.png, ... {last}.png   for each name under "deep" in index.json: {k} completions
-FOLDER/BIN/NAME.png                            for each other name: one completion
+{several}   for each name under "deep" in index.json: {count}
+{one}   for each other name: one completion
 
 The files may be {endings}. NAME.npy may contain several completions: uint8 [K, {size}, {size}, {channels}]. If your
 program always gives the same completion, write NAME.png for all names. Then run the same condvae evaluate command
@@ -82,7 +83,15 @@ def _write(problems: Problems, folder: Path, k: int) -> None:
         "test_positions": problems.rows.tolist(),
     }
     (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+    numbers = ", ".join(f"{i}.png" for i in range(k)) if k < 4 else f"0.png, 1.png, ... {k - 1}.png"
+    several = f"FOLDER/BIN/NAME/{numbers}"
     text = README.format(
-        tolerance=KNOWN_TOLERANCE, last=k - 1, k=k, endings=", ".join(ENDINGS), size=size, channels=channels
+        tolerance=KNOWN_TOLERANCE,
+        several=several,
+        one="FOLDER/BIN/NAME.png".ljust(len(several)),
+        count=counted(k, "completion"),
+        endings=", ".join(ENDINGS),
+        size=size,
+        channels=channels,
     )
     (folder / "README.txt").write_text(text)

@@ -13,6 +13,7 @@ from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.reporting import Report
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.checks import first_few
+from condvae.runtime.folders import read_json
 from condvae.runtime.messages import Say, warn_with
 from condvae.runtime.versions import device_name, versions
 
@@ -161,8 +162,24 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
     return [stored[folder] for folder in sorted(kept, key=lambda folder: (order.get(folder, len(order)), folder))]
 
 
+def _replaces_other(result: dict[str, Any], out: Path) -> bool:
+    """Return whether the report in `out` was made with other settings, and has numbers that `result` does not have."""
+    before = read_json(out / "results.json", format=REPORT.format)
+    if before is None or all(before.get(key) == result[key] for key in ("data", "settings", "networks")):
+        return False
+    try:
+        return not set(tables.rows(before)) <= set(tables.rows(result))
+    except (AttributeError, KeyError, TypeError, ValueError):  # the file was altered
+        return True
+
+
 def write(result: dict[str, Any], out: Path, say: Say) -> None:
     """Write the files of the report, and print warnings about its numbers."""
+    if _replaces_other(result, out):
+        say(
+            f"the report of an earlier call with other settings is replaced: its measurements are kept in "
+            f"{out / REPORT.parts}, and the same call writes it again"
+        )
     REPORT.write(result, out, say)
     if few := tables.too_few_for_ids(result):
         warn_with(say)(f"P-IDS and U-IDS are {few}")
