@@ -50,6 +50,17 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_signal_at_the_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "touch", interrupted)
+    for new in (True, False):
+        with pytest.raises(KeyboardInterrupt), AtomicFolder(tmp_path / "a" / "b", kind=SAMPLES, new=new):
+            raise AssertionError
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failure_keeps_earlier_files(tmp_path: Path) -> None:
     with AtomicFolder(tmp_path) as album:
         album.put("1.png", picture(7))

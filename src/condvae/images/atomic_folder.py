@@ -4,7 +4,7 @@ import itertools
 import json
 import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,8 @@ class AtomicFolder:
         """
         self.folder = Path(folder)
         self._kind, self._new, self._say = kind, new, say
+        # Its name is chosen before it is made, so that it can be removed if a signal comes at this moment.
+        self._hidden = self.folder / f"{_HIDDEN}{uuid.uuid4().hex[:8]}"
         self._names: list[str] = []
         self._replaces: dict[str, None] = {}  # in order
         self._made: list[Path] = []
@@ -70,9 +72,11 @@ class AtomicFolder:
             self._find_earlier()
             if self._kind is not None:
                 self.check_free(self._kind.file)
-            self._hidden = Path(tempfile.mkdtemp(dir=self.folder, prefix=_HIDDEN))
+            self._hidden = self.folder / self._hidden.name
+            self._hidden.mkdir()
             (self._hidden / _MARK).touch()
         except BaseException as error:
+            _remove(self._hidden)
             self._remove_made()
             self._release()
             if isinstance(error, OSError):

@@ -33,7 +33,7 @@ def check_white(value: object) -> None:
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise ValueError unless value is one of the choices."""
-    if value not in choices:
+    if value not in choices or isinstance(value, float):  # 1.0 equals 1, but is not a number of channels
         raise ValueError(f"{name} is {shown(value)}, expected {' or '.join(repr(choice) for choice in choices)}")
 
 
