@@ -80,7 +80,19 @@ def test_records_of_older_versions_are_repeated_as_they_were_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, model = photo(tmp_path / "x.png", 20, 26), model_file(tmp_path)
-    words = ["complete", str(path), "--box", "6,4,9,9", "--model", str(model), "-n", "2", "--keep-size"]
+    words = [
+        "complete",
+        str(path),
+        "--box",
+        "6,4,9,9",
+        "--model",
+        str(model),
+        "-n",
+        "2",
+        "--keep-size",
+        "--device",
+        "cpu",
+    ]
     main([*words, "-o", str(tmp_path / "new")])
     record = tmp_path / "new" / "record.json"
     plain = json.loads(record.read_text())

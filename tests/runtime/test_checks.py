@@ -19,7 +19,7 @@ def test_choices() -> None:
     check_choice("a", "it", ("a", "b"))
     with pytest.raises(ValueError, match="it is 'c', expected 'a' or 'b'"):
         check_choice("c", "it", ("a", "b"))
-    with pytest.raises(ValueError, match=r"channels is 1\.0, expected 1 or 3"):  # a find of tests/campaigns/mutations.py
+    with pytest.raises(ValueError, match=r"channels is 1\.0, expected 1 or 3"):
         check_choice(1.0, "channels", (1, 3))
     with pytest.raises(ValueError, match="it is 7, expected 5 or 8"):
         check_choice(7, "it", (5, 8))
