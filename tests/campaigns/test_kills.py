@@ -22,7 +22,6 @@ def test_killed_calls_lose_nothing(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert list(summary["scenarios"]) == [one.name for one in SCENARIOS if one.name in FEW]
     assert summary["all"]["kills"] >= 8 and summary["lost"] == []
-    assert all(row["kills"] for row in summary["scenarios"].values())
 
 
 def test_all_verbs_that_write_are_killed() -> None:

@@ -58,7 +58,6 @@ _LISTS = (
     "--against",
     "--baselines",
     "--completions",
-    "--data",
     "--metrics",
     "--observe",
     "--policies",
@@ -205,7 +204,9 @@ def _verbs(arguments: list[str]) -> Any:
 def _check_once(arguments: list[str]) -> None:
     """Raise a ValueError if a list option was given twice, because tyro would silently drop its first values."""
     options = [word.partition("=")[0] for word in arguments]
-    for option in (*_LISTS, "--model") if arguments[:2] == ["ood", "experiment"] else _LISTS:
+    lists = {"ood experiment": "--model", "pretrain": "--data", "train": "--data"}  # elsewhere they take one value
+    verb = " ".join(arguments[:2])
+    for option in (*_LISTS, *(option for start, option in lists.items() if verb.startswith(start))):
         if options.count(option) > 1:
             raise ValueError(f"{option} was given twice: give it once, followed by all its values")
 

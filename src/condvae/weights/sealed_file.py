@@ -55,8 +55,8 @@ def write(
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    except SafetensorError as error:
-        raise OSError(f"{path} could not be written ({error})") from error
+    except (SafetensorError, OSError) as error:
+        raise OSError(f"{path} could not be written ({getattr(error, 'strerror', None) or error})") from error
 
 
 def kind_of(path: Path) -> str | None:
