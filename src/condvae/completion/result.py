@@ -35,7 +35,7 @@ def _no_inspector() -> None:
 class Completion:
     """The completions of one picture.
 
-    It can be used like a list of its pictures: `result[k]` is `result.picture(k)`, `len(result)` their number, and
+    It can be used like a list of its pictures: `result[k]` is `picture(k)`, `len(result)` their number, and
     `for picture in result` goes through them. A notebook shows the contact sheet.
     """
 
