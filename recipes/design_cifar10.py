@@ -28,7 +28,7 @@ from condvae.design.avp_cnn.network import AVPCNN
 from condvae.design.prediction_task import PredictionTask
 from condvae.design.scan_figure import draw_figure, draw_frames, gif_options
 from condvae.design.single_image import scan_image
-from condvae.images.atomic_folder import AtomicFolder
+from condvae.runtime.atomic import writing
 from condvae.runtime.checks import check_whole
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
@@ -125,10 +125,11 @@ def draw(options: Options, data: Dataset, classifier: AVPCNN, candidates: Candid
     steps = [one.step for one in scans]
     label = int(labels_of(levels.labels)[0])
     title = f"test picture {options.drawn}: {task.outcomes[label] if task.outcomes else label}"
-    with AtomicFolder(options.out) as folder:
-        folder.put("panel.png", draw_figure(steps, candidates, title=title))
-        pictures = draw_frames(steps, candidates, title=title)
-        folder.put("panel.gif", pictures[0], **gif_options(pictures))
+    with writing(options.out / "panel.png") as temporary:
+        draw_figure(steps, candidates, title=title).save(temporary, format="png")
+    pictures = draw_frames(steps, candidates, title=title)
+    with writing(options.out / "panel.gif") as temporary:
+        pictures[0].save(temporary, format="gif", **gif_options(pictures))
     print(f"wrote {options.out / 'panel.png'} and panel.gif", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""`condvae complete`: completing files and folders, and repeating a call byte for byte from its record."""
+"""`condvae complete`: completing files and folders."""
 
 import json
 import os
@@ -13,39 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.models import small_conditional, small_vae
-from helpers.pictures_to_complete import levels, model_file, photo
+from helpers.commands import refused
+from helpers.models import small_vae
+from helpers.pictures_to_complete import contents, levels, photo
 from helpers.processes import CONDVAE, started, to_the_end
 from PIL import Image
 
 from condvae import save
 from condvae.cli import main
-from condvae.completion.folder import CompletionFolder
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.images.reading import Picture, read_picture
 from condvae.observe import Edges
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> list[str]:
-    return ["--model", str(model_file(tmp_path))]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".png"}
-
-
-def refused(words: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a call that must fail, check that it writes nothing, and return its error message, which is one line."""
-    capsys.readouterr()
-    before = sorted(path.name for path in out.parent.iterdir())
-    with pytest.raises(SystemExit) as stopped:
-        main(["complete", *words, "-o", str(out)])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err.strip()
-    assert error.startswith("condvae: ") and len(error.splitlines()) == 1
-    assert sorted(path.name for path in out.parent.iterdir()) == before
-    return error
 
 
 def test_files_of_the_same_name_get_different_outputs(
@@ -63,34 +41,6 @@ def test_files_of_the_same_name_get_different_outputs(
     # A picture's completions do not depend on the other pictures of the call.
     main(["complete", words[1], *model, "--box", "2,3,9,8", "-n", "1", "-o", str(tmp_path / "one")])
     assert contents(tmp_path / "one")["001-x-1.png"] == pictures["002-x-1.png"]
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        ["--random", "--seed", "3"],
-        ["--half", "top", "--temperature", "8:0.7", "--share", "1"],
-        ["--hole", "masks", "--pixels", "sample", "--keep-size"],
-        ["--known", "masks/x.png", "--temperature", "1,0.9,0.8,0.7"],
-    ],
-)
-def test_a_record_repeats_the_call(
-    tmp_path: Path, model: list[str], how: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("masks").mkdir()
-    words = []
-    for i, name in enumerate(("x", "y")):
-        words.append(str(photo(Path(f"{name}.png"), 20, 26, seed=i)))
-        Image.fromarray((levels(20, 26, 1, seed=i)[:, :, 0] > 100).astype(np.uint8) * 255).save(f"masks/{name}.png")
-    main(["complete", *words, *model, *how, "-n", "3", "-o", "out"])
-    elsewhere = tmp_path / "deep" / "down"
-    elsewhere.mkdir(parents=True)
-    monkeypatch.chdir(elsewhere)  # paths in a record do not depend on the current folder
-    main(["complete", "--repeat", "../../out/record.json", "-o", "again", "--chunk", "1"])
-    assert contents(elsewhere / "again") == contents(tmp_path / "out") != {}
-    main(["complete", "--repeat", "again", "-o", "thrice"])
-    assert contents(elsewhere / "thrice") == contents(tmp_path / "out")
 
 
 def test_sixteen_bit_images_are_completed_at_their_bit_depth_or_the_given_one(
@@ -113,148 +63,6 @@ def test_sixteen_bit_images_are_completed_at_their_bit_depth_or_the_given_one(
     assert contents(tmp_path / "again") == contents(tmp_path / "out-122")
     words = [str(tmp_path / "12.png"), "--half", "left", *model, "--white", "0"]
     assert "the level of white is 0, expected a whole number, at least 1" in refused(words, tmp_path / "none", capsys)
-
-
-def test_a_record_is_not_repeated_with_other_files(
-    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, mask = photo(tmp_path / "x.png"), tmp_path / "mask.png"
-    Image.fromarray(levels(20, 20, 1)[:, :, 0]).point(lambda level: 255 * (level > 99)).save(mask)
-    main(["complete", str(path), "--hole", str(mask), *model, "-n", "1", "-o", str(tmp_path / "out")])
-    record, again = tmp_path / "out" / "record.json", tmp_path / "again"
-    words = ["--repeat", str(record)]
-    for changed in (path, mask, Path(model[1])):
-        kept = changed.read_bytes()
-        if changed.suffix == ".png":
-            photo(changed, seed=5)
-        else:
-            save(small_conditional(), changed)
-        assert f"{changed.name} is not the file that the record was made with" in refused(words, again, capsys)
-        changed.write_bytes(kept)
-    path.rename(tmp_path / "y.png")
-    assert "x.png does not exist: check the path" in refused(words, again, capsys)
-    (tmp_path / "y.png").rename(path)
-    # Other versions are reported, but the call is repeated.
-    plain = json.loads(record.read_text())
-    plain["versions"]["torch"] = "1.0"
-    record.write_text(json.dumps(plain))
-    main(["complete", *words, "-o", str(again)])
-    assert "was made with torch 1.0 (here" in capsys.readouterr().out
-    for damage, message in (
-        ({"format": "x"}, "not a record of completions"),
-        ({"format_version": 9}, "format version 9, but this version of condvae reads only format versions up to 2"),
-        ({"n": 0}, "number of completions is 0"),
-        ({"temperature": "x"}, "damaged"),
-        ({"hidden": 5}, "damaged"),
-        ({"model": None}, "as Python objects"),
-        ({"images": [{}]}, "damaged"),
-        ({"images": []}, "lists no images"),
-        ({"model": {"name": 5, "sha256": ""}}, "damaged (TypeError: found 5 where text was expected)"),
-        ({"model": {**plain["model"], "sha256": None}}, "None where text was expected"),
-        (
-            {"images": [{**plain["images"][0], "image": {"path": "../x.png", "sha256": None}}]},
-            "None where text was expected",
-        ),
-        ({"images": [{**plain["images"][0], "hidden_by": None}]}, "were given as Python objects"),
-        ({"hidden": {"way": "half", "half": "left"}}, "contradict each other about how the hidden pixels"),
-        ({"hidden": {"way": "hole", "half": "left"}}, "2 ways, hole and half"),
-        ({"hidden": {"way": "nonsense"}}, "contradict each other about how the hidden pixels"),
-    ):
-        record.write_text(json.dumps({**plain, **damage}))
-        assert message in refused(words, tmp_path / "never", capsys)
-    record.write_text("{")
-    assert "not valid JSON" in refused(words, tmp_path / "never", capsys)
-    record.unlink()
-    assert "record.json cannot be read" in refused(words, tmp_path / "never", capsys)
-    assert "--half was given with --repeat" in refused([*words, "--half", "left"], tmp_path / "never", capsys)
-    assert "images were given with --repeat" in refused([str(path), *words], tmp_path / "never", capsys)
-
-
-def test_the_files_of_an_earlier_call_are_replaced_and_other_files_stay(tmp_path: Path, model: list[str]) -> None:
-    out = tmp_path / "out"
-    words = ["complete", str(photo(tmp_path / "x.png")), *model, "--half", "left", "-o", str(out)]
-    main([*words, "-n", "5"])
-    (out / "mine.png").write_bytes(b"mine")
-    plain = json.loads((out / "record.json").read_text())
-    plain["sheets"] += ["../x.png", "mine.txt", 5]  # files outside the folder must not be removed
-    (out / "record.json").write_text(json.dumps(plain))
-    main([*words, "-n", "2"])
-    assert sorted(contents(out)) == ["001-x-1.png", "001-x-2.png", "mine.png", "sheet.png"]
-    assert (tmp_path / "x.png").is_file()
-
-
-def test_without_out_every_call_writes_to_a_new_folder(
-    tmp_path: Path, model: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = ["complete", ".", *model, "--half", "left", "-n", "1"]
-    photo(tmp_path / "x.png")
-    for seed in ("0", "1"):
-        main([*words, "--seed", seed])  # what the first call has written is not completed by the second
-    assert capsys.readouterr().out.endswith("wrote completions-2/sheet.png\n")
-    assert sorted(contents(tmp_path / "completions")) == ["001-x-1.png", "sheet.png"]
-    assert sorted(contents(tmp_path / "completions-2")) == ["001-x-1.png", "sheet.png"]
-    assert contents(tmp_path / "completions") != contents(tmp_path / "completions-2")
-    main(["complete", "completions", *model, "--half", "left", "-n", "1"])
-    assert sorted(contents(tmp_path / "completions-3")) == ["001-001-x-1-1.png", "sheet.png"]  # not of the sheet
-    main(["complete", "x.png", *model, "--half", "left", "-n", "1", "-o", "completions"])
-    assert "replaced the 3 files of an earlier call in completions\n" in capsys.readouterr().out
-
-
-def test_pictures_can_be_written_in_other_formats(
-    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [str(photo(tmp_path / "x.png", 20, 26)), *model, "--half", "left", "-n", "1"]
-    for name in ("png", "webp"):
-        main(["complete", *words, "--keep-size", "--format", name, "-o", str(tmp_path / name)])
-    with Image.open(tmp_path / "png" / "001-x-1.png") as png, Image.open(tmp_path / "webp" / "001-x-1.webp") as webp:
-        assert webp.format == "WEBP" and webp.convert("RGB").tobytes() == png.tobytes()
-    main(["complete", *words, "--format", "jpg", "-o", str(tmp_path / "jpg")])
-    main(["complete", "--repeat", str(tmp_path / "jpg"), "-o", str(tmp_path / "again")])
-    first, again = ((tmp_path / name / "001-x-1.jpg").read_bytes() for name in ("jpg", "again"))
-    assert first == again and first[:2] == b"\xff\xd8"
-    error = refused([*words, "--keep-size", "--format", "jpg"], tmp_path / "never", capsys)
-    assert "jpg changes all pixels a little" in error and "choose the format png or webp" in error
-    record = tmp_path / "png" / "record.json"
-    plain = json.loads(record.read_text())
-    assert plain.pop("picture_format") == "png"
-    record.write_text(json.dumps(plain))  # as an earlier version wrote it
-    main(["complete", "--repeat", str(record), "-o", str(tmp_path / "old")])
-    assert contents(tmp_path / "old") == contents(tmp_path / "png")
-
-
-def test_all_contact_sheets_are_reported(
-    tmp_path: Path, model: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("condvae.completion.folder._ROWS", 1)
-    words = [str(photo(tmp_path / f"{i}.png", seed=i)) for i in range(4)]
-    out = tmp_path / "out"
-    main(["complete", *words[:2], *model, "--half", "left", "-n", "1", "-o", str(out)])
-    assert f"wrote {out}/sheet.png and {out}/sheet-2.png\n" in capsys.readouterr().out
-    main(["complete", *words, *model, "--half", "left", "-n", "1", "-o", str(out)])
-    assert f"wrote {out}/sheet.png to {out}/sheet-4.png\n" in capsys.readouterr().out
-
-
-def test_a_folder_in_use_is_refused_before_anything_is_computed(
-    tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("condvae.sampling.sampler.Sampler.draw", lambda *given, **named: pytest.fail("drawn"))
-    words = [str(photo(tmp_path / "x.png")), *model, "--half", "left"]
-    with CompletionFolder(tmp_path / "out"):
-        message = refused(words, tmp_path / "out", capsys)
-    assert f"another condvae call is writing to {tmp_path / 'out'}: wait for it, or give another folder" in message
-
-
-def test_other_files_are_not_overwritten(tmp_path: Path, model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    words = [str(photo(tmp_path / "x.png")), *model, "--half", "left", "-n", "2"]
-    for name in ("sheet.png", "001-x-2.png", "record.json"):
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir()
-        (out / name).write_text("mine")
-        message = refused(words, out, capsys)
-        assert f"{name} already exists and is not from an earlier call: give another folder" in message
-        assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
 
 
 def test_pipes_are_rejected_without_waiting(

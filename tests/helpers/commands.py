@@ -23,6 +23,14 @@ def failure(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
     return lines[0]
 
 
+def refused(words: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run `condvae complete`, which must fail and write nothing; return its error message."""
+    before = names(out.parent)
+    error = failure(capsys, "complete", *words, "-o", out, "--quiet")  # without notes on stdout
+    assert names(out.parent) == before
+    return error
+
+
 def photos(n: int) -> list[str]:
     """Write n pictures, with spaces in their names, to the current folder."""
     for i, image in enumerate(images(n, size=20)):
@@ -30,6 +38,6 @@ def photos(n: int) -> list[str]:
     return [f"photo {i}.png" for i in range(n)]
 
 
-def names(folder: str) -> list[str]:
+def names(folder: str | Path) -> list[str]:
     """The sorted names of the files in a folder."""
     return sorted(path.name for path in Path(folder).iterdir())

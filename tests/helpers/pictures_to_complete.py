@@ -49,3 +49,8 @@ def bomb(width: int, height: int) -> bytes:
     checksum = (length % 65521) << 16 | 1  # Adler-32 of zeros
     data = b"\x78\xda" + block * (length // 2**20) + rest + checksum.to_bytes(4, "big")
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The PNG files in a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".png"}

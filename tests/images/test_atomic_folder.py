@@ -20,7 +20,7 @@ def picture(level: int = 0) -> Image.Image:
 
 def test_pictures_appear_at_the_end(tmp_path: Path) -> None:
     out = tmp_path / "a" / "b"
-    with AtomicFolder(out) as album:
+    with AtomicFolder(out, kind=SAMPLES) as album:
         album.put("1.png", picture())
         assert not (out / "1.png").exists()
         album.put("2.png", picture())
@@ -31,7 +31,7 @@ def test_colour_profiles_are_written_in_every_format(tmp_path: Path) -> None:
     image = picture()
     image.info["icc_profile"] = bytes(range(200))
     names = ("a.png", "a.jpg", "a.webp", "a.tiff")
-    with AtomicFolder(tmp_path) as album:
+    with AtomicFolder(tmp_path, kind=SAMPLES) as album:
         for name in names:
             album.put(name, image)
     for name in names:
@@ -41,7 +41,7 @@ def test_colour_profiles_are_written_in_every_format(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     def interrupted() -> None:
-        with AtomicFolder(tmp_path / "a" / "b") as album:
+        with AtomicFolder(tmp_path / "a" / "b", kind=SAMPLES) as album:
             album.put("1.png", picture())
             raise KeyboardInterrupt
 
@@ -62,13 +62,13 @@ def test_a_signal_at_the_start_leaves_nothing(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_failure_keeps_earlier_files(tmp_path: Path) -> None:
-    with AtomicFolder(tmp_path) as album:
+    with AtomicFolder(tmp_path, kind=SAMPLES) as album:
         album.put("1.png", picture(7))
     (tmp_path / "sheet.png").mkdir()
 
     def obstructed() -> None:
-        with AtomicFolder(tmp_path) as album:
-            album.put("1.png", picture(9))
+        with AtomicFolder(tmp_path, kind=SAMPLES) as album:
+            album.put("2.png", picture(9))
             album.put("sheet.png", picture())
 
     with pytest.raises(ValueError, match=r"sheet\.png is a folder"):
@@ -81,7 +81,10 @@ def test_a_failure_keeps_earlier_files(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for out in (tmp_path / "file", tmp_path / "file" / "deep"):
-        with pytest.raises(ValueError, match=r"cannot be written to .*: give another folder"), AtomicFolder(out):
+        with (
+            pytest.raises(ValueError, match=r"cannot be written to .*: give another folder"),
+            AtomicFolder(out, kind=SAMPLES),
+        ):
             raise AssertionError
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -275,7 +278,7 @@ def test_an_interrupt_while_files_appear_lets_all_appear(tmp_path: Path, monkeyp
 
 def test_formats_keep_pixels_or_are_close(tmp_path: Path) -> None:
     colours = np.random.default_rng(0).integers(256, size=(16, 16, 3), dtype=np.uint8)
-    with AtomicFolder(tmp_path) as album:
+    with AtomicFolder(tmp_path, kind=SAMPLES) as album:
         for name in SAVE_OPTIONS:
             album.put(f"1.{name}", Image.fromarray(colours))
     found = {name: np.asarray(Image.open(tmp_path / f"1.{name}").convert("RGB")) for name in SAVE_OPTIONS}
@@ -289,7 +292,7 @@ def test_a_full_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> No
     out = tmp_path / "out"
 
     def filled(text: bool) -> None:
-        with AtomicFolder(out) as album:
+        with AtomicFolder(out, kind=SAMPLES) as album:
             if text:
                 album.write("a.txt", "x" * 1000)
             album.put("1.png", picture())

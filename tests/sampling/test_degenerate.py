@@ -16,6 +16,7 @@ from condvae.observe import Observation
 from condvae.sampling import Sampler, draw_samples, rebuild, reconstruct, sample_conditional, sample_prior, seeds_from
 from condvae.sampling.degenerate import Flaws, check_flaws, far_outside, find_flaws, identity_warning
 from condvae.sampling.gpu_graphs import GPUGraphs
+from condvae.sampling.sampler import completion_seeds
 
 Draw = Callable[[ConditionalVAE, float], object]
 GAUSSIAN, MIXTURE = GaussianPixels(channels=1), LogisticMixture(channels=1, components=2)
@@ -74,7 +75,7 @@ def test_some_saturated_completions_are_a_warning_with_their_number() -> None:
     model = small_conditional()
     observation = model.observe(images(1), some_known(1))
     sampler = Sampler(model)
-    flaws = sampler.drawn(observation, 16, temperature=2.2).flaws
+    flaws = sampler.drawn(observation, completion_seeds(0, 16), temperature=2.2).flaws
     count = int(flaws.saturated.sum())
     assert 0 < count < 16 and not flaws.broken.any()
     with pytest.warns(
@@ -82,7 +83,7 @@ def test_some_saturated_completions_are_a_warning_with_their_number() -> None:
     ) as told:
         made = sampler(observation, 16, temperature=2.2)
     assert [str(one.filename) for one in told] == [__file__]  # the warning points at the line of the caller
-    assert torch.equal(made, sampler.drawn(observation, 16, temperature=2.2).images)
+    assert torch.equal(made, sampler.drawn(observation, completion_seeds(0, 16), temperature=2.2).images)
     sampler(observation, 16, temperature=1.0)  # warnings are errors in tests
 
 
@@ -92,7 +93,8 @@ def test_the_back_end_for_gpus_finds_the_same_flaws(chunk: int | None) -> None:
     plain, other = (Sampler(model, precision="fp32") for _ in range(2))
     other.graphs = GPUGraphs(model, dtype=torch.float32, chunk=chunk, fused=False, record=False, say=None)
     for temperature in (1.0, 2.2, 1e30):
-        wanted, found = (one.drawn(observed(model), 5, temperature=temperature) for one in (plain, other))
+        seeds = completion_seeds(0, 5, (0, 1))
+        wanted, found = (one.drawn(observed(model), seeds, temperature=temperature) for one in (plain, other))
         assert [part.tolist() for part in found.flaws] == [part.tolist() for part in wanted.flaws]
 
 

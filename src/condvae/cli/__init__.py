@@ -31,7 +31,7 @@ from condvae.cli.reconstruct import Reconstruct
 from condvae.cli.renamed import check_spelling
 from condvae.cli.sample import Sample
 from condvae.cli.shared import opening
-from condvae.cli.terminal import open_closed_streams, safe_output, widen_terminal
+from condvae.cli.terminal import keeping_codes, open_closed_streams, safe_output, widen_terminal
 from condvae.cli.train import Train
 from condvae.runtime.messages import DegenerateSamples, short
 from condvae.runtime.progress import Display, showing, track, warn
@@ -103,12 +103,8 @@ def main(arguments: list[str] | None = None) -> None:
             _check_once(arguments)
             _check_not_empty(arguments)
             words = join_boxes(arguments)
-            for stream in streams:
-                stream.keeps_codes = True  # the colours of the help
-            with OPTION_VALUES:
+            with OPTION_VALUES, keeping_codes(*streams):  # the colours of the help
                 verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
-            for stream in streams:
-                stream.keeps_codes = False
             job = getattr(verb, "job", verb)  # design and ood have sub-verbs
             # Only a whole process soon says what it opens; a program that calls `main` gets lines for long jobs only.
             first = None if called or isinstance(verb, Info) else _FIRST_LINE
@@ -116,12 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
                 verb.run()
         except SystemExit:
             raise
-        except BrokenPipeError:  # the program that reads our output, such as head, has closed it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         except BaseException as error:
-            for stream in streams:
-                stream.keeps_codes = False
             if signals or isinstance(error, KeyboardInterrupt):
                 _exit_with("interrupted", 128 + (signals or [signal.SIGINT])[0])
             message, code = _message_and_code(error, arguments)

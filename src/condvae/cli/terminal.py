@@ -68,6 +68,18 @@ def safe_output() -> Iterator[tuple[SafeStream, SafeStream]]:
             sys.stdout, sys.stderr = before
 
 
+@contextmanager
+def keeping_codes(*streams: SafeStream) -> Iterator[None]:
+    """Inside the `with` block, keep control codes, for output that contains no text from files."""
+    for stream in streams:
+        stream.keeps_codes = True
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.keeps_codes = False
+
+
 def open_closed_streams() -> None:
     """Connect stdin, stdout and stderr to nothing if they are closed.
 

@@ -24,7 +24,7 @@ from condvae.runtime.messages import DegenerateSamples, StrangeImage, printable
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.degenerate import check_flaws, identity_warning, saturation_warning
 from condvae.sampling.plain import PixelChoice
-from condvae.sampling.sampler import Sampler
+from condvae.sampling.sampler import Sampler, completion_seeds
 from condvae.vdvae.model import VDVAE
 from condvae.vdvae.temperature import TemperatureLike, per_group
 from condvae.weights.cached_models import ModelId, open_conditional
@@ -108,7 +108,7 @@ def complete(
     of another size than the image, fit_mask=True resizes them.
     device: "auto", "cpu", "cuda" or "cuda:N". None means the CPU; a model given as an object stays on its device.
     judge: find out at once whether the image is strange to the model, and warn if it is. On a CPU, this takes as long
-    as about 8 completions. If False, it is found out when `strangeness` or `warnings` of the result is first read.
+    as several completions. If False, it is found out when `strangeness` or `warnings` of the result is first read.
     docs/guides/complete.md explains the other arguments.
     """
     several = isinstance(image, list | tuple)
@@ -215,10 +215,10 @@ class PictureCompleter:
     def __call__(self, view: ModelView) -> Completion:
         """Draw the completions of one picture."""
         settings = self.settings
+        seed = settings.seed if settings.same_noise else seed_for(view, settings.seed)
         drawn, flaws = self.sampler.drawn(
             view.observation,
-            settings.n,
-            seed=settings.seed if settings.same_noise else seed_for(view, settings.seed),
+            completion_seeds(seed, settings.n),
             temperature=settings.temperature,
             pixels=settings.pixels,
             share=settings.share,

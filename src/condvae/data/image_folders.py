@@ -13,8 +13,9 @@ import numpy as np
 from condvae.data.image_cache import ReadOptions, Stored, in_threads, store, stored
 from condvae.data.image_set import ImageSet, Indices, Labels, class_numbers
 from condvae.data.splits import ParsedData, folder_splits
-from condvae.images.archive import SUFFIXES, Files, common_top, digest, opened
+from condvae.images.archive import Files, common_top, digest, opened
 from condvae.images.decode import ImageHeader, decode, is_grey, read_header
+from condvae.images.recorded_files import PICTURE_SUFFIXES
 from condvae.runtime.checks import first_few
 from condvae.runtime.json_reading import MOST_JSON_BYTES, parse_json
 from condvae.runtime.messages import reason_of, short, shown
@@ -39,7 +40,7 @@ def read_folder(path: Path, reading: ReadOptions) -> ParsedData:
     with opened(path) as files:
         names = files.images()
         if not names:
-            kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
+            kinds = ", ".join(suffix[1:] for suffix in PICTURE_SUFFIXES)
             raise ValueError(
                 f"{path} contains no images{files.except_own}: expected files of type {kinds} in it or its subfolders"
             )

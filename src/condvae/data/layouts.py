@@ -15,7 +15,8 @@ from condvae.data.image_folders import read_chest_xray14, read_folder
 from condvae.data.image_set import Dataset, ImageSet, Indices
 from condvae.data.splits import ParsedData, finish, with_test
 from condvae.data.standard_sets import idx_images, read_cifar10, read_idx, read_svhn
-from condvae.images.archive import SUFFIXES, digest
+from condvae.images.archive import digest
+from condvae.images.recorded_files import PICTURE_SUFFIXES
 from condvae.runtime import folders
 from condvae.runtime.checks import check_seed, check_whole
 from condvae.runtime.messages import listed
@@ -104,7 +105,7 @@ def _read_folder(path: Path, reading: ReadOptions) -> ParsedData:
         return read_idx(path, reading)
     arrays = sorted(path.glob("*.npy"))
     # Next to images or folders, an .npy file is taken for extra data about them, not for the data set.
-    if arrays and not any(entry.is_dir() or entry.suffix.lower() in SUFFIXES for entry in path.iterdir()):
+    if arrays and not any(entry.is_dir() or entry.suffix.lower() in PICTURE_SUFFIXES for entry in path.iterdir()):
         return read_npy(_training_array(path, arrays), reading)
     return read_folder(path, reading)
 

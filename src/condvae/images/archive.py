@@ -15,8 +15,6 @@ from condvae.images.image_files import MOST_IMAGE_BYTES
 from condvae.images.recorded_files import PICTURE_SUFFIXES, own_pictures
 from condvae.runtime.zip_members import RepeatedNameError, opened_zip, read_member
 
-SUFFIXES = PICTURE_SUFFIXES
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Files:
@@ -44,7 +42,7 @@ class Files:
 
     def images(self) -> tuple[str, ...]:
         """Return the names of the image files, without contact sheets and figures that condvae has written."""
-        return tuple(name for name in self.names if name.lower().endswith(SUFFIXES) and name not in self.own)
+        return tuple(name for name in self.names if name.lower().endswith(PICTURE_SUFFIXES) and name not in self.own)
 
     @property
     def except_own(self) -> str:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from condvae.images.picture_formats import SAVE_OPTIONS
 from condvae.images.recorded_files import RecordKind, read_recorded
-from condvae.runtime.atomic import clear_away
+from condvae.runtime.atomic import is_abandoned
 from condvae.runtime.fingerprints import file_sha256
 from condvae.runtime.folders import lock_folder
 from condvae.runtime.messages import Say, silent
@@ -42,13 +42,10 @@ class AtomicFolder:
     a call uses the folder, other calls are refused.
     """
 
-    def __init__(
-        self, folder: str | Path, *, kind: RecordKind | None = None, new: bool = False, say: Say = silent
-    ) -> None:
+    def __init__(self, folder: str | Path, *, kind: RecordKind, new: bool = False, say: Say = silent) -> None:
         """kind: the kind of record that the call writes, with `write_record`. Only files that an earlier record of
             this kind lists, and that have not changed since, are replaced; `say` gets a line about this. Other files
             are never overwritten.
-            If None, a new file overwrites any existing file of the same name.
         new: write to a new folder. If the given one exists, a number is added to its name, as in samples-2.
         """
         self.folder = Path(folder)
@@ -70,8 +67,7 @@ class AtomicFolder:
                     break
                 self.folder = first.with_name(f"{first.name}-{number}")
             self._find_earlier()
-            if self._kind is not None:
-                self.check_free(self._kind.file)
+            self.check_free(self._kind.file)
             self._hidden = self.folder / self._hidden.name
             self._hidden.mkdir()
             (self._hidden / _MARK).touch()
@@ -109,15 +105,16 @@ class AtomicFolder:
 
     def _find_earlier(self) -> None:
         """Find the files of an earlier call, which will be replaced, and remove hidden folders of killed processes."""
-        if self._lock is None:  # a process that is still running may use them
-            clear_away(self.folder, f"{_HIDDEN}*")
-            leftovers = []
-        else:
-            leftovers = [path for path in self.folder.glob(f"{_HIDDEN}*") if _is_leftover(path)]
-        if self._kind is not None and (found := read_recorded(self.folder / self._kind.file)):
+        # Without a lock, a process that is still running may use a hidden folder that has changed recently.
+        leftovers = [
+            path
+            for path in self.folder.glob(f"{_HIDDEN}*")
+            if _is_leftover(path) and (self._lock is not None or is_abandoned(path))
+        ]
+        if found := read_recorded(self.folder / self._kind.file):
             if found.kind == self._kind and found.names:
                 self._replaces = {self._kind.file: None, **self._unchanged(found.names, found.digests)}
-        elif self._kind is not None:
+        else:
             self._interrupted = [path for path in leftovers if (path / _EARLIER).is_dir()]
             for place in (path for one in self._interrupted for path in (one, one / _EARLIER)):
                 # Files that are no longer among the new ones, or not yet among the earlier ones, are in the folder.
@@ -146,7 +143,7 @@ class AtomicFolder:
             path = self.folder / name
             if path.is_dir():
                 raise ValueError(f"{path} is a folder, but a file must be written with this name: give another folder")
-            if self._kind is None or name in self._replaces or not os.path.lexists(path):
+            if name in self._replaces or not os.path.lexists(path):
                 continue
             if name == self._kind.file and (other := read_recorded(path)) and other.kind != self._kind:
                 raise ValueError(f"{self.folder} contains files of an earlier {other.kind.verb}: give another folder")
@@ -183,7 +180,6 @@ class AtomicFolder:
         made: how the pictures were made. images: an entry for each image; its "outputs" are the names of its pictures.
         sheets: the names of contact sheets.
         """
-        assert self._kind is not None
         plain: dict[str, Any] = {
             "format": self._kind.format,
             "format_version": self._kind.version,

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from condvae.images.archive import SUFFIXES
 from condvae.images.reading import Picture, PictureLike, array_of, read_picture
+from condvae.images.recorded_files import PICTURE_SUFFIXES
 from condvae.runtime.checks import check_choice
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import listed, printable, shown
@@ -273,7 +273,9 @@ def _resized(hidden: Flags, length: int, *, axis: int) -> Flags:
 
 
 def _picture_with_stem_of(path: Path, folder: Path) -> Path:
-    found = [file for file in sorted(folder.iterdir()) if file.stem == path.stem and file.suffix.lower() in SUFFIXES]
+    found = [
+        file for file in sorted(folder.iterdir()) if file.stem == path.stem and file.suffix.lower() in PICTURE_SUFFIXES
+    ]
     if not found:
         raise ValueError(
             f"{printable(folder)} contains no picture named {printable(path.stem)}, expected one for {printable(path)}"

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from condvae.images.archive import SUFFIXES, Files, common_top, opened
+from condvae.images.archive import Files, common_top, opened
 from condvae.images.decode import decode
+from condvae.images.recorded_files import PICTURE_SUFFIXES
 from condvae.metrics.discrimination import ids
 from condvae.metrics.estimate import Estimate
 from condvae.metrics.feature_networks import FeatureNetworks
@@ -128,7 +129,7 @@ def _names(
         check_choice(metric, "a metric" if paired else "a metric without pairs", METRICS if paired else OF_SETS)
     for files in (real, fake):
         if not files.images():
-            kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
+            kinds = ", ".join(suffix[1:] for suffix in PICTURE_SUFFIXES)
             raise ValueError(
                 f"{files.path} contains no images{files.except_own}: expected {kinds} files in it or in its subfolders"
             )

@@ -1,6 +1,5 @@
 """Atomic writes: a file or folder gets its name only when it is complete; until then, an older one is kept."""
 
-import contextlib
 import functools
 import glob
 import hashlib
@@ -49,10 +48,8 @@ def clear_away(folder: Path, pattern: str = PARTS) -> None:
     what they have not changed for an hour is removed too. A file with another name is the user's and is kept.
     """
     for path in folder.glob(pattern):
-        if not path.name.endswith(".part") or is_temporary(path):
-            with contextlib.suppress(OSError):
-                if _is_abandoned(path):
-                    _remove(path)
+        if is_temporary(path) and is_abandoned(path):
+            _remove(path)
 
 
 def is_temporary(path: Path) -> bool:
@@ -60,11 +57,15 @@ def is_temporary(path: Path) -> bool:
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
-def _is_abandoned(path: Path) -> bool:
+def is_abandoned(path: Path) -> bool:
+    """Return whether no process uses a temporary file or folder any more, by its name or, if unknown, by its age."""
     found = _TEMPORARY.fullmatch(path.name)
     if found and found[1] == _machine() != _UNKNOWN:
         return not _is_running(int(found[2]))
-    return time.time() - path.stat().st_mtime > _ABANDONED
+    try:
+        return time.time() - path.stat().st_mtime > _ABANDONED
+    except OSError:  # another process has removed it
+        return False
 
 
 def _is_running(process: int) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from condvae.runtime.messages import Say, in_words
+from condvae.runtime.messages import Say, in_words, printable
 
 _EVERY = 9.0
 """Seconds between two lines if stderr is not a terminal. The thread looks twice a second, so these are at most ten."""
@@ -98,7 +98,7 @@ class TrackedJob:
             parts.append(f"about {in_words(left, rough=True)} left")
         if self.note:
             parts.append(self.note)
-        what = "".join(letter if letter.isprintable() else "?" for letter in self.what)  # it may contain file names
+        what = printable(self.what)  # it may contain file names
         return f"{what}: {', '.join(parts)}" if parts else f"{what} ..."
 
     def hint(self) -> str | None:

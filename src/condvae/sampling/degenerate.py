@@ -18,10 +18,7 @@ _MOST_OUTSIDE = 0.25
 """A sample is saturated if a larger share than this of its hidden pixel values lies far outside [-1, 1]."""
 _DIVERGED = 10.0
 """Pixel values further than this from 0 are far outside [-1, 1] at temperatures up to 1: a large number, so that no
-model is called broken that was merely trained for a short time. Above 1, `largest_centre` of the likelihood is used.
-With the embedded models, at most 0.1 % of an image's pixel values are beyond it at temperature 1, also for black, white
-and striped images. At temperature 10, half of those of xray are, in the median, and many samples of the others are
-NaN."""
+model is called broken that was merely trained for a short time. Above 1, `largest_centre` of the likelihood is used."""
 
 _LEAST_HIDDEN, _LEAST_TEMPERATURE = 100, 0.5
 """Completions of at least this number of hidden pixels, at this temperature or above, must differ."""

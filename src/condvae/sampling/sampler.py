@@ -91,32 +91,15 @@ class Sampler:
         coarser resolutions, and differ only in finer latents.
         places: the number b of each observation, if they are part of a larger set; by default 0, 1, ...
         """
-        drawn = self.drawn(
-            observation, n, seed=seed, temperature=temperature, pixels=pixels, share=share, places=places
-        )
-        report_flaws(drawn.flaws, max(per_group(temperature, self.model.artifact.config)), what="completion")
-        return drawn.images
-
-    def drawn(
-        self,
-        observation: Observation,
-        n: int = 1,
-        *,
-        seed: int = 0,
-        temperature: TemperatureLike = 1.0,
-        pixels: PixelChoice = "mean",
-        share: int | None = None,
-        places: Sequence[int] | None = None,
-    ) -> DrawnCompletions:
-        """Like `__call__`, but return degenerate completions, too, and say which ones they are."""
         check_whole(n, "the number of samples", least=1)
         places = tuple(range(len(observation))) if places is None else tuple(map(int, places))
         if len(places) != len(observation):
             raise ValueError(
                 f"the list of places has length {len(places)}, expected {len(observation)}: one number per observation"
             )
-        seeds = _seeds(seed, n, places)
-        return self._drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
+        seeds = completion_seeds(seed, n, places)
+        drawn = self.drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
+        return self._without_flaws(drawn, temperature)
 
     def draw(
         self,
@@ -131,20 +114,26 @@ class Sampler:
 
         seeds: [B, n] int64 on the CPU, with the bits of the seeds, which are unsigned 64-bit numbers.
         """
-        drawn = self._drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
-        report_flaws(drawn.flaws, max(per_group(temperature, self.model.artifact.config)), what="completion")
+        drawn = self.drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
+        return self._without_flaws(drawn, temperature)
+
+    def _without_flaws(self, drawn: DrawnCompletions, temperature: TemperatureLike) -> Tensor:
+        """Return the images; raise ValueError or warn if some are degenerate. Call this from a public method."""
+        hottest = max(per_group(temperature, self.model.artifact.config))
+        report_flaws(drawn.flaws, hottest, what="completion", stacklevel=3)
         return drawn.images
 
     @torch.inference_mode()
-    def _drawn(
+    def drawn(
         self,
         observation: Observation,
         seeds: Tensor,
         *,
-        temperature: TemperatureLike,
-        pixels: PixelChoice,
-        share: int | None,
+        temperature: TemperatureLike = 1.0,
+        pixels: PixelChoice = "mean",
+        share: int | None = None,
     ) -> DrawnCompletions:
+        """Like `draw`, but return degenerate completions, too, and say which ones they are."""
         check_choice(pixels, "pixels", ("sample", "mean"))
         config = self.model.artifact.config
         temperatures = per_group(temperature, config)
@@ -177,6 +166,6 @@ class Sampler:
 
 
 @functools.lru_cache(maxsize=16)
-def _seeds(seed: int, n: int, places: tuple[int, ...]) -> Tensor:
-    """Return the seeds that `seeds_from` makes for n samples per observation, as int64 [B, n] on the CPU."""
+def completion_seeds(seed: int, n: int, places: tuple[int, ...] = (0,)) -> Tensor:
+    """Return one seed for each of n completions of the observations at these places, for `Sampler.draw`: [B, n]."""
     return seeds_from(seed, n, observations=places).on(torch.device("cpu")).view(len(places), n)

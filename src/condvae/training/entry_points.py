@@ -26,7 +26,7 @@ from condvae.runtime.messages import listed, reason_of
 from condvae.runtime.progress import with_display
 from condvae.runtime.ranks import World, join, restarts
 from condvae.runtime.seeds import Seeds
-from condvae.sampling.sampler import Sampler
+from condvae.sampling.sampler import Sampler, completion_seeds
 from condvae.training.capture import Capture, why_not_fused
 from condvae.training.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
 from condvae.training.loop import Loop
@@ -238,7 +238,8 @@ def _sheet(task: TrainingTask, batch: Batch, seed: int) -> Image.Image:
     generator = Seeds(seed, "contact sheet").generator(0, batch.x.device)
     observation = task.process.observe(batch, normalise=task.vae.normalise, generator=generator)
     model: ConditionalVAE = task.model
-    drawn = Sampler(model, precision="fp32", graphs=False).drawn(observation, _COMPLETIONS)
+    seeds = completion_seeds(0, _COMPLETIONS, tuple(range(len(observation))))
+    drawn = Sampler(model, precision="fp32", graphs=False).drawn(observation, seeds)
     return conditional_sheet(model, batch, observation, drawn.images)  # also if they are degenerate, early in training
 
 
