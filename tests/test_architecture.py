@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "metrics": "noise vdvae observe conditional objectives sampling images weights",
     "design": "observe conditional vdvae kernels sampling images data weights training completion completers metrics",
     "ood": "noise gaussian vdvae observe conditional objectives sampling images data weights completion completers",
-    "experiments": "observe conditional vdvae sampling images data weights completers metrics design ood",
+    "experiments": "observe conditional vdvae sampling images data weights training completers metrics design ood",
     "cli": "vdvae observe conditional sampling images data weights training completion completers metrics design ood "
     "experiments",
     "__main__": "cli",

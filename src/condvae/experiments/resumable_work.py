@@ -162,6 +162,8 @@ class WorkUnit:
     measure: Callable[[], ResultTensors]
     prepare: Callable[[], object] | None = None
     """A function that is called before `measure`, and whose time is not counted."""
+    together: str = ""
+    """Units with the same text, unless it is empty, are computed by one process, in their order."""
 
     @property
     def done(self) -> bool:
@@ -198,12 +200,20 @@ class _Pace:
         return sum(self._waiting[folder] * fmean(some or every) for folder, some in times.items())
 
 
+def _share(units: Sequence[WorkUnit], shard: Shard) -> list[WorkUnit]:
+    """Return every n-th unit for one of n shards, where units that belong together count as one."""
+    groups: dict[str | int, list[WorkUnit]] = {}
+    for number, one in enumerate(units):
+        groups.setdefault(one.together or number, []).append(one)
+    return [one for group in list(groups.values())[shard.number - 1 :: shard.of] for one in group]
+
+
 def work(units: Sequence[WorkUnit], shard: Shard, say: Say, *, gpu_guide: str | None = None) -> None:
     """Compute the missing units of a shard, and log when a group of units with the same description finishes.
 
     gpu_guide: the page to name if the work takes long on a CPU; None on a GPU.
     """
-    share = units[shard.number - 1 :: shard.of]
+    share = _share(units, shard)
     mine = [one for one in share if not one.done]
     if len(mine) < len(share):
         say(f"{len(share) - len(mine)} of {len(share)} units of work are done already")

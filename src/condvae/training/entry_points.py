@@ -59,7 +59,7 @@ def pretrain(options: PretrainOptions | None = None, **given: Any) -> Path:
                 raise ValueError(
                     "--bits cannot be given with --init, which keeps the model's likelihood: leave out --bits"
                 )
-            vae = _unconditional(folder.copied(folder.init, options.init)).requires_grad_(True)
+            vae = weights.load_vae(folder.copied(folder.init, options.init)).requires_grad_(True)
             return _open(options, world, vae.config, vae.config.channels), Pretraining(vae.train())
         config = network_config(options.network)
         if options.bits is not None:
@@ -109,7 +109,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
             model = _fresh(options.seed, lambda: _conditional(VDVAE(config), process, options, train_artifact=True))
         else:
             assert options.artifact is not None
-            artifact = _unconditional(folder.copied(folder.artifact, options.artifact))
+            artifact = weights.load_vae(folder.copied(folder.artifact, options.artifact))
             dataset = _open(options, world, artifact.config, artifact.config.channels)
             model = _fresh(options.seed, lambda: _conditional(artifact, process, options, train_artifact=False))
         expected = process.channels(model.artifact.config.channels)
@@ -295,11 +295,6 @@ def _conditional(artifact: VDVAE, process: Process, options: TrainOptions, *, tr
     if options.start == "encoder" or (options.start == "auto" and wanted and alike and not train_artifact):
         model.start_from_encoder()
     return model
-
-
-def _unconditional(path: Path) -> VDVAE:
-    model = weights.load(path)
-    return model.artifact if isinstance(model, ConditionalVAE) else model
 
 
 def _fresh(seed: int, make: Callable[[], M]) -> M:

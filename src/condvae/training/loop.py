@@ -1,6 +1,5 @@
 """The training loop. It feeds data to the training steps, logs, evaluates, saves checkpoints and rolls back."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +8,11 @@ from typing import Any
 import torch
 from PIL import Image
 
-from condvae.data import ImageSet, Order, deliver
+from condvae.data import ImageSet
 from condvae.data.order import spread
 from condvae.runtime.messages import counted, in_words
 from condvae.runtime.progress import TrackedJob, track
-from condvae.runtime.seeds import Seeds
+from condvae.training.batches import batches_from
 from condvae.training.checkpoint import Checkpoints, Position
 from condvae.training.held_out_bound import CHUNK, Evaluation, by_resolution, evaluate_held_out
 from condvae.training.logs import RunLog, step_note
@@ -51,8 +50,7 @@ class Loop:
         # Chosen evenly over the set, since its images may be sorted by class.
         self.held_out = held_out.subset(spread(len(held_out), options.evaluate_on))
         self.draw_sheet, self.save_model = draw_sheet, save_model
-        self.micro, self.passes = options.micro_batches(self.world.size)
-        self.shards = self.passes * self.world.size
+        self.shards = options.micro_batches(self.world.size)[1] * self.world.size
         self.budget = Budget(steps=options.steps, minutes=options.minutes)
         self.schedule = options.learning_schedule
         self.lr = torch.zeros((), device=self.world.device)
@@ -141,6 +139,7 @@ class Loop:
             return False  # `_finish` evaluates and saves
         due = [
             # The checkpoint comes last: a run resumed from it does not repeat any work of this step.
+            (done in options.snapshot_at, self._snapshot),
             (bool(options.sheet_every) and done % options.sheet_every == 0, self._sheet),
             (done % options.evaluate_every == 0, self._evaluate),
             (done % options.checkpoint_every == 0, self.recovery.save),
@@ -160,6 +159,8 @@ class Loop:
         raw = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
         self._evaluate(raw)
         self._reject_failed_run()
+        if self.position.step in self.options.snapshot_at:
+            self._snapshot()
         if self.world.leads:
             # Written before the other files, in case the disk becomes full.
             with self.step.flat.replaced_by(self.step.optimiser.average):
@@ -188,24 +189,9 @@ class Loop:
             self.log.warn(f"the run ended during its warm-up of {self.options.warm_up:,} steps: let it run longer")
 
     def _batches(self) -> Iterator[list[MicroBatch]]:
-        """Yield this rank's micro-batches from the current step on. They depend only on the seed and the step."""
-        options, first = self.options, self.position.step
-        order = Order(len(self.train), options.seed)
-        seeds = Seeds(options.seed, f"training, {self.position.rollbacks} roll-backs")
-        mine = range(self.world.rank * self.passes, (self.world.rank + 1) * self.passes)
-        generators = [torch.Generator(self.world.device) for _ in mine]
-        places = ((step, shard) for step in itertools.count(first) for shard in mine)
-        levels = deliver(
-            self.train,
-            (order(step * options.batch + shard * self.micro, self.micro) for step, shard in places),
-            device=self.world.device,
-            residency=options.residency,
-            workers=options.workers,
+        return batches_from(
+            self.train, self.options, self.world, step=self.position.step, rollbacks=self.position.rollbacks
         )
-        for step in itertools.count(first):
-            for shard, generator in zip(mine, generators, strict=True):
-                generator.manual_seed(seeds(step * self.shards + shard))
-            yield [MicroBatch(next(levels), generator) for generator in generators]
 
     def _report(self, progress: Progress) -> None:
         done, options = self.position.step, self.options
@@ -279,6 +265,16 @@ class Loop:
         if better and done:
             recovery.save()
 
+    def _snapshot(self) -> None:
+        """Write the averaged weights to a model file of this step, without an evaluation."""
+        if self.world.leads:
+            done = self.position.step
+            with self.step.flat.replaced_by(self.step.optimiser.average):
+                self.recovery.try_write(
+                    f"the snapshot of step {done:,}",
+                    lambda: self.save_model(self.folder.snapshot(done), self._record_of_run()),
+                )
+
     def _sheet(self) -> None:
         if not self.world.leads:
             return
@@ -289,10 +285,19 @@ class Loop:
         self.recovery.try_write(f"the contact sheet of step {done:,}", lambda: self.folder.write_sheet(done, picture))
 
     def record(self) -> dict[str, Any]:
-        """Return the training record that is stored in the model file."""
+        """Return the training record that is stored in the model file, with the result of the last evaluation."""
         evaluation = self.evaluation
         assert evaluation is not None
         kl = by_resolution(self.step.task.vae.config, evaluation.kl_nats)
+        return {
+            **self._record_of_run(),
+            "bits_per_dim": round(evaluation.bits_per_dim, 5),
+            **{name: round(cost, 5) for name, cost in evaluation.by_pixels.items() if "error" not in name},
+            "evaluated_on": evaluation.images,
+            "kl_nats": {str(resolution): round(nats, 2) for resolution, nats in kl.items()},
+        }
+
+    def _record_of_run(self) -> dict[str, Any]:
         device = self.world.device
         return {
             "steps": self.position.step,
@@ -301,10 +306,6 @@ class Loop:
             "minutes": round(self.stopwatch() / 60, 2),
             "ranks": self.world.size,
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-            "bits_per_dim": round(evaluation.bits_per_dim, 5),
-            **{name: round(cost, 5) for name, cost in evaluation.by_pixels.items() if "error" not in name},
-            "evaluated_on": evaluation.images,
-            "kl_nats": {str(resolution): round(nats, 2) for resolution, nats in kl.items()},
             "options": self.options.for_record(),
         }
 

@@ -121,6 +121,9 @@ class TrainingOptions:
     sheet_every: int = 5000
     """How many steps lie between two contact sheets. A sheet is also drawn before the first step and at the end; with
     0, only these two are drawn."""
+    snapshot_at: tuple[int, ...] = ()
+    """Also write the model, with averaged weights, after each of these numbers of steps: snapshots/step-N.safetensors
+    in the run folder. With a constant --schedule, a snapshot is the result of a shorter run."""
     tensorboard: bool = False
     """Write TensorBoard event files into the run folder."""
     wandb: str | None = None
@@ -132,7 +135,8 @@ class TrainingOptions:
     MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
         {
             "data", "artifact", "init", "out", "preset", "resume", "residency", "workers", "steps", "minutes", "device",
-            "engine", "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "tensorboard", "wandb",
+            "engine", "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "snapshot_at",
+            "tensorboard", "wandb",
         }
     )  # fmt: skip
 
@@ -186,6 +190,8 @@ class TrainingOptions:
         for name in ("micro_batch", "steps", "size"):
             if getattr(self, name) is not None:
                 check_whole(getattr(self, name), _option(name), least=1)
+        for step in self.snapshot_at:
+            check_whole(step, "--snapshot-at", least=1)
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number, such as 2e-4")
         _ = self.rule, self.learning_schedule

@@ -6,6 +6,7 @@ init.safetensors           a copy of the model given as --init, if there is one
 log.jsonl                  the log, one JSON object per line
 checkpoints/step-*         checkpoints, from which the run can be resumed
 sheets/step-*.png          contact sheets
+snapshots/step-*           model files with the averaged weights after the steps of --snapshot-at
 best.safetensors           the averaged weights with the lowest loss on held-out images
 model.safetensors          the finished model: the averaged weights at the end
 """
@@ -28,7 +29,7 @@ from condvae.training.options import TrainingOptions
 
 _MOST_LOG_BYTES = 2**26
 """Number of bytes at the end of a log that a summary is made from."""
-_SHEETS = "step-*.png"
+_SHEETS, _SNAPSHOTS = "step-*.png", "step-*.safetensors"
 _LOG_BEGIN = b'{"event": "start"'
 """The first bytes of every log."""
 
@@ -42,6 +43,7 @@ class RunFolder:
         self.artifact = path / "artifact.safetensors"
         self.checkpoints = path / "checkpoints"
         self.sheets = path / "sheets"
+        self.snapshots = path / "snapshots"
         self.log = path / "log.jsonl"
         self.best = path / "best.safetensors"
         self.model = path / "model.safetensors"
@@ -95,7 +97,7 @@ class RunFolder:
 
         Such a run has written its options first, so that they tell whose the other files are.
         """
-        yield from (file for file in (self.model, self.best) if file.exists())
+        yield from (file for file in (self.model, self.best, *sorted(self.snapshots.glob(_SNAPSHOTS))) if file.exists())
         if not _is_start_of_log(self.log):
             yield self.log
         if not self._has_own_options():
@@ -141,6 +143,10 @@ class RunFolder:
     def of_this_job(self) -> bool:
         """Return whether the run in this folder belongs to the torchrun job that has started this process."""
         return self.job.is_file() and self.job.read_text() == job_name()
+
+    def snapshot(self, step: int) -> Path:
+        """Return the path of the model file with the averaged weights after a step."""
+        return self.snapshots / f"step-{step:09}.safetensors"
 
     def write_sheet(self, step: int, picture: Image.Image) -> None:
         """Write the contact sheet of a step."""

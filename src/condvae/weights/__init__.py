@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.weights.artifact_file import Header, describe, load_conditional, save
+    from condvae.weights.artifact_file import Header, describe, load_conditional, load_vae, save
     from condvae.weights.model_names import DEFAULT_MODEL, embedded_names, locate, title_of
     from condvae.weights.pretrained import from_pretrained, load, save_pretrained
     from condvae.weights.public import LayerStrings, import_public
@@ -20,6 +20,7 @@ _HOMES = {
     "import_public": "condvae.weights.public",
     "load": "condvae.weights.pretrained",
     "load_conditional": "condvae.weights.artifact_file",
+    "load_vae": "condvae.weights.artifact_file",
     "locate": "condvae.weights.model_names",
     "save": "condvae.weights.artifact_file",
     "save_pretrained": "condvae.weights.pretrained",
@@ -36,6 +37,7 @@ __all__ = [
     "import_public",
     "load",
     "load_conditional",
+    "load_vae",
     "locate",
     "save",
     "save_pretrained",

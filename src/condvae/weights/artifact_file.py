@@ -88,6 +88,12 @@ def load_conditional(name: str | Path) -> ConditionalVAE:
     return model
 
 
+def load_vae(name: str | Path) -> VDVAE:
+    """Load an unconditional VAE; from a conditional model, load its artifact."""
+    model = read_model(name)
+    return model.artifact if isinstance(model, ConditionalVAE) else model
+
+
 def describe(name: str | Path) -> Header:
     """Read the description of a model from its file. `name` is the path or name of a model, as for `load`."""
     return _read(locate(name))[0]

@@ -1,0 +1,193 @@
+"""What a unit of work computes: a training, the numbers of a snapshot, or the information of y beyond the latents."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from condvae import observe, weights
+from condvae.conditional import ConditionalVAE
+from condvae.data import Dataset
+from condvae.data.digests import digest_of_set
+from condvae.data.image_set import Indices
+from condvae.data.order import spread
+from condvae.experiments.pretraining.plan import COMPLETION, REVISION, PretrainingSettings
+from condvae.experiments.pretraining.training_runs import Arm, TrainingRun
+from condvae.experiments.resumable_work import ResultStore, ResultTensors
+from condvae.metrics import (
+    HOLE_BINS,
+    LPIPS,
+    Inception,
+    Moments,
+    conditional_nats,
+    fid,
+    ids,
+    label_entropy_nats,
+    observed_information,
+    sample_distances,
+)
+from condvae.metrics.feature_networks import FeatureNetworks
+from condvae.observe import Observation
+from condvae.observe.hole_bins import HOLES_REVISION, known_in_bin
+from condvae.observe.translations import Label
+from condvae.runtime.fingerprints import digest_of, fingerprint
+from condvae.runtime.seeds import Seeds
+from condvae.sampling.sampler import Sampler
+
+_IMAGES_AT_ONCE = {"cuda": 512, "cpu": 20}
+
+
+class PretrainingContext:
+    """The data, the networks of the metrics and the test images that all measurements share."""
+
+    def __init__(
+        self,
+        data: Dataset,
+        data_path: Path,
+        settings: PretrainingSettings,
+        networks: FeatureNetworks,
+        device: torch.device,
+    ) -> None:
+        assert isinstance(networks.inception, Inception) and isinstance(networks.lpips, LPIPS)
+        self.data, self.data_path, self.settings, self.device = data, data_path, settings, device
+        self.inception, self.lpips = networks.inception, networks.lpips
+        self.rows: Indices = spread(len(data.test), settings.images)
+        self._real: tuple[Tensor, Moments] | None = None
+
+    @functools.cached_property
+    def data_digest(self) -> str:
+        return digest_of_set(self.data.train)
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """A digest of everything that the numbers of a snapshot depend on, except its weights and rounding."""
+        settings = self.settings
+        return fingerprint(
+            {
+                "revision": [REVISION, HOLES_REVISION],
+                "test": digest_of_set(self.data.test.subset(self.rows)),
+                "counts": [settings.deep_images, settings.n, settings.bound_images, settings.seed],
+                "networks": [digest_of(self.inception), self.inception.precision, digest_of(self.lpips)],
+            }
+        )
+
+    @functools.cached_property
+    def known(self) -> Tensor:
+        """The masks of known pixels of all test images, bool [N, 1, H, W]; image i has a hole of bin i mod 5."""
+        count, size = len(self.rows), self.data.test.size
+        masks = torch.empty(count, 1, size, size, dtype=torch.bool)
+        for number, hole in enumerate(HOLE_BINS):
+            mine = masks[number :: len(HOLE_BINS)]
+            mine[:] = known_in_bin(hole, len(mine), size, seed=self.settings.seed)
+        return masks
+
+    def subset(self, count: int) -> Indices:
+        """Return about `count` positions among the test images, spread evenly, with each bin equally often."""
+        bins = len(HOLE_BINS)
+        groups = spread(len(self.rows) // bins, max(1, count // bins))
+        return (groups[:, None] * bins + np.arange(bins)).reshape(-1)
+
+    def train(self, run: TrainingRun, folder: Path) -> ResultTensors:
+        seconds = run.train(self.settings, self.data_path, folder, str(self.device))
+        return {"seconds_per_step": torch.tensor([seconds], dtype=torch.float64)}
+
+    @torch.inference_mode()
+    def snapshot(self, run: TrainingRun, folder: Path, truth: ResultStore, step: int) -> ResultTensors:
+        """Measure a snapshot: its bound, and for completion FID, P-IDS and LPIPS-GT, too."""
+        model = run.snapshot(folder, step).to(self.device).eval()
+        found = self.bound(model, run.condition)
+        if run.condition == COMPLETION:
+            self._load_truth(truth)
+            found |= self.completions(model)
+        return found
+
+    def _load_truth(self, store: ResultStore) -> None:
+        """Read the Inception features of the test images, or compute and store them if this is the first use."""
+        if self._real is None:
+            if not store.has(self.identity):
+                images = (self.images(some) for some in self._batches(np.arange(len(self.rows))))
+                features = torch.cat([self.inception.features(levels) for levels in images])
+                store.put(self.identity, {"features": features}, seconds=0.0)
+            features = store.get([self.identity])[0]["features"].to(self.device)
+            self._real = features, Moments.of(features)
+
+    def bound(self, model: ConditionalVAE, condition: str) -> dict[str, Tensor]:
+        """Return -ELBO of each image in nats, where the target is the whole image, and its KL(q || c)."""
+        seeds, pieces = Seeds(self.settings.seed, "bounds"), []
+        for some in self._batches(self.subset(self.settings.bound_images)):
+            x, observation = self.observed(model, condition, some)
+            nats = conditional_nats(model, x, observation, noise=[seeds(int(i)) for i in some])
+            assert nats.kl is not None
+            pieces.append(torch.stack((nats.whole.native, nats.kl)))
+        whole, kl = torch.cat(pieces, dim=1).cpu()
+        if not bool(torch.isfinite(whole).all()):
+            raise ValueError("the bound of a snapshot is NaN or infinite: its training has diverged, try a lower --lr")
+        return {"nats": whole, "kl_nats": kl}
+
+    def completions(self, model: ConditionalVAE) -> dict[str, Tensor]:
+        """Return FID, P-IDS and U-IDS with their standard errors, [2] each, and LPIPS-GT of each deep image."""
+        assert self._real is not None
+        settings, sampler, (real, moments) = self.settings, Sampler(model), self._real
+        features = []
+        for some in self._batches(np.arange(len(self.rows))):
+            _, observation = self.observed(model, COMPLETION, some)
+            made = sampler(observation, 1, seed=settings.seed, places=some.tolist())
+            features.append(self.inception.features(made[:, 0]))
+        fake = torch.cat(features)
+        discrimination = ids(real, fake)
+        numbers = {
+            "fid": fid(real, fake, paired=True, real_moments=moments),
+            "p_ids": discrimination.p_ids,
+            "u_ids": discrimination.u_ids,
+        }
+        nearest = []
+        for some in self._batches(self.subset(settings.deep_images)):
+            _, observation = self.observed(model, COMPLETION, some)
+            made = sampler(observation, settings.n, seed=settings.seed, places=some.tolist())
+            nearest.append(sample_distances(self.lpips, self.images(some), made).closest())
+        plain = {name: torch.tensor([found.mean, found.standard_error]) for name, found in numbers.items()}
+        return {**plain, "lpips_gt": torch.cat(nearest).cpu()}
+
+    @torch.inference_mode()
+    def information(self, arm: Arm, condition: str) -> ResultTensors:
+        """Return I*(x; y | z) of each image in nats, measured and for a calibrated model; for labels, a bound on it."""
+        assert arm.artifact is not None
+        process = observe.parse((condition,))
+        if isinstance(process, Label):
+            return {"most": torch.tensor([label_entropy_nats(self._labels())], dtype=torch.float64)}
+        vae = weights.load_vae(arm.artifact).to(self.device).eval()
+        seeds, pieces = Seeds(self.settings.seed, "bounds"), []
+        for some in self._batches(self.subset(self.settings.bound_images)):
+            x = self.data.test.take(self.rows[some]).to(self.device).batch().x
+            found = observed_information(vae, x, process, noise=[seeds(int(i)) for i in some])
+            pieces.append(torch.stack((found.cross_entropy_nats, found.calibrated_nats)))
+        measured, calibrated = torch.cat(pieces, dim=1).cpu()
+        return {"measured": measured, "calibrated": calibrated}
+
+    def _labels(self) -> Tensor:
+        labels = self.data.test.take(self.rows).labels
+        assert labels is not None
+        return labels
+
+    def images(self, positions: Indices) -> Tensor:
+        """Return test images by their positions among the N images, uint8 [B, C, H, W]."""
+        return self.data.test.take(self.rows[positions]).images.to(self.device)
+
+    def observed(
+        self, model: ConditionalVAE, condition: str, positions: Sequence[int] | Indices
+    ) -> tuple[Tensor, Observation]:
+        """Return test images in [-1, 1], and what the model observes of them under a condition."""
+        positions = np.asarray(positions)
+        batch = self.data.test.take(self.rows[positions]).to(self.device).batch()
+        if condition == COMPLETION:
+            return batch.x, model.observe(batch.x, self.known[torch.from_numpy(positions)].to(self.device))
+        process = observe.parse((condition,))
+        generator = Seeds(self.settings.seed, condition).generator(0, self.device)
+        return batch.x, process.observe(batch, normalise=model.artifact.normalise, generator=generator)
+
+    def _batches(self, positions: Indices) -> Iterator[Indices]:
+        size = _IMAGES_AT_ONCE[self.device.type]
+        return (positions[first : first + size] for first in range(0, len(positions), size))

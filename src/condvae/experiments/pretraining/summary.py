@@ -1,0 +1,103 @@
+"""Compute the numbers of the report from the results of finished jobs: curves of each arm, and other conditions."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from condvae.experiments.pretraining.jobs import InformationJob, PretrainingJob, PretrainingJobs
+from condvae.experiments.pretraining.plan import COMPLETION, METRICS, PretrainingSettings
+from condvae.experiments.pretraining.training_runs import Arm
+from condvae.metrics import Estimate
+
+Plain = dict[str, Any]
+
+
+def over_seeds(values: Sequence[float]) -> Plain:
+    """Return the mean of the values of several seeds, their standard deviation (None for one seed), and the values."""
+    each = torch.tensor(values, dtype=torch.float64)
+    std = float(each.std()) if len(values) > 1 else None
+    return {"mean": float(each.mean()), "std": std, "values": list(values)}
+
+
+def metrics_of(numbers: Mapping[str, Tensor], dims: int) -> dict[str, float]:
+    """Return the metrics of one snapshot. dims: the number of dimensions of an image."""
+    return {
+        "bits_per_dim": float(numbers["nats"].mean()) / (dims * math.log(2)),
+        "fid": float(numbers["fid"][0]),
+        "p_ids": 100 * float(numbers["p_ids"][0]),
+        "lpips_gt": float(numbers["lpips_gt"].mean()),
+    }
+
+
+def arms_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict[str, Plain]:
+    """Return the curve of each arm: the metrics of every snapshot, over seeds."""
+    return {arm.name: _arm(arm, _pace(jobs, arm), _of(jobs.trainings, arm, COMPLETION), dims) for arm in arms}
+
+
+def _pace(jobs: PretrainingJobs, arm: Arm) -> float:
+    """Return the seconds of a step. All arms with an artifact train the same weights, so they have the same pace."""
+    from_scratch, with_artifact = jobs.pace
+    return (from_scratch if arm.artifact is None else with_artifact).seconds_per_step()
+
+
+def _of(jobs: Sequence[PretrainingJob], arm: Arm, condition: str) -> list[PretrainingJob]:
+    return [job for job in jobs if job.run.arm == arm and job.run.condition == condition]
+
+
+def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], dims: int) -> Plain:
+    points = []
+    for step in jobs[0].run.steps:
+        found = [metrics_of(job.numbers(step), dims) for job in jobs]
+        over = {name: over_seeds([one[name] for one in found]) for name in METRICS}
+        points.append({**_time(step, pace, arm), **over})
+    return {
+        "pretraining_minutes": arm.minutes,
+        "pretraining": arm.pretraining,
+        "seconds_per_step": pace,
+        "points": points,
+    }
+
+
+def _time(step: int, pace: float, arm: Arm) -> Plain:
+    minutes = step * pace / 60
+    return {"steps": step, "minutes": minutes, "total_minutes": minutes + arm.minutes}
+
+
+def conditions_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict[str, Plain]:
+    """Return, for each other condition, the bounds of both arms, their last difference, and I*(x; y | z)."""
+    found = {}
+    for one in jobs.information:
+        curves, last = {}, {}
+        for arm in arms[:2]:
+            (job,) = _of(jobs.trainings, arm, one.condition)
+            points = []
+            for step in job.run.steps:
+                last[arm.name] = nats = job.numbers(step)["nats"].double()
+                points.append({**_time(step, _pace(jobs, arm), arm), "nats": _estimate(nats)})
+            curves[arm.name] = points
+        scratch, ipa = (last[arm.name] for arm in arms[:2])
+        found[one.condition] = {
+            "arms": curves,
+            "ipa_minus_scratch_nats": _estimate(ipa - scratch),
+            "information_nats": information_of(one),
+        }
+    return found
+
+
+def information_of(job: InformationJob) -> Plain:
+    """Return I*(x; y | z) in nats per image: estimates of it, or an upper bound if y is a label."""
+    return {
+        name: {"mean": float(values)} if len(values) == 1 else _estimate(values)
+        for name, values in job.numbers().items()
+    }
+
+
+def _estimate(values: Tensor) -> Plain:
+    return dict(Estimate.of(values)._asdict())
+
+
+def settings_of(settings: PretrainingSettings) -> Plain:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(settings).items()}

@@ -1,0 +1,90 @@
+"""Write the tables of the report as CSV, with one row per number, and as Markdown for reading."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from condvae.experiments.pretraining.plan import METRICS, SCRATCH
+from condvae.experiments.reporting import section
+from condvae.runtime.formats import csv_text
+from condvae.runtime.messages import counted
+
+
+def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float, float, str, int, float]]:
+    """Yield (arm, steps, minutes, minutes with pretraining, metric, seed, value) for every measured number."""
+    for name, arm in result["arms"].items():
+        for point in arm["points"]:
+            for metric in METRICS:
+                for seed, value in enumerate(point[metric]["values"]):
+                    yield name, point["steps"], point["minutes"], point["total_minutes"], metric, seed, value
+
+
+def as_csv(result: Mapping[str, Any]) -> str:
+    return csv_text(("arm", "steps", "minutes", "minutes with pretraining", "metric", "seed", "value"), rows(result))
+
+
+def as_markdown(result: Mapping[str, Any]) -> str:
+    settings, versions = result["settings"], result["versions"]
+    lines = [
+        "# Does pretraining pay?",
+        "",
+        f"Data: {result['data']}. Every arm is trained {settings['seeds']} times; the numbers are means and, after ±, "
+        "standard deviations over these trainings. Minutes are numbers of steps times the time of a step in a short "
+        f"training of the arm. FID and P-IDS use {settings['images']:,} test images, LPIPS-GT "
+        f"{settings['deep_images']:,} with {settings['n']} completions each, -ELBO {settings['bound_images']:,}. "
+        f"condvae {versions['condvae']}, torch {versions['torch']}, {result['device']}.",
+        "",
+    ]
+    head = ["steps", "minutes", "with pretraining", *(metric.title for metric in METRICS.values())]
+    for name, arm in result["arms"].items():
+        title = (
+            "from scratch"
+            if name == SCRATCH
+            else f"{name}, artifact pretrained for {arm['pretraining_minutes']:.1f} min"
+        )
+        lines += section(title, head, [point_cells(point) for point in arm["points"]])
+    if result["conditions"]:
+        lines += section("Other conditions: -ELBO in nats per image", CONDITION_HEAD, condition_rows(result))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def point_cells(point: Mapping[str, Any]) -> list[str]:
+    """Return the cells of one snapshot of an arm: steps, minutes, and each metric over seeds."""
+    found = [seeds_text(point[name], metric.digits) for name, metric in METRICS.items()]
+    return [f"{point['steps']:,}", f"{point['minutes']:.2f}", f"{point['total_minutes']:.2f}", *found]
+
+
+def seeds_text(found: Mapping[str, Any], digits: int) -> str:
+    spread = "" if found["std"] is None else f" ±{found['std']:.{digits}f}"
+    return f"{found['mean']:.{digits}f}{spread}"
+
+
+CONDITION_HEAD = ["condition", "IPA", "from scratch", "IPA - scratch", "I*, measured", "I*, calibrated"]
+
+
+def condition_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return one row for each other condition: both bounds after the last step, their difference, and I*."""
+    body = []
+    for condition, found in result["conditions"].items():
+        scratch, ipa = (points[-1]["nats"] for points in found["arms"].values())
+        information = found["information_nats"]
+        if "most" in information:
+            left = [f"at most {information['most']['mean']:.2f}", ""]
+        else:
+            left = [f"{information[name]['mean']:.1f}" for name in ("measured", "calibrated")]
+        difference = found["ipa_minus_scratch_nats"]
+        body.append(
+            [
+                condition,
+                f"{ipa['mean']:,.1f}",
+                f"{scratch['mean']:,.1f}",
+                f"{difference['mean']:+.1f} ±{difference['standard_error']:.1f}",
+                *left,
+            ]
+        )
+    return body
+
+
+def summary_line(result: Mapping[str, Any]) -> str:
+    """Return one line with the last FID of each arm, for the console."""
+    last = (f"{name} {seeds_text(arm['points'][-1]['fid'], 2)}" for name, arm in result["arms"].items())
+    return f"FID at the end, over {counted(result['settings']['seeds'], 'seed')}: {', '.join(last)}"
