@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "training": "likelihood vdvae observe conditional objectives kernels sampling images data weights",
     "completion": "vdvae conditional sampling images weights",
     "completers": "observe conditional sampling vdvae data",
-    "metrics": "noise vdvae observe conditional objectives sampling images weights",
+    "metrics": "noise gaussian likelihood vdvae observe conditional objectives sampling images weights",
     "design": "observe conditional vdvae kernels sampling images data weights training completion completers metrics",
     "ood": "noise gaussian vdvae observe conditional objectives sampling images data weights completion completers",
     "experiments": "observe conditional vdvae sampling images data weights training completers metrics design ood",

@@ -242,7 +242,7 @@ class GaussianPixels:
     def log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
         """Return -KL(N(x, floor^2) || N(mean, std^2)) of each pixel, summed over channels, in nats: [B, H, W]."""
         seen = Gaussian(x, torch.full_like(x, math.log(self.noise_floor)))
-        return -seen.kl_to(self._gaussian(parameters)).sum(dim=1)
+        return -seen.kl_to(self.gaussian(parameters)).sum(dim=1)
 
     def log_mass(self, parameters: Tensor, x: Tensor) -> Tensor:
         """Return the log-probability of each pixel's 8-bit grey levels, summed over channels, in nats: [B, H, W].
@@ -250,7 +250,7 @@ class GaussianPixels:
         The normal distribution is divided into 256 bins, of which the first and the last are open-ended. So the result
         can be compared with `log_prob` of `LogisticMixture`. It is computed in float64, as probabilities can be tiny.
         """
-        mean, log_std = self._gaussian(parameters)
+        mean, log_std = self.gaussian(parameters)
         level = to_levels(x.double()).round()
         lower, upper = (
             ((level + side) / 127.5 - 1 - mean.double()) * (-log_std.double()).exp() for side in (-0.5, 0.5)
@@ -266,18 +266,19 @@ class GaussianPixels:
         return log_mass.sum(dim=1).to(x.dtype)
 
     def sample(self, parameters: Tensor, noise: NoiseSource) -> Tensor:
-        gaussian = self._gaussian(parameters)
+        gaussian = self.gaussian(parameters)
         normal = as_noise(noise).normal(PIXEL_VALUE_STREAM, gaussian.mean.shape, parameters.device)
         return gaussian.sample(normal).clamp(-1, 1)
 
     def mean(self, parameters: Tensor) -> Tensor:
-        return self._gaussian(parameters).mean.clamp(-1, 1)
+        return self.gaussian(parameters).mean.clamp(-1, 1)
 
     def distance(self, parameters: Tensor) -> Tensor:
         """Return |mean| of each pixel value, before it is clipped to [-1, 1]: [B, C, H, W]."""
-        return self._gaussian(parameters).mean.abs()
+        return self.gaussian(parameters).mean.abs()
 
-    def _gaussian(self, parameters: Tensor) -> Gaussian:
+    def gaussian(self, parameters: Tensor) -> Gaussian:
+        """Return the normal distribution of each pixel value, [B, C, H, W]. No std is below the noise floor."""
         mean, raw = _checked(parameters, self.parameters_per_pixel).chunk(2, dim=1)
         floor = math.log(self.noise_floor)
         return Gaussian(mean, floor + F.softplus(raw - floor))  # a smooth maximum of raw and the floor

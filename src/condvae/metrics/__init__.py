@@ -14,6 +14,12 @@ if TYPE_CHECKING:
         hidden_bits_per_dim,
     )
     from condvae.metrics.compare_folders import compare
+    from condvae.metrics.conditional_information import (
+        ObservedInformation,
+        calibrated_nats,
+        label_entropy_nats,
+        observed_information,
+    )
     from condvae.metrics.coverage import Calibration, calibration, projection_ranks, reference_ranks
     from condvae.metrics.discrimination import InceptionDiscrimination, ids
     from condvae.metrics.estimate import Estimate
@@ -41,8 +47,10 @@ _HOMES = {
     "Inception": "condvae.metrics.inception",
     "InceptionDiscrimination": "condvae.metrics.discrimination",
     "Moments": "condvae.metrics.frechet",
+    "ObservedInformation": "condvae.metrics.conditional_information",
     "SampleDistances": "condvae.metrics.samples",
     "sample_mse": "condvae.metrics.pixel_errors",
+    "calibrated_nats": "condvae.metrics.conditional_information",
     "calibration": "condvae.metrics.coverage",
     "conditional_nats": "condvae.metrics.bounds",
     "elbo_bits_per_dim": "condvae.metrics.bounds",
@@ -51,6 +59,8 @@ _HOMES = {
     "frechet_distance": "condvae.metrics.frechet",
     "hidden_bits_per_dim": "condvae.metrics.bounds",
     "known_in_bin": "condvae.observe.hole_bins",
+    "label_entropy_nats": "condvae.metrics.conditional_information",
+    "observed_information": "condvae.metrics.conditional_information",
     "pixel_mean": "condvae.metrics.pixel_errors",
     "projection_ranks": "condvae.metrics.coverage",
     "psnr": "condvae.metrics.pixel_errors",
@@ -71,7 +81,9 @@ __all__ = [
     "Inception",
     "InceptionDiscrimination",
     "Moments",
+    "ObservedInformation",
     "SampleDistances",
+    "calibrated_nats",
     "calibration",
     "compare",
     "conditional_nats",
@@ -84,6 +96,8 @@ __all__ = [
     "ids",
     "kid",
     "known_in_bin",
+    "label_entropy_nats",
+    "observed_information",
     "pixel_mean",
     "projection_ranks",
     "psnr",

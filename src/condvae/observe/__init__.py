@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from condvae.observe.catalogue import PROCESSES, describe, from_dict, parse
     from condvae.observe.freeform import Freeform
     from condvae.observe.observation import Observation, observe_pixels
-    from condvae.observe.process import KnownPixels, Normalise, Process
+    from condvae.observe.process import KnownPixels, LinearProcess, Normalise, Process
     from condvae.observe.regions import Boxes, Halves, Mixture, Nothing, Patches, Pixels
     from condvae.observe.translations import Edges, Grey, Label, LowResolution, Paired
 
@@ -20,6 +20,7 @@ _HOMES = {
     "Halves": "condvae.observe.regions",
     "KnownPixels": "condvae.observe.process",
     "Label": "condvae.observe.translations",
+    "LinearProcess": "condvae.observe.process",
     "LowResolution": "condvae.observe.translations",
     "Mixture": "condvae.observe.regions",
     "Normalise": "condvae.observe.process",
@@ -45,6 +46,7 @@ __all__ = [
     "Halves",
     "KnownPixels",
     "Label",
+    "LinearProcess",
     "LowResolution",
     "Mixture",
     "Normalise",

@@ -56,6 +56,17 @@ class KnownPixels(Process):
         return observe_pixels(batch.x, known, normalise)
 
 
+class LinearProcess(Process):
+    """A process whose y consists of weighted sums of pixel values. Every pixel value is in exactly one sum."""
+
+    @abstractmethod
+    def weighted_sums(self, values: Tensor, *, power: int = 1) -> Tensor:
+        """Return the sums of weight**power * value, for values [B, C, H, W] of the pixels.
+
+        Power 1 makes the sums from images. Power 2 makes their variances from variances of independent pixel values.
+        """
+
+
 def check_number(value: object, name: str, *, least: float, most: float = math.inf) -> None:
     """Raise ValueError unless value is a finite number in [least, most]."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

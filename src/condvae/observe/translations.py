@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from condvae.observe.batch import Batch
 from condvae.observe.canny import canny
 from condvae.observe.observation import Observation
-from condvae.observe.process import Normalise, Process, check_number
+from condvae.observe.process import LinearProcess, Normalise, Process, check_number
 from condvae.runtime.checks import check_whole
 
 _REC_601 = (0.299, 0.587, 0.114)
@@ -49,7 +49,7 @@ class Edges(Process):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grey(Process):
+class Grey(LinearProcess):
     """For colourisation: the luminance of the image is given."""
 
     name: ClassVar[str] = "grey"
@@ -57,12 +57,15 @@ class Grey(Process):
     def channels(self, image_channels: int) -> int:
         return 1
 
+    def weighted_sums(self, values: Tensor, *, power: int = 1) -> Tensor:
+        return luminance(values, power=power)
+
     def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        return Observation(y=normalise(luminance(batch.x)))
+        return Observation(y=normalise(self.weighted_sums(batch.x)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowResolution(Process):
+class LowResolution(LinearProcess):
     """For super-resolution: the average colours of squares of pixels are given."""
 
     name: ClassVar[str] = "low-resolution"
@@ -76,13 +79,17 @@ class LowResolution(Process):
     def channels(self, image_channels: int) -> int:
         return image_channels
 
-    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        height, width = batch.x.shape[2:]
+    def weighted_sums(self, values: Tensor, *, power: int = 1) -> Tensor:
+        height, width = values.shape[2:]
         if height % self.factor or width % self.factor:
             raise ValueError(
                 f"images are {height} x {width} pixels, expected sides that are multiples of the factor {self.factor}"
             )
-        means = F.avg_pool2d(batch.x, self.factor)
+        weight = 1 / self.factor**2
+        return F.avg_pool2d(values, self.factor) * weight ** (power - 1)  # the average has one power of the weight
+
+    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+        means = self.weighted_sums(batch.x)
         return Observation(y=normalise(means.repeat_interleave(self.factor, 2).repeat_interleave(self.factor, 3)))
 
 
@@ -156,14 +163,17 @@ class Paired(Process):
         return Observation(y=normalise(batch.paired))
 
 
-def luminance(x: Tensor) -> Tensor:
-    """Convert images [B, 3, H, W] to luminance [B, 1, H, W] (Rec. 601); return grey images unchanged."""
+def luminance(x: Tensor, *, power: int = 1) -> Tensor:
+    """Convert images [B, 3, H, W] to luminance [B, 1, H, W] (Rec. 601); return grey images unchanged.
+
+    power: exponent of the weights; 2 converts variances of independent channels to variances of the luminance.
+    """
     if x.shape[1] == 1:
         return x
     if x.shape[1] != 3:
         raise ValueError(f"images have {x.shape[1]} channels, expected 3 (red, green, blue) or 1 (grey)")
     # The weights are plain numbers, because a tensor would have to be copied to the device.
-    red, green, blue = (weight * x[:, i : i + 1] for i, weight in enumerate(_REC_601))
+    red, green, blue = (weight**power * x[:, i : i + 1] for i, weight in enumerate(_REC_601))
     return red + green + blue
 
 
