@@ -77,7 +77,11 @@ def _bars(axis: "Axes", minutes: list[float], found: list[Mapping[str, Any]], na
 
 
 def _log_minutes(axis: "Axes", title: str) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_xlabel(title, fontsize=8)
     axis.grid(alpha=0.3, linewidth=0.5, which="both")

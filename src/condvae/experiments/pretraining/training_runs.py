@@ -132,7 +132,7 @@ def _seconds_per_step(log: Path, batch: int) -> float:
     """Return the median over the lines of a training log, without the first, whose steps compile kernels."""
     events = [parse_json(line) for line in log.read_text().splitlines()]
     rates = [event["images_per_second"] for event in events if event["event"] == "train"]
-    return batch / median(rates[2:] or rates)
+    return batch / float(median(rates[2:] or rates))
 
 
 def runs_of(arms: Sequence[Arm], settings: PretrainingSettings) -> list[TrainingRun]:
