@@ -19,8 +19,6 @@ from condvae.experiments.pretraining.training_runs import Arm, TrainingRun
 from condvae.experiments.resumable_work import ResultStore, ResultTensors
 from condvae.metrics import (
     HOLE_BINS,
-    LPIPS,
-    Inception,
     Moments,
     conditional_nats,
     fid,
@@ -51,7 +49,7 @@ class PretrainingContext:
         networks: FeatureNetworks,
         device: torch.device,
     ) -> None:
-        assert isinstance(networks.inception, Inception) and isinstance(networks.lpips, LPIPS)
+        assert networks.inception is not None and networks.lpips is not None
         self.data, self.data_path, self.settings, self.device = data, data_path, settings, device
         self.inception, self.lpips = networks.inception, networks.lpips
         self.rows: Indices = spread(len(data.test), settings.images)
@@ -64,13 +62,13 @@ class PretrainingContext:
     @functools.cached_property
     def identity(self) -> str:
         """A digest of everything that the numbers of a snapshot depend on, except its weights and rounding."""
-        settings = self.settings
+        settings, precision = self.settings, getattr(self.inception, "precision", None)
         return fingerprint(
             {
                 "revision": [REVISION, HOLES_REVISION],
                 "test": digest_of_set(self.data.test.subset(self.rows)),
                 "counts": [settings.deep_images, settings.n, settings.bound_images, settings.seed],
-                "networks": [digest_of(self.inception), self.inception.precision, digest_of(self.lpips)],
+                "networks": [digest_of(self.inception), precision, digest_of(self.lpips)],
             }
         )
 
