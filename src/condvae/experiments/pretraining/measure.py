@@ -95,7 +95,7 @@ class PretrainingContext:
     @torch.inference_mode()
     def snapshot(self, run: TrainingRun, folder: Path, truth: ResultStore, step: int) -> ResultTensors:
         """Measure a snapshot: its bound, and for completion FID, P-IDS and LPIPS-GT, too."""
-        model = run.snapshot(folder, step).to(self.device).eval()
+        model = run.snapshot(self.settings, folder, step).to(self.device).eval()
         found = self.bound(model, run.condition)
         if run.condition == COMPLETION:
             self._load_truth(truth)

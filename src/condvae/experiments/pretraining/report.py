@@ -78,7 +78,7 @@ def sheet(jobs: Sequence[PretrainingJob], context: PretrainingContext, condition
         name = "from scratch" if job.run.arm.name == SCRATCH else job.run.arm.name
         steps = job.run.steps if condition != COMPLETION else (job.run.steps[0], job.run.steps[-1])
         for step in dict.fromkeys(steps[-1:] if condition != COMPLETION else steps):
-            model = job.run.snapshot(job.folder, step).to(context.device).eval()
+            model = job.run.snapshot(context.settings, job.folder, step).to(context.device).eval()
             _, observation = context.observed(model, condition, places)
             columns.setdefault("observed", to_uint8(visible(model.artifact, observation)).cpu())
             n = 1 if condition == COMPLETION else _ANSWERS

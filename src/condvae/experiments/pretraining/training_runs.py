@@ -99,9 +99,8 @@ class TrainingRun:
 
     def made_of(self, settings: PretrainingSettings, data_digest: str) -> dict[str, Any]:
         """Return everything that the weights of the snapshots depend on, except rounding."""
-        options = self.options(settings, Path(), Path(), "cpu").to_dict()
-        kept = {key: value for key, value in options.items() if key not in TrainOptions.MAY_CHANGE}
-        return {"options": kept, "steps": self.steps, "artifact": self.arm.identity, "data": data_digest}
+        options = _kept(self.options(settings, Path(), Path(), "cpu").to_dict())
+        return {"options": options, "steps": self.steps, "artifact": self.arm.identity, "data": data_digest}
 
     def train(self, settings: PretrainingSettings, data: Path, folder: Path, device: str) -> float:
         """Train, or continue a training that was interrupted; return the median time of a step in seconds."""
@@ -109,16 +108,15 @@ class TrainingRun:
         train(options)
         return _seconds_per_step(RunFolder(folder).log, options.batch)
 
-    def snapshot(self, folder: Path, step: int) -> ConditionalVAE:
+    def snapshot(self, settings: PretrainingSettings, folder: Path, step: int) -> ConditionalVAE:
         """Read a snapshot; raise ValueError if it is missing or belongs to another training."""
         path = RunFolder(folder).snapshot(step)
         again = f"delete {folder.parent} and run the same command again, which repeats this training"
         if not path.is_file():
             raise ValueError(f"{path} is missing: {again}")
         record, model = weights.describe(path).record, weights.load_conditional(path)
-        options = record.get("options", {})
-        mine = (step, self.seed, self.arm.artifact is None)
-        if (record.get("steps"), options.get("seed"), "scratch" in options) != mine or not self._has_artifact(model):
+        mine = (step, _kept(self.options(settings, Path(), Path(), "cpu").for_record()))
+        if (record.get("steps"), _kept(record.get("options", {}))) != mine or not self._has_artifact(model):
             raise ValueError(f"{path} does not belong to this training ({self}, {step:,} steps): {again}")
         return model
 
@@ -126,6 +124,11 @@ class TrainingRun:
         if self.arm.artifact is None:
             return True
         return digest_of(model.artifact, model.artifact.config.to_dict()) == self.arm.identity
+
+
+def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that change the weights of a training."""
+    return {key: value for key, value in options.items() if key not in TrainOptions.MAY_CHANGE}
 
 
 def _seconds_per_step(log: Path, batch: int) -> float:
