@@ -68,8 +68,8 @@ def drawn() -> None:
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip figures in the other tests of reports, because drawing takes longer than computing the results."""
     if "drawn" not in request.fixturenames:
-        for report in ("condvae.experiments.evaluation", "condvae.experiments.design", "condvae.experiments.ood"):
-            monkeypatch.setattr(f"{report}.figures.draw", lambda result, out: [])
+        for name in ("evaluation", "design", "ood", "pretraining"):
+            monkeypatch.setattr(f"condvae.experiments.{name}.figures.draw", lambda result, out: [])
 
 
 @pytest.fixture(scope="session")

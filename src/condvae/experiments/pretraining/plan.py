@@ -87,6 +87,8 @@ class PretrainingSettings:
                 raise ValueError(f"{_option(name)} is {steps}, expected numbers of steps in rising order")
             for step in steps:
                 check_whole(step, _option(name), least=1)
+        if len(set(self.conditions)) < len(self.conditions):
+            raise ValueError(f"--conditions is {', '.join(self.conditions)}: give each condition once")
         for name in ("deep_images", "bound_images"):
             if getattr(self, name) > self.images:
                 raise ValueError(

@@ -13,7 +13,7 @@ from condvae.experiments.pretraining.plan import SCRATCH, PretrainingSettings
 from condvae.experiments.pretraining.training_runs import Arm
 from condvae.experiments.resumable_work import Shard, work_together
 from condvae.metrics.feature_networks import FeatureNetworks
-from condvae.observe.translations import Label
+from condvae.observe import Label, LinearProcess
 from condvae.runtime.folders import check_apart
 from condvae.runtime.messages import Say
 from condvae.runtime.ranks import World
@@ -87,5 +87,15 @@ def check_data(data: Dataset, settings: PretrainingSettings) -> None:
         )
     for condition in settings.conditions:
         process = observe.parse((condition,))
+        if not isinstance(process, Label | LinearProcess):
+            raise ValueError(
+                f"--conditions contains {condition}, expected grey, low-resolution or label: leave it out, since its "
+                "information beyond the latents cannot be measured"
+            )
+        if isinstance(process, LinearProcess) and wanted.likelihood.kind != "gaussian":
+            raise ValueError(
+                f"the condition {condition} needs Gaussian pixels, but the likelihood of the network "
+                f"{settings.network} is {wanted.likelihood.kind}: leave it out of --conditions, or give another preset"
+            )
         if isinstance(process, Label) and data.test.labels is None:
             raise ValueError(f"the data has no labels for the condition {condition}: leave it out of --conditions")
