@@ -23,6 +23,7 @@ from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.ranks import join
 from condvae.training import PretrainOptions, Stopped, options_for, pretrain
+from condvae.vdvae import preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +54,16 @@ class Options(PretrainingSettings):
 def main(options: Options) -> None:
     with join(options.device) as world:
         shard = Shard.of_text(options.shard, ranks=world.size)
+        # Loaded before the artifacts are trained, since these files may be missing.
+        networks = FeatureNetworks(
+            lpips=LPIPS.load().to(world.device),
+            inception=Inception.load(precision=options.precision).to(world.device),
+        )
         experiment(
             artifacts_of(options),
             options.data,
             options.out / "experiment",
-            networks=FeatureNetworks(
-                lpips=LPIPS.load().to(world.device),
-                inception=Inception.load(precision=options.precision).to(world.device),
-            ),
+            networks=networks,
             world=world,
             settings=PretrainingSettings(
                 **{one.name: getattr(options, one.name) for one in fields(PretrainingSettings)}
@@ -90,7 +93,8 @@ def vae_of(options: Options, name: str, data: tuple[Path, ...], minutes: float) 
     given |= {"validation": options.validation, "evaluate_on": options.validation, "evaluate_every": 10_000}
     given |= {"checkpoint_every": 5_000, "log_every": 200, "sheet_every": 0}
     given |= {"batch": options.batch} if options.batch else {}
-    return pretrain(options_for(PretrainOptions, options.preset, **given, size=32 if name == "other" else None))
+    given |= {"size": preset(options.network).image_size} if name == "other" else {}
+    return pretrain(options_for(PretrainOptions, options.preset, **given))
 
 
 if __name__ == "__main__":
