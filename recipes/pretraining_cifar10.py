@@ -50,8 +50,12 @@ class Options(PretrainingSettings):
     """Precision of the Inception network; see `condvae evaluate --help`."""
     device: str = "auto"
 
+    def __post_init__(self) -> None:
+        """Check nothing: `main` checks the settings, so that the message is one line and not a box of tyro."""
+
 
 def main(options: Options) -> None:
+    settings = PretrainingSettings(**{one.name: getattr(options, one.name) for one in fields(PretrainingSettings)})
     with join(options.device) as world:
         shard = Shard.of_text(options.shard, ranks=world.size)
         # Loaded before the artifacts are trained, since these files may be missing.
@@ -65,9 +69,7 @@ def main(options: Options) -> None:
             options.out / "experiment",
             networks=networks,
             world=world,
-            settings=PretrainingSettings(
-                **{one.name: getattr(options, one.name) for one in fields(PretrainingSettings)}
-            ),
+            settings=settings,
             shard=shard,
             pace_only=options.pace_only,
         )
