@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -66,6 +67,33 @@ def test_every_unit_is_done_by_exactly_one_shard(tmp_path: Path) -> None:
     assert len(done) == 12 and said == ["12 of 12 units of work are done already"]
     numbers, seconds = work_units(tmp_path, [])[6].store.get([f"{i:02}" for i in (7, 6)])
     assert numbers["number"].tolist() == [7, 7, 6, 6] and seconds >= 0
+
+
+@pytest.mark.parametrize("shards", range(1, 9))
+def test_units_that_belong_together_are_done_by_one_shard_in_their_order(tmp_path: Path, shards: int) -> None:
+    groups = ["", "x", "", "y", "x", "y", "", "z", "x", "", "", "z"]
+    done: list[list[int]] = []
+    for number in range(1, shards + 1):
+        done.append([])
+        units = [replace(one, together=name) for one, name in zip(work_units(tmp_path, done[-1]), groups, strict=True)]
+        work(units, Shard(number, shards), silent)
+    assert sorted(i for mine in done for i in mine) == list(range(12))
+    homes = {i: number for number, mine in enumerate(done) for i in mine}
+    members = {name: [i for i in range(12) if groups[i] == name] for name in "xyz"}
+    for mine in members.values():
+        assert len({homes[i] for i in mine}) == 1
+        assert [i for i in done[homes[mine[0]]] if i in mine] == mine
+    # A group counts as one unit, at the place of its first.
+    places = [i for i in range(12) if groups[i] == "" or i == members[groups[i]][0]]
+    assert [homes[i] for i in places] == [place % shards for place in range(len(places))]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 12, 13])
+def test_units_without_a_group_are_dealt_out_in_turn(tmp_path: Path, shards: int) -> None:
+    for number in range(1, shards + 1):
+        done: list[int] = []
+        work(work_units(tmp_path, done), Shard(number, shards), silent)
+        assert done == list(range(12))[number - 1 :: shards]
 
 
 def test_one_line_is_logged_for_each_description(tmp_path: Path) -> None:

@@ -219,6 +219,8 @@ def test_options_of_a_preset_can_be_changed() -> None:
         ({"network": "none.json"}, r"none.json cannot be read"),
         ({"device": "toaster"}, r"device 'toaster' cannot be used"),
         ({"keep": 0}, r"--keep is 0"),
+        ({"snapshot_at": (3, 0)}, r"--snapshot-at is 0, expected a whole number, at least 1"),
+        ({"snapshot_at": (2.5,)}, r"--snapshot-at is 2.5, expected a whole number"),
         ({"workers": 0}, r"--workers is 0"),
         ({"seed": 2**64}, r"--seed is \d+, expected a whole number from 0 to 2\*\*64 - 1"),
         ({"size": 16}, r"--size is 16, but the network takes images of 8 x 8 pixels"),

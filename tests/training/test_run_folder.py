@@ -35,7 +35,7 @@ def test_a_sheet_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
 def test_a_new_run_replaces_no_files_of_the_user(tmp_path: Path) -> None:
     options = PretrainOptions(data=(Path("data"),), out=tmp_path / "out", steps=1)
     names = ("log.jsonl", "options.json", "sheets/step-000000000.png", "init.safetensors", "artifact.safetensors")
-    for name in (*names, "best.safetensors", "model.safetensors"):
+    for name in (*names, "best.safetensors", "model.safetensors", "snapshots/step-000000004.safetensors"):
         file = tmp_path / name.replace("/", "-") / name
         file.parent.mkdir(parents=True)
         file.write_text('{"verb": "speak"}')

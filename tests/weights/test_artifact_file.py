@@ -15,7 +15,7 @@ from condvae import objectives
 from condvae.conditional import ConditionalVAE
 from condvae.vdvae import VDVAE, preset
 from condvae.vdvae.blocks import Block
-from condvae.weights import describe, load, save
+from condvae.weights import describe, load, load_vae, save
 from condvae.weights.sealed_file import _digest
 
 
@@ -43,6 +43,16 @@ def test_a_conditional_model_is_unchanged_after_saving_and_loading(tmp_path: Pat
     assert not any(parameter.requires_grad for parameter in loaded.artifact.parameters())
     assert all(parameter.requires_grad for parameter in loaded.partial.parameters())
     assert describe(tmp_path / "model.safetensors").record == {"steps": 7}
+
+
+def test_the_vae_of_a_conditional_model_is_its_artifact(tmp_path: Path) -> None:
+    model = small_conditional()
+    save(model, tmp_path / "model.safetensors")
+    save(model.artifact, tmp_path / "vae.safetensors")
+    for name in ("model", "vae"):
+        vae = load_vae(tmp_path / f"{name}.safetensors")
+        assert isinstance(vae, VDVAE) and vae.config == model.artifact.config
+        assert all(torch.equal(a, b) for a, b in zip(vae.parameters(), model.artifact.parameters(), strict=True))
 
 
 def test_half_precision_halves_the_file_and_loads_as_float32(tmp_path: Path) -> None:
