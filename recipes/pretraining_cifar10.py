@@ -3,24 +3,33 @@ other images, three times each, and measure them against time, as in the paper's
 
     condvae fetch cifar10
     condvae fetch metrics
-    python recipes/pretraining_cifar10.py --out out/pretraining --other tiny64-a.zip tiny64-b.zip
+    python recipes/pretraining_cifar10.py --out out/pretraining --other tiny64-a.zip tiny64-b.zip \
+        --short-minutes 1.5 --precision fast --processes 7
 
-This takes about 35 minutes on one H200. If the command is interrupted, repeat it to resume. To share the work between
-the jobs of a job array, or between processes on one GPU, run it once with --pace-only, which trains the artifacts and
-measures the time of a step; then once for each shard, with --shard 1/15 to 15/15; and at last without both, which
-writes the report. recipes/pretraining_results.py makes docs/results/pretraining.md from it.
+If the command is interrupted, repeat it to resume. These networks are too small to fill a large GPU, so several
+processes finish earlier than one, most of all under NVIDIA's Multi-Process Service (nvidia-cuda-mps-control -d).
+
+For a job array, run the command once with --pace-only, which trains the artifacts and measures the time of a step; then
+one job for each shard, with --shard 1/9 to 9/9; and at last without both, which writes the report.
+recipes/pretraining_results.py makes docs/results/pretraining.md from it.
 """
 
+import dataclasses
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 
+from condvae.data import open_data
 from condvae.experiments.pretraining import PretrainingSettings, Shard, experiment
+from condvae.experiments.pretraining.run import check_data
 from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
+from condvae.runtime.checks import check_whole
 from condvae.runtime.ranks import join
 from condvae.training import PretrainOptions, Stopped, options_for, pretrain
 from condvae.vdvae import preset
@@ -46,6 +55,8 @@ class Options(PretrainingSettings):
     """Do only shard I of N, given as I/N."""
     pace_only: bool = False
     """Only train the artifacts and measure the time of a step."""
+    processes: int = 1
+    """How many processes share the work on this machine. The time of a step is measured before they start."""
     precision: Literal["exact", "fast"] = "exact"
     """Precision of the Inception network; see `condvae evaluate --help`."""
     device: str = "auto"
@@ -55,14 +66,49 @@ class Options(PretrainingSettings):
 
 
 def main(options: Options) -> None:
-    settings = PretrainingSettings(**{one.name: getattr(options, one.name) for one in fields(PretrainingSettings)})
+    check_whole(options.processes, "--processes", least=1)
+    if options.processes == 1:
+        run(options)
+        return
+    if options.shard is not None or options.pace_only:
+        raise ValueError("--processes cannot be combined with --shard or --pace-only: leave one of them out")
+    settings = settings_of(options)
+    alone = dataclasses.replace(options, processes=1)
+    pace, groups = settings.groups(2 + bool(options.other) + bool(options.short_minutes))
+    with pool(1) as one:  # a process of its own, so that this one holds no memory of the GPU
+        one.submit(run, dataclasses.replace(alone, pace_only=True)).result()
+    with pool(options.processes) as several:
+        shards = [f"{number}/{groups}" for number in range(pace + 1, groups + 1)]
+        started = [several.submit(run, dataclasses.replace(alone, shard=shard)) for shard in shards]
+        try:
+            for future in started:
+                future.result()
+        except BaseException:
+            several.shutdown(wait=False, cancel_futures=True)
+            raise
+    run(alone)
+
+
+def pool(processes: int) -> ProcessPoolExecutor:
+    """Return a pool of processes in which each shard gets a new process, which frees its memory at the end."""
+    return ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1)
+
+
+def settings_of(options: Options) -> PretrainingSettings:
+    return PretrainingSettings(**{one.name: getattr(options, one.name) for one in fields(PretrainingSettings)})
+
+
+def run(options: Options) -> None:
+    """Do the work of one process."""
+    settings = settings_of(options)
     with join(options.device) as world:
         shard = Shard.of_text(options.shard, ranks=world.size)
-        # Loaded before the artifacts are trained, since these files may be missing.
+        # Checked before the artifacts are trained.
         networks = FeatureNetworks(
             lpips=LPIPS.load().to(world.device),
             inception=Inception.load(precision=options.precision).to(world.device),
         )
+        check_data(open_data(options.data), settings)
         experiment(
             artifacts_of(options),
             options.data,

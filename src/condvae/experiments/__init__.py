@@ -5,8 +5,9 @@
     evaluation/         measures completions of models, baselines and other programs with all metrics
     design/             compares policies that choose scans
     ood/                compares scores that detect strange images
+    pretraining/        compares conditional training with an artifact and from scratch, against time
 
-The three experiments have the same files, in this order:
+The experiments have the same files, in this order:
 
     plan.py             the settings and the names of choices; imports no torch, so that the command line starts fast
     measure.py          the context of an experiment, and what a unit of work computes
@@ -16,7 +17,7 @@ The three experiments have the same files, in this order:
     run.py              `experiment`: runs all of it in one call
 
 Other files define what is compared: problems.py, methods.py and external_completions.py (evaluation), tasks.py
-(design), readings.py (ood).
+(design), readings.py (ood), training_runs.py (pretraining).
 """
 
 from condvae.runtime.lazy import finder

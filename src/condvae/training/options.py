@@ -146,6 +146,9 @@ class TrainingOptions:
         if isinstance(data, str | Path | Sequence):
             several = [data] if isinstance(data, str | Path) else data
             object.__setattr__(self, "data", tuple(map(Path, several)))
+        snapshots: Any = self.snapshot_at
+        if isinstance(snapshots, int):
+            object.__setattr__(self, "snapshot_at", (snapshots,))
         for name, made in (("out", Path), ("artifact", Path), ("init", Path), ("observe", lambda text: (text,))):
             if isinstance(value := getattr(self, name, None), str):
                 object.__setattr__(self, name, made(value))
@@ -192,6 +195,8 @@ class TrainingOptions:
                 check_whole(getattr(self, name), _option(name), least=1)
         for step in self.snapshot_at:
             check_whole(step, "--snapshot-at", least=1)
+            if self.steps is not None and step > self.steps:
+                raise ValueError(f"--snapshot-at is {step}, but the run ends after {self.steps} --steps: give fewer")
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number, such as 2e-4")
         _ = self.rule, self.learning_schedule

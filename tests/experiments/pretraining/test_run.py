@@ -6,7 +6,15 @@ from unittest import mock
 
 import pytest
 import torch
-from helpers.pretraining_runs import SMALL, artifact, inputs, small_data, small_experiment
+from helpers.pretraining_runs import (
+    SMALL,
+    artifact,
+    inputs,
+    small_data,
+    small_experiment,
+    small_presets,
+    small_settings,
+)
 from helpers.resumed_runs import planned
 
 from condvae.experiments.pretraining.measure import PretrainingContext
@@ -78,8 +86,10 @@ def test_results_with_different_inputs_are_never_mixed(tmp_path: Path) -> None:
         return new
 
     names = ("grey", "label-classes=10")
-    scratch = {"scratch-pace", "scratch-seed-0", *(f"scratch-{name}-seed-0" for name in names)}
-    ours = {"ipa-pace", "ipa-seed-0", *(f"ipa-{name}-seed-0" for name in names)}
+    scratch, ours = (
+        {f"{arm}-{name}{end}" for name in ("", *(f"{name}-" for name in names)) for end in ("pace", "seed-0")}
+        for arm in ("scratch", "ipa")
+    )
     information = {f"information-{name}" for name in names}
     assert folders() == scratch | ours | information
     assert folders() == set()
@@ -115,7 +125,8 @@ def planned_units(out: Path, shard: Shard) -> list[tuple[str, str]]:
 def test_one_process_gets_all_units_of_a_training(tmp_path: Path) -> None:
     done = [planned_units(tmp_path, Shard(number, 3)) for number in (1, 2, 3)]
     every = [unit for units in done for unit in units]
-    assert len(every) == len(set(every)) == 12 + 18 + 2  # trainings, snapshots, and the information of two conditions
+    assert len(every) == len(set(every)) == 16 + 18 + 2  # trainings, snapshots, and the information of two conditions
+    assert small_settings().groups(3) == (6, 16 + 2)
     for units in done:
         assert len(units) > 6
         for i, (place, unit) in enumerate(units):  # the training comes before its snapshots, in the same process

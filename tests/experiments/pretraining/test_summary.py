@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from condvae.experiments.pretraining.plan import METRICS
 from condvae.experiments.pretraining.summary import over_seeds
 from condvae.metrics import Estimate
+from condvae.runtime.fingerprints import slug_of
 
 
 def stored(folder: Path, run: str, step: int) -> dict[str, Any]:
@@ -37,17 +38,18 @@ def test_every_arm_seed_and_point_is_there(whole: dict[str, Any]) -> None:
 def test_minutes_count_the_steps_of_the_arm_and_the_training_of_its_artifact(
     folder: Path, whole: dict[str, Any]
 ) -> None:
-    paces = {}
-    for name in ("scratch", "ipa"):
-        (path,) = (folder / "runs").glob(f"{name}-pace-*/training.safetensors")
-        paces[name] = float(load_file(path)["seconds_per_step"])
-    assert paces["scratch"] != paces["ipa"]
-    curves = [(name, arm["points"]) for name, arm in whole["arms"].items()]
-    curves += [curve for found in whole["conditions"].values() for curve in found["arms"].items()]
-    for name, points in curves:
+    def pace(name: str, condition: str) -> float:
+        kind = "scratch" if name == "scratch" else "ipa"
+        (path,) = (folder / "runs").glob(f"{kind}-{condition}pace-*/training.safetensors")
+        return float(load_file(path)["seconds_per_step"])
+
+    assert pace("scratch", "") != pace("ipa", "") != pace("ipa", "grey-")
+    curves = [(name, "", arm["points"]) for name, arm in whole["arms"].items()]
+    for condition, found in whole["conditions"].items():
+        curves += [(name, f"{slug_of(condition)}-", points) for name, points in found["arms"].items()]
+    for name, condition, points in curves:
         for point in points:
-            minutes = point["steps"] * paces["scratch" if name == "scratch" else "ipa"] / 60
-            assert point["minutes"] == pytest.approx(minutes)
+            assert point["minutes"] == pytest.approx(point["steps"] * pace(name, condition) / 60)
             assert point["total_minutes"] == point["minutes"] + {**MINUTES, "scratch": 0.0}[name]
     for name, arm in whole["arms"].items():
         assert arm["pretraining_minutes"] == MINUTES.get(name, 0.0)

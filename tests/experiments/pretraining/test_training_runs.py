@@ -81,10 +81,13 @@ def test_arms_differ_only_in_their_artifact_and_their_steps() -> None:
 
 
 def test_runs_are_all_arms_with_all_seeds_and_conditions() -> None:
+    conditions = SMALL["conditions"]
     assert list(runs()) == [
-        *("scratch, pace", "ipa, pace"),
-        *(f"{arm}, seed {seed}" for seed in (0, 1) for arm in ("scratch", "ipa", "transfer")),
-        *(f"{arm}, {name}, seed 0" for name in SMALL["conditions"] for arm in ("scratch", "ipa")),
+        *(f"{arm}, {name}pace" for name in ("", *(f"{name}, " for name in conditions)) for arm in ("scratch", "ipa")),
+        *("scratch, seed 0", "scratch, seed 1"),  # the longest ones first
+        *(f"scratch, {name}, seed 0" for name in conditions),
+        *(f"{arm}, seed {seed}" for seed in (0, 1) for arm in ("ipa", "transfer")),
+        *(f"ipa, {name}, seed 0" for name in conditions),
     ]
 
 

@@ -42,23 +42,24 @@ class PretrainingSettings:
     learning rate stays constant after the warm-up."""
     seeds: int = 3
     """How many times each arm is trained, with the seeds 0, 1, ..."""
-    steps: tuple[int, ...] = (1_000, 1_900, 3_600, 6_900, 13_000)
+    steps: tuple[int, ...] = (1_250, 1_900, 3_000, 4_700, 7_300, 11_300)
     """After how many steps the arms with an artifact are measured. The last number ends the training."""
-    scratch_steps: tuple[int, ...] = (700, 1_300, 2_500, 4_800, 9_000, 18_000)
+    scratch_steps: tuple[int, ...] = (620, 970, 1_500, 2_300, 3_600, 5_600, 11_300)
     """The same for the arm without pretraining, whose steps take longer."""
     conditions: tuple[str, ...] = ("grey", "low-resolution,factor=4", "label,classes=10")
     """Other observation processes, for which the first artifact is compared with training from scratch. Only the bound
     is measured for them, after one training of each."""
-    condition_steps: tuple[int, ...] = (1_000, 3_000, 8_000)
+    condition_steps: tuple[int, ...] = (3_200, 6_400, 12_800)
     """After how many steps the models for the other conditions are measured, with an artifact."""
-    scratch_condition_steps: tuple[int, ...] = (700, 2_000, 5_000)
+    scratch_condition_steps: tuple[int, ...] = (1_200, 2_400, 4_800)
     """The same without pretraining."""
-    pace_steps: int = 600
-    """How many steps a short training makes, before all others, to measure the time of a step of each arm."""
+    pace_steps: int = 900
+    """How many steps a short training makes, before all others, to measure the time of a step. There is one for each
+    condition, from scratch and with an artifact."""
     batch: int | None = None
     """How many images each update uses. If not given, as in the preset."""
-    lr: float | None = None
-    """The learning rate. If not given, as in the preset."""
+    lr: float = 2e-3
+    """The learning rate after the warm-up."""
     validation: int = 1_000
     """How many training images are held out from training, as for the embedded model cifar10."""
     images: int = 5_000
@@ -95,6 +96,14 @@ class PretrainingSettings:
                     f"{_option(name)} is {getattr(self, name)} but --images is {self.images}: give at most as many as "
                     "--images"
                 )
+
+    def groups(self, arms: int) -> tuple[int, int]:
+        """Return how many groups of units measure the pace, and how many there are in all; a shard gets whole groups.
+
+        arms: the number of arms, including the one from scratch.
+        """
+        pace, others = 2 * (1 + len(self.conditions)), len(self.conditions)
+        return pace, pace + self.seeds * arms + 2 * others + others
 
     @property
     def network(self) -> str:

@@ -12,10 +12,8 @@ from condvae.experiments.pretraining.plan import COMPLETION, METRICS, Pretrainin
 from condvae.experiments.pretraining.training_runs import Arm
 from condvae.metrics import Estimate
 
-Plain = dict[str, Any]
 
-
-def over_seeds(values: Sequence[float]) -> Plain:
+def over_seeds(values: Sequence[float]) -> dict[str, Any]:
     """Return the mean of the values of several seeds, their standard deviation (None for one seed), and the values."""
     each = torch.tensor(values, dtype=torch.float64)
     std = float(each.std()) if len(values) > 1 else None
@@ -32,22 +30,30 @@ def metrics_of(numbers: Mapping[str, Tensor], dims: int) -> dict[str, float]:
     }
 
 
-def arms_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict[str, Plain]:
+def arms_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict[str, dict[str, Any]]:
     """Return the curve of each arm: the metrics of every snapshot, over seeds."""
-    return {arm.name: _arm(arm, _pace(jobs, arm), _of(jobs.trainings, arm, COMPLETION), dims) for arm in arms}
+
+    def curve(arm: Arm) -> dict[str, Any]:
+        return _arm(arm, _pace(jobs, arm, COMPLETION), _of(jobs.trainings, arm, COMPLETION), dims)
+
+    return {arm.name: curve(arm) for arm in arms}
 
 
-def _pace(jobs: PretrainingJobs, arm: Arm) -> float:
+def _pace(jobs: PretrainingJobs, arm: Arm, condition: str) -> float:
     """Return the seconds of a step. All arms with an artifact train the same weights, so they have the same pace."""
-    from_scratch, with_artifact = jobs.pace
-    return (from_scratch if arm.artifact is None else with_artifact).seconds_per_step()
+    (found,) = [
+        job
+        for job in jobs.pace
+        if job.run.condition == condition and (job.run.arm.artifact is None) == (arm.artifact is None)
+    ]
+    return found.seconds_per_step()
 
 
 def _of(jobs: Sequence[PretrainingJob], arm: Arm, condition: str) -> list[PretrainingJob]:
     return [job for job in jobs if job.run.arm == arm and job.run.condition == condition]
 
 
-def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], dims: int) -> Plain:
+def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], dims: int) -> dict[str, Any]:
     points = []
     for step in jobs[0].run.steps:
         found = [metrics_of(job.numbers(step), dims) for job in jobs]
@@ -61,12 +67,12 @@ def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], dims: int) -> Pl
     }
 
 
-def _time(step: int, pace: float, arm: Arm) -> Plain:
+def _time(step: int, pace: float, arm: Arm) -> dict[str, Any]:
     minutes = step * pace / 60
     return {"steps": step, "minutes": minutes, "total_minutes": minutes + arm.minutes}
 
 
-def conditions_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict[str, Plain]:
+def conditions_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict[str, dict[str, Any]]:
     """Return, for each other condition, the bounds of both arms, their last difference, and I*(x; y | z)."""
     found = {}
     for one in jobs.information:
@@ -76,7 +82,7 @@ def conditions_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict
             points = []
             for step in job.run.steps:
                 last[arm.name] = nats = job.numbers(step)["nats"].double()
-                points.append({**_time(step, _pace(jobs, arm), arm), "nats": _estimate(nats)})
+                points.append({**_time(step, _pace(jobs, arm, one.condition), arm), "nats": _estimate(nats)})
             curves[arm.name] = points
         scratch, ipa = (last[arm.name] for arm in arms[:2])
         found[one.condition] = {
@@ -87,7 +93,7 @@ def conditions_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict
     return found
 
 
-def information_of(job: InformationJob) -> Plain:
+def information_of(job: InformationJob) -> dict[str, Any]:
     """Return I*(x; y | z) in nats per image: estimates of it, or an upper bound if y is a label."""
     return {
         name: {"mean": float(values)} if len(values) == 1 else _estimate(values)
@@ -95,9 +101,9 @@ def information_of(job: InformationJob) -> Plain:
     }
 
 
-def _estimate(values: Tensor) -> Plain:
+def _estimate(values: Tensor) -> dict[str, Any]:
     return dict(Estimate.of(values)._asdict())
 
 
-def settings_of(settings: PretrainingSettings) -> Plain:
+def settings_of(settings: PretrainingSettings) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(settings).items()}

@@ -17,6 +17,8 @@ from condvae.vdvae import preset
 
 _CHECKPOINTS = 10
 """How many checkpoints a training writes, from which it can be resumed."""
+_LINES = 6
+"""How many lines the log of a training that measures the pace has. Reading the clock waits for the device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +92,10 @@ class TrainingRun:
         given: dict[str, Any] = {"data": (data,), "out": out, "device": device, "resume": True, "seed": self.seed}
         given |= {"steps": last, "snapshot_at": self.steps, "schedule": "constant", "validation": settings.validation}
         given |= {"evaluate_every": last, "evaluate_on": settings.validation, "sheet_every": 0}
-        given |= {"checkpoint_every": max(1, last // _CHECKPOINTS), "log_every": max(1, settings.pace_steps // 12)}
-        given |= {name: value for name in ("batch", "lr") if (value := getattr(settings, name)) is not None}
+        # A checkpoint would count as part of the steps before it, so the pace is measured without any.
+        given |= {"checkpoint_every": max(1, last // _CHECKPOINTS) if self.steps else last}
+        given |= {"log_every": max(1, settings.pace_steps // _LINES)}
+        given |= {"lr": settings.lr} | ({} if settings.batch is None else {"batch": settings.batch})
         if self.condition != COMPLETION:
             given["observe"] = (self.condition,)
         given |= {"scratch": settings.network} if self.arm.artifact is None else {"artifact": self.arm.artifact}
@@ -139,20 +143,17 @@ def _seconds_per_step(log: Path, batch: int) -> float:
 
 
 def runs_of(arms: Sequence[Arm], settings: PretrainingSettings) -> list[TrainingRun]:
-    """List all trainings. The first two measure the pace, which is the same for all arms with an artifact."""
+    """List all trainings: first those that measure the pace, then those from scratch, which take longest."""
 
-    def of(arm: Arm, condition: str, seed: int, steps: tuple[int, ...]) -> TrainingRun:
-        return TrainingRun(arm=arm, condition=condition, seed=seed, steps=steps)
+    def of(arm: Arm, condition: str, seed: int, steps: Sequence[int]) -> TrainingRun:
+        return TrainingRun(arm=arm, condition=condition, seed=seed, steps=tuple(steps))
 
-    scratch, first = arms[0], arms[1]
-    runs = [of(arm, COMPLETION, 0, ()) for arm in (scratch, first)]
-    for seed in range(settings.seeds):
-        runs += [
-            of(arm, COMPLETION, seed, settings.scratch_steps if arm is scratch else settings.steps) for arm in arms
-        ]
-    for condition in settings.conditions:
-        runs += [
-            of(scratch, condition, 0, settings.scratch_condition_steps),
-            of(first, condition, 0, settings.condition_steps),
-        ]
-    return runs
+    scratch, first, others = arms[0], arms[1], arms[1:]
+    seeds, conditions = range(settings.seeds), settings.conditions
+    return [
+        *(of(arm, condition, 0, ()) for condition in (COMPLETION, *conditions) for arm in (scratch, first)),
+        *(of(scratch, COMPLETION, seed, settings.scratch_steps) for seed in seeds),
+        *(of(scratch, condition, 0, settings.scratch_condition_steps) for condition in conditions),
+        *(of(arm, COMPLETION, seed, settings.steps) for seed in seeds for arm in others),
+        *(of(first, condition, 0, settings.condition_steps) for condition in conditions),
+    ]
