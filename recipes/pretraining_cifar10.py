@@ -148,8 +148,8 @@ def vae_of(options: Options, name: str, data: tuple[Path, ...], minutes: float) 
 if __name__ == "__main__":
     try:
         main(tyro.cli(Options, description=__doc__))
-    except Stopped as stopped:
-        print(f"pretraining_cifar10: {stopped}", file=sys.stderr)
+    except (KeyboardInterrupt, Stopped):
+        print("pretraining_cifar10: interrupted: repeat the command to resume", file=sys.stderr)
         sys.exit(130)
     except (ValueError, OSError) as error:
         print(f"pretraining_cifar10: {error}", file=sys.stderr)

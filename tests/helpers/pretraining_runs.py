@@ -1,9 +1,12 @@
-"""Small experiments on pretraining for tests. They really train, but a network of 8 x 8 pixels for a few steps."""
+"""Small experiments on pretraining for tests. They really train, but a network of 8 x 8 pixels for a few steps.
+Also a script: `python pretraining_runs.py OUT [I/N]` is one process of such an experiment.
+"""
 
 import atexit
 import copy
 import functools
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +19,12 @@ import numpy as np
 import torch
 from helpers.evaluation_runs import SmallInception
 from helpers.models import small_vae
+from helpers.resumed_runs import one_process
 from PIL import Image
 from torch import Tensor, nn
 
 from condvae import weights
-from condvae.experiments.pretraining import PretrainingSettings, experiment, measure
+from condvae.experiments.pretraining import PretrainingSettings, experiment, figures, measure
 from condvae.likelihood import GaussianPixels
 from condvae.metrics import LPIPS
 from condvae.metrics.feature_networks import FeatureNetworks
@@ -156,3 +160,8 @@ def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
     for point in (point for curve in curves for point in curve):
         del point["minutes"], point["total_minutes"]
     return found
+
+
+if __name__ == "__main__":
+    with small_presets():
+        one_process(small_experiment, figures, sys.argv[1:])

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.fixtures import HELPERS
 from helpers.pretraining_runs import inputs, numbers, small_experiment
-from helpers.resumed_runs import contents, times
+from helpers.resumed_runs import contents, kill_and_repeat, times
 
 from condvae.experiments.pretraining.measure import PretrainingContext
 from condvae.experiments.resumable_work import Shard
@@ -31,6 +32,12 @@ def first_seed(whole: dict[str, Any]) -> dict[str, Any]:
                 if name != "steps":
                     point[name] = {"mean": found["values"][0], "std": None, "values": found["values"][:1]}
     return arms
+
+
+def test_killed_and_repeated(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
+    kill_and_repeat(HELPERS / "pretraining_runs.py", tmp_path / "out", parts=60)
+    assert numbers(json.loads((tmp_path / "out" / "results.json").read_text())) == numbers(whole)
+    assert results(tmp_path / "out") == results(folder)
 
 
 def test_interrupted_while_training_and_while_measuring(

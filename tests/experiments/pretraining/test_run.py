@@ -12,7 +12,6 @@ from helpers.pretraining_runs import (
     inputs,
     small_data,
     small_experiment,
-    small_presets,
     small_settings,
 )
 from helpers.resumed_runs import planned
