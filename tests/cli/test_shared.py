@@ -84,7 +84,8 @@ def test_every_option_is_explained_and_says_if_it_is_required() -> None:
         for option, told in options(kind).items():
             assert told["help"].removesuffix("(required)"), f"{verb} --{option}"
             if option == "data" or (
-                told["default"] in (dataclasses.MISSING, ()) and option not in ("completions", "against", "observe")
+                told["default"] in (dataclasses.MISSING, ())
+                and option not in ("completions", "against", "observe", "snapshot-at")
             ):
                 assert told["help"].endswith("(required)"), f"{verb} --{option}"
 

@@ -33,7 +33,12 @@ def test_files_contain_the_same_numbers(folder: Path, whole: dict[str, Any]) -> 
     with open(folder / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     found = {tuple(row[key] for key in ("arm", "steps", "metric", "seed")): row for row in rows}
-    assert len(found) == len(rows) == 3 * 2 * 4 * 2  # arms, points, metrics and seeds
+    assert len(found) == len(rows) == 3 * 2 * 4 * 2 + 2 * 3  # arms, points, metrics and seeds; points of two conditions
+    for condition, of_condition in whole["conditions"].items():
+        for name, points in of_condition["arms"].items():
+            for point in points:
+                row = found[name, str(point["steps"]), f"-ELBO in nats, {condition}", "0"]
+                assert float(row["value"]) == point["nats"]["mean"]
     for name, arm in whole["arms"].items():
         for point in arm["points"]:
             for metric in METRICS:

@@ -16,6 +16,11 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float, float, st
             for metric in METRICS:
                 for seed, value in enumerate(point[metric]["values"]):
                     yield name, point["steps"], point["minutes"], point["total_minutes"], metric, seed, value
+    for condition, found in result["conditions"].items():
+        for name, points in found["arms"].items():
+            for point in points:
+                time = (point["steps"], point["minutes"], point["total_minutes"])
+                yield name, *time, f"-ELBO in nats, {condition}", 0, point["nats"]["mean"]
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
