@@ -25,16 +25,16 @@ F_95 = {2: 161.4, 3: 19.0, 4: 9.28, 5: 6.39}
 
 RULES = {
     "A": "Reproduced if IPA is better at all common times; refuted if it is worse at some common time.",
-    "B": "The last snapshots are compared. Reproduced if IPA is better; refuted if it is worse.",
+    "B": "The last snapshots are compared, each after the arm's whole budget. Reproduced if IPA is better; refuted if it is worse.",
     "C": "FID is a function of -ELBO: each training's log FID at a snapshot belongs to the arm's mean -ELBO there, and "
     "is interpolated linearly between neighbouring values of -ELBO. Common values are those of all snapshots of both "
     "arms that are in the ranges of both. Reproduced if IPA, or transfer, has the better FID at all common values; "
     "refuted if it has the worse FID at some. Undecided if the ranges do not overlap.",
     "D": "Reproduced if transfer is better at the first common time; refuted if it is worse. The time until which it "
     "stays ahead is where the means of the two arms cross.",
-    "E": "The variances over trainings are averaged over the common times. Reproduced if the average from scratch "
-    "exceeds that of IPA by more than the 95 % quantile of F, with as many degrees of freedom on each side as one time "
-    "has (2 for 3 trainings), since the times of one training are not independent; refuted if the reverse does.",
+    "E": "The variances over trainings are averaged over the common times. Reproduced if the average from scratch, "
+    "divided by that of IPA, exceeds the 95 % quantile of F; refuted if the inverse ratio does. F has as many degrees "
+    "of freedom on each side as one time has (2 for 3 trainings), since the times of one training are not independent.",
     "F": "Time counts from the start of pretraining. Compared at the last common time: yes if IPA-short is better, no "
     "if it is worse.",
 }

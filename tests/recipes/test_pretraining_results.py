@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.pretraining_results import arm_of, condition_of, falling, result_of
+from helpers.recipe_calls import run
 from PIL import Image
 
 from condvae.experiments.pretraining import figures
@@ -140,3 +141,8 @@ def test_other_results_are_refused_and_change_nothing(result: dict[str, Any], pa
     with pytest.raises(ValueError, match=r"has no results of recipes/pretraining_cifar10\.py"):
         fill({**result, "format": "condvae evaluation"}, page, tmp_path)
     assert page.read_text() == before and not page.with_suffix("").exists()
+
+
+def test_a_missing_page_gives_one_line(tmp_path: Path) -> None:
+    done = run("pretraining_results.py", "--page", tmp_path / "gone.md")
+    assert done.returncode == 2 and done.stderr.startswith("pretraining_results: ") and "gone.md" in done.stderr
