@@ -25,7 +25,8 @@ F_95 = {2: 161.4, 3: 19.0, 4: 9.28, 5: 6.39}
 
 RULES = {
     "A": "Reproduced if IPA is better at all common times; refuted if it is worse at some common time.",
-    "B": "The last snapshots are compared, each after the arm's whole budget. Reproduced if IPA is better; refuted if it is worse.",
+    "B": "The last snapshots are compared, each after the arm's whole budget. Reproduced if IPA is better; refuted "
+    "if it is worse.",
     "C": "FID is a function of -ELBO: each training's log FID at a snapshot belongs to the arm's mean -ELBO there, and "
     "is interpolated linearly between neighbouring values of -ELBO. Common values are those of all snapshots of both "
     "arms that are in the ranges of both. Reproduced if IPA, or transfer, has the better FID at all common values; "
