@@ -32,6 +32,7 @@ class Page:
     def update(self, new: Mapping[str, Any]) -> None:
         """Store new numbers and fill the tables; nothing is written if a table cannot be filled."""
         text = self.filled(dict(sorted({**self.raw(), **new}.items())))  # in the order in which `raw` reads them
+        self.folder.mkdir(exist_ok=True)
         for name, numbers in new.items():
             (self.folder / f"{name}.json").write_text(compact(numbers) + "\n")
         self.path.write_text(text)

@@ -1,0 +1,186 @@
+r"""Fill the tables of docs/results/pretraining.md from the raw numbers in docs/results/pretraining. These commands made
+them:
+
+    condvae fetch cifar10
+    condvae fetch metrics
+    python recipes/pretraining_cifar10.py --out out/pretraining --other tiny64-a.zip tiny64-b.zip \
+        --short-minutes 1.5 --precision fast --processes 7
+    python recipes/pretraining_results.py --results out/pretraining/experiment/results.json --figures
+
+Without options, the tables are filled from the numbers that are already in the folder.
+"""
+
+import io
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from PIL import Image
+
+from condvae.experiments.pretraining.plan import METRICS, SCRATCH
+from condvae.experiments.pretraining.report import REPORT, redraw
+from condvae.training.presets import TRAIN_PRESETS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.pages import Page, draw, markdown, read, rounded, short
+from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, statements
+
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "pretraining.md"
+DIGITS = 7
+"""How many significant digits of the experiment's numbers are kept."""
+ARTIFACTS = {
+    SCRATCH: "none",
+    IPA: "`cifar10`, the VAE of the embedded model",
+    TRANSFER: "a VAE of other images, trained by the recipe",
+    IPA_SHORT: "a VAE of the same images, trained briefly by the recipe",
+}
+"""The artifact of each arm."""
+QUALITIES, LARGEST_SHEET = (80, 70, 60), 150_000
+"""WebP qualities of a sheet, of which the first is used that makes the file no larger than so many bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Store new numbers, if some are given, and fill the tables of the page."""
+
+    results: Path | None = None
+    """results.json of recipes/pretraining_cifar10.py."""
+    page: Path = PAGE
+    """The page to fill; its numbers are in the folder of the same name."""
+    figures: bool = False
+    """Also draw the figures again, which needs matplotlib, and copy the sheets that lie in runs/ next to --results."""
+
+
+def main(options: Options) -> None:
+    page = page_at(options.page)
+    new = read({"results": options.results})
+    if new and new["results"].get("format") != REPORT.format:
+        raise ValueError(f"{options.results} has no results of {REPORT.command}: give the results.json that it wrote")
+    page.update(rounded(new, DIGITS))
+    if options.figures:
+        draw(page.folder / "results.json", redraw, page.folder)
+        if options.results is not None:
+            for sheet in sorted((options.results.parent / "runs").glob("sheet-*.png")):
+                (page.folder / f"{sheet.stem}.webp").write_bytes(small_webp(sheet))
+
+
+def page_at(path: Path = PAGE) -> Page:
+    return Page(path=path, tables=all_tables)
+
+
+def small_webp(path: Path) -> bytes:
+    """Return a picture as WebP, in the best of the qualities that is small enough, or else in the lowest."""
+    with Image.open(path) as picture:
+        colours = picture.convert("RGB")
+    for quality in QUALITIES:
+        file = io.BytesIO()
+        colours.save(file, format="webp", quality=quality, method=6)
+        if file.tell() <= LARGEST_SHEET:
+            break
+    return file.getvalue()
+
+
+def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
+    result = raw["results"]
+    return {
+        "curves": curve_table(result),
+        "statements": statement_table(result),
+        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+        "conditions": condition_table(result),
+        "arms": arm_table(result),
+    }
+
+
+def curve_table(result: Mapping[str, Any]) -> str:
+    """Return a table with a row for each snapshot of each arm: its time and its metrics over seeds."""
+
+    def cell(found: Mapping[str, Any], digits: int) -> str:
+        std = "" if found["std"] is None else f" ±{short(found['std'], digits)}"
+        return f"{short(found['mean'], digits)}{std}"
+
+    rows = [
+        [
+            NAMES[name],
+            f"{point['steps']:,}",
+            short(point["minutes"], 2),
+            short(point["total_minutes"], 2),
+            *(cell(point[metric], found.digits) for metric, found in METRICS.items()),
+        ]
+        for name, arm in result["arms"].items()
+        for point in arm["points"]
+    ]
+    head = ["arm", "steps", "GPU-minutes", "GPU-minutes with pretraining", *(one.title for one in METRICS.values())]
+    return markdown(head, rows)
+
+
+def statement_table(result: Mapping[str, Any]) -> str:
+    rows = [[one.text, one.rule, f"**{one.verdict}**", one.numbers] for one in statements(result)]
+    return markdown(["statement", "rule", "verdict", "numbers"], rows)
+
+
+def condition_table(result: Mapping[str, Any]) -> str:
+    """Return a table with a row for each other condition: both bounds, their difference, and the theorem's limits."""
+    rows = []
+    for condition, found in result["conditions"].items():
+        scratch, ipa = (bound_text(found["arms"][arm][-1]) for arm in (SCRATCH, IPA))
+        information, difference = found["information_nats"], found["ipa_minus_scratch_nats"]
+        if "most" in information:
+            left = [f"at most {short(information['most']['mean'], 2)}", ""]
+            limit = f"0 to {short(information['most']['mean'], 2)}"
+        else:
+            left = [estimate_text(information[name]) for name in ("measured", "calibrated")]
+            limit = f"0 to {information['calibrated']['mean']:,.1f}, if calibrated"
+        rows.append([f"`{condition}`", ipa, scratch, estimate_text(difference, "+"), *left, limit, seen(found)])
+    head = ["condition", "IPA", "from scratch", "IPA - from scratch", "I*, measured", "I*, calibrated"]
+    return markdown([*head, "the theorem, for the best of both", "seen"], rows)
+
+
+def bound_text(point: Mapping[str, Any]) -> str:
+    return f"{point['nats']['mean']:,.1f} after {short(point['minutes'], 2)} minutes"
+
+
+def estimate_text(found: Mapping[str, float], sign: str = "") -> str:
+    return f"{found['mean']:{sign},.1f} ±{found['standard_error']:.1f}"
+
+
+def seen(found: Mapping[str, Any]) -> str:
+    """Say who is ahead, by more than two standard errors, and whether the lead exceeds I*, by as much."""
+    mean, error = (found["ipa_minus_scratch_nats"][key] for key in ("mean", "standard_error"))
+    if abs(mean) <= 2 * error:
+        return "no clear difference"
+    if mean < 0:
+        return "IPA is ahead, so joint training is not at its best yet"
+    names = {"measured": "I* measured", "calibrated": "I* calibrated", "most": "the largest possible I*"}
+    exceeded = [
+        names[name]
+        for name, one in sorted(found["information_nats"].items(), reverse=True)
+        if mean - one["mean"] > 2 * math.hypot(error, one.get("standard_error", 0.0))
+    ]
+    by = f"more than {' and '.join(exceeded)}" if exceeded else "no more than I*"
+    return f"from scratch is ahead, by {by}"
+
+
+def arm_table(result: Mapping[str, Any]) -> str:
+    """Return a table with a row for each arm: what it was pretrained on and for how long, and its speed."""
+    batch = result["settings"]["batch"] or TRAIN_PRESETS[result["settings"]["preset"]]["batch"]
+    rows = []
+    for name, arm in result["arms"].items():
+        before, seconds = arm["pretraining"], arm["seconds_per_step"]
+        made = ["", "", ""]
+        if before is not None:
+            made = [before["data"], short(arm["pretraining_minutes"], 2), f"{before['steps']:,}"]
+        rows.append([NAMES[name], ARTIFACTS[name], *made, f"{1000 * seconds:.2f} ms", f"{batch / seconds:,.0f}"])
+    head = ["arm", "artifact", "its data", "its GPU-minutes", "its steps", "time of a step", "images/s"]
+    return markdown(head, rows)
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options, description=__doc__))
+    except (ValueError, OSError) as error:
+        print(f"pretraining_results: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,63 @@
+"""Results of experiments on pretraining with known answers: each metric is linear in the logarithm of time."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from condvae.experiments.pretraining.report import REPORT
+
+Values = list[list[float]]
+"""For each snapshot, the values of all trainings."""
+
+
+def falling(minutes: Sequence[float], start: float, slope: float, between: float = 0.01) -> Values:
+    """Return start - slope * log(minutes) for three trainings, which differ by `between`."""
+    return [[start - slope * math.log(time) + k * between for k in (-1, 0, 1)] for time in minutes]
+
+
+def arm_of(minutes: Sequence[float], bits: Values, fid: Values, pretraining: float = 0.0) -> dict[str, Any]:
+    def over_seeds(values: list[float]) -> dict[str, Any]:
+        return {"mean": statistics.mean(values), "std": statistics.stdev(values), "values": values}
+
+    points = [
+        {
+            "steps": round(1000 * time),
+            "minutes": time,
+            "total_minutes": time + pretraining,
+            "bits_per_dim": over_seeds(bits[i]),
+            "fid": over_seeds(fid[i]),
+            "p_ids": over_seeds([1.0, 2.0, 3.0]),
+            "lpips_gt": over_seeds([0.1, 0.1, 0.1]),
+        }
+        for i, time in enumerate(minutes)
+    ]
+    record = {"data": "npz: 7 training images", "steps": 1234, "images_seen": 99, "device": "cpu"}
+    return {
+        "pretraining_minutes": pretraining,
+        "pretraining": record if pretraining else None,
+        "seconds_per_step": 0.0064 if pretraining else 0.016,
+        "points": points,
+    }
+
+
+def condition_of(ipa: float, scratch: float, error: float, **information: tuple[float, float]) -> dict[str, Any]:
+    """Return the results for one condition. information: the mean and standard error of each estimate of I*."""
+
+    def curve(nats: float) -> list[dict[str, Any]]:
+        found = {"mean": nats, "standard_error": 30.0}
+        return [{"steps": 9, "minutes": 0.75, "total_minutes": 0.75, "nats": found}]
+
+    return {
+        "arms": {"scratch": curve(scratch), "ipa": curve(ipa)},
+        "ipa_minus_scratch_nats": {"mean": ipa - scratch, "standard_error": error},
+        "information_nats": {
+            name: {"mean": mean} if name == "most" else {"mean": mean, "standard_error": one}
+            for name, (mean, one) in information.items()
+        },
+    }
+
+
+def result_of(arms: dict[str, Any], conditions: dict[str, Any] | None = None) -> dict[str, Any]:
+    settings = {"preset": "cifar10-small", "batch": None, "seeds": 3}
+    return {"format": REPORT.format, "settings": settings, "arms": arms, "conditions": conditions or {}}
