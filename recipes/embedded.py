@@ -72,8 +72,8 @@ class Options:
     """How many images each update uses."""
     held_out: int | None = None
     """How many images to hold out for evaluations. By default, as many as for the model in the package."""
-    snapshots: int | None = None
-    """Keep a checkpoint of the partial encoder every N steps, for `recipes/training_curve.py`."""
+    snapshot_at: tuple[int, ...] = ()
+    """Also write the model after these numbers of steps of the partial encoder, for `recipes/training_curve.py`."""
 
 
 def main(options: Options) -> None:
@@ -86,10 +86,8 @@ def main(options: Options) -> None:
     minutes = options.vae_minutes or model.vae_minutes
     vae = pretrain(options_for(PretrainOptions, model.preset, **shared, minutes=minutes, out=options.out / "vae"))
     minutes = options.partial_minutes or model.partial_minutes
-    if options.snapshots:
-        shared |= {"checkpoint_every": options.snapshots, "keep": 10**6}
-    folder = options.out / "partial"
-    trained = train(options_for(TrainOptions, model.preset, **shared, minutes=minutes, artifact=vae, out=folder))
+    shared |= {"minutes": minutes, "snapshot_at": options.snapshot_at}
+    trained = train(options_for(TrainOptions, model.preset, **shared, artifact=vae, out=options.out / "partial"))
     file = options.out / f"{options.name}.safetensors"
     weights.save(weights.load(trained), file, half=True, packed=True, record=weights.describe(trained).record)
     size = file.stat().st_size

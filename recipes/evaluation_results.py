@@ -9,7 +9,7 @@ The text of the page is written by hand. The raw numbers come from these calls:
         --out out/faces64
     condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --pixels mean sample --images 10000 \
         --metrics inception lpips coverage --baselines --precision fast --out out/pixels
-    python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100 --points 6
+    python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100
     python benchmarks/measuring.py --data cifar10 --out out/measuring.json
     python recipes/evaluation_results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
         --pixels out/pixels/results.json --curve out/curve/curve.json --measuring out/measuring.json --figures

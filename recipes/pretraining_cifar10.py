@@ -26,7 +26,8 @@ import tyro
 
 from condvae.data import open_data
 from condvae.experiments.pretraining import PretrainingSettings, Shard, experiment
-from condvae.experiments.pretraining.run import check_data
+from condvae.experiments.pretraining.run import check_data, read_arms
+from condvae.experiments.pretraining.training_runs import runs_of
 from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.checks import check_whole
@@ -60,6 +61,7 @@ class Options(PretrainingSettings):
     precision: Literal["exact", "fast"] = "exact"
     """Precision of the Inception network; see `condvae evaluate --help`."""
     device: str = "auto"
+    """Where to compute. auto uses a GPU if there is one."""
 
     def __post_init__(self) -> None:
         """Check nothing: `main` checks the settings, so that the message is one line and not a box of tyro."""
@@ -72,13 +74,13 @@ def main(options: Options) -> None:
         return
     if options.shard is not None or options.pace_only:
         raise ValueError("--processes cannot be combined with --shard or --pace-only: leave one of them out")
-    settings = settings_of(options)
     alone = dataclasses.replace(options, processes=1)
-    pace, groups = settings.groups(2 + bool(options.other) + bool(options.short_minutes))
     with pool(1) as one:  # a process of its own, so that this one holds no memory of the GPU
         one.submit(run, dataclasses.replace(alone, pace_only=True)).result()
+    settings = settings_of(options)
+    runs = runs_of(read_arms(artifacts_of(options), settings), settings)  # a shard for each
+    shards = [f"{number}/{len(runs)}" for number, one in enumerate(runs, start=1) if one.steps]
     with pool(options.processes) as several:
-        shards = [f"{number}/{groups}" for number in range(pace + 1, groups + 1)]
         started = [several.submit(run, dataclasses.replace(alone, shard=shard)) for shard in shards]
         try:
             for future in started:

@@ -64,7 +64,7 @@ def main(options: Options) -> None:
     if options.figures:
         draw(page.folder / "results.json", redraw, page.folder)
         if options.results is not None:
-            for sheet in sorted((options.results.parent / "runs").glob("sheet-*.png")):
+            for sheet in sorted(options.results.parent.glob("sheet-*.png")):
                 (page.folder / f"{sheet.stem}.webp").write_bytes(small_webp(sheet))
 
 

@@ -1,10 +1,10 @@
-"""Measure LPIPS-GT against training time, from the checkpoints of a partial encoder's run.
+"""Measure LPIPS-GT against training time, from the snapshots of a partial encoder's run.
 
-    python recipes/embedded.py cifar10 --data cifar10 --out cifar10 --snapshots 500
+    python recipes/embedded.py cifar10 --data cifar10 --out cifar10 --snapshot-at 500 1000 2500 5000 11000
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out curve
 
-Each point of the curve uses the averaged weights of a checkpoint. At a checkpoint, the learning rate has not yet
-decayed to its final value. So a run whose --minutes end there reaches a better value than the curve shows.
+At a snapshot, the learning rate has not yet decayed to its final value. So a run whose --minutes end there reaches a
+better value than the curve shows.
 """
 
 import json
@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import torch
 import tyro
 
 from condvae import weights
-from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.experiments.evaluation.methods import Method, Subject, methods_of, subject_of
 from condvae.experiments.evaluation.plan import MIXTURE, EvaluationSettings
@@ -26,21 +23,18 @@ from condvae.experiments.evaluation.run import experiment
 from condvae.metrics import LPIPS
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.ranks import join
-from condvae.training.checkpoint import Checkpoints
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure LPIPS-GT at several checkpoints of a run."""
+    """Measure LPIPS-GT of the snapshots and of the finished model of a run."""
 
     run: Path
-    """Run folder of `condvae train` with model.safetensors and checkpoints."""
+    """Run folder of `condvae train --snapshot-at`."""
     data: Path
     """The data set of the run."""
     out: Path
     """Folder for curve.json, and for evaluation/ with all numbers of the evaluation."""
-    points: int = 7
-    """How many checkpoints to measure, spaced evenly in the logarithm of time. The finished model is measured too."""
     images: int = 200
     """How many test images to use."""
     n: int = 100
@@ -52,25 +46,17 @@ class Options:
 
 
 def main(options: Options) -> None:
-    file = options.run / "model.safetensors"
-    model = weights.load_conditional(str(file))
-    checkpoints = Checkpoints(options.run / "checkpoints")
-    paths = [checkpoints.path(step) for step in checkpoints.steps() if step]
-    if not paths:
-        raise ValueError(f"{options.run} has no checkpoints: train with --checkpoint-every and --keep")
-    paths = paths[:-1] or paths  # the last checkpoint is the finished model, which is measured anyway
-    chosen = np.unique(np.geomspace(1, len(paths), options.points).round().astype(int)) - 1
+    snapshots = sorted((options.run / "snapshots").glob("*.safetensors"))
+    if not snapshots:
+        raise ValueError(f"{options.run} has no snapshots: train with --snapshot-at")
     with join(options.device) as world:
         subjects: list[Subject] = []
         minutes: dict[str, float] = {}
-        for number in chosen:
-            position, tensors = Checkpoints.read(paths[number])
-            subject = subject_of(at(model, tensors).to(world.device), f"step {position.step}")
-            subjects.append(subject)
-            minutes[subject.name] = position.elapsed / 60
-        record = weights.describe(file).record
-        subjects.append(subject_of(model.to(world.device), "finished", record=record))
-        minutes["finished"] = max(*minutes.values(), float(record["minutes"]))  # the record rounds its minutes
+        for file in (*snapshots, options.run / "model.safetensors"):
+            record = weights.describe(file).record
+            name = "finished" if file.stem == "model" else f"step {record['steps']}"
+            subjects.append(subject_of(weights.load_conditional(file).to(world.device), name, record=record))
+            minutes[name] = float(record["minutes"])
         methods: list[Method] = [m for subject in subjects for m in methods_of(subject, ["1"], ["mean"], k=options.n)]
         result = experiment(
             methods,
@@ -88,15 +74,6 @@ def main(options: Options) -> None:
         (options.out / "curve.json").write_text(json.dumps(curve, indent=1) + "\n")
         for row in curve["points"]:
             print(f"{row['minutes']:6.2f} min  LPIPS-GT {row['lpips_gt']:.4f} ±{row['standard_error']:.4f}")
-
-
-def at(model: ConditionalVAE, tensors: dict[str, torch.Tensor]) -> ConditionalVAE:
-    """Return a copy of the model with the averaged weights of a checkpoint."""
-    prefix = "average/"
-    average = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    other = ConditionalVAE(model.artifact, model.partial_config, process=model.process)
-    other.load_state_dict({**model.state_dict(), **average})
-    return other.eval()
 
 
 def as_curve(result: dict[str, Any], minutes: dict[str, float]) -> dict[str, Any]:

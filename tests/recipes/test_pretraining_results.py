@@ -91,8 +91,7 @@ def test_figures_are_drawn_and_sheets_copied(
 
     monkeypatch.setattr(figures, "draw", draw)
     results = stored(result, tmp_path)
-    (results.parent / "runs").mkdir()
-    Image.new("RGB", (9, 5), "red").save(results.parent / "runs" / "sheet-grey.png")
+    Image.new("RGB", (9, 5), "red").save(results.parent / "sheet-grey.png")
     main(Options(results=results, page=page, figures=True))
     sizes = {}
     for path in page.with_suffix("").glob("*.webp"):

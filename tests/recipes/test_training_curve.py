@@ -1,4 +1,4 @@
-"""The recipe measures LPIPS-GT at the checkpoints of a real, tiny run."""
+"""The recipe measures LPIPS-GT of the snapshots of a real, tiny run."""
 
 import json
 from pathlib import Path
@@ -14,18 +14,18 @@ from condvae.metrics.network_files import LPIPS_ALEX
 def test_the_curve_of_a_run(tmp_path: Path) -> None:
     network = real_file(LPIPS_ALEX)
     data = FIXTURES / "faces32.zip"
-    train = ["--preset", "demo", "--data", data, "--batch", "4", "--validation", "4", "--checkpoint-every", "2"]
+    train = ["--preset", "demo", "--data", data, "--batch", "4", "--validation", "4"]
 
     main(["pretrain", *map(str, train), "--steps", "1", "--out", str(tmp_path / "vae")])
-    partial = ["--artifact", tmp_path / "vae", "--keep", "9", "--steps", "6", "--out", tmp_path / "partial"]
+    partial = ["--artifact", tmp_path / "vae", "--steps", "6", "--snapshot-at", "2", "4", "--out", tmp_path / "partial"]
     main(["train", *map(str, [*train, *partial])])
     words = ["--run", tmp_path / "partial", "--data", data, "--out", tmp_path / "out", "--images", "3", "--n", "2"]
-    done = [run("training_curve.py", *words, "--points", "2", "--lpips", network, "--device", "cpu") for _ in range(2)]
+    done = [run("training_curve.py", *words, "--lpips", network, "--device", "cpu") for _ in range(2)]
     assert [call.returncode for call in done] == [0, 0], done[0].stderr
     said = done[0].stdout
     assert done[1].stdout.splitlines()[-3:] == said.splitlines()[-3:]  # the second call reuses the results of the first
     points = json.loads((tmp_path / "out" / "curve.json").read_text())["points"]
     assert len(points) == 3 and said.count("LPIPS-GT") == 3
     minutes = [point["minutes"] for point in points]
-    assert minutes == sorted(minutes) and 0 < minutes[0] < minutes[1]
-    assert len({point["lpips_gt"] for point in points}) > 1  # the weights differ between checkpoints
+    assert minutes == sorted(minutes) and minutes[0] > 0  # rounded, so that two may be equal
+    assert len({point["lpips_gt"] for point in points}) > 1  # the weights differ between snapshots

@@ -55,7 +55,7 @@ class Report:
     """The name of the experiment with its article, such as "an evaluation", for messages."""
     command: str
     pictures: Sequence[str]
-    """File names of the figures."""
+    """File names of the figures and sheets. They may contain *, as in sheet-*.png."""
     tables: Tables
     figures: Figures
     parts: str = "runs"
@@ -69,7 +69,7 @@ class Report:
         )
         # A killed process can leave a report without results.json, but not without results of units.
         begun = any((folder / name).exists() for name in ("results.json", self.parts))
-        if not begun and any((folder / name).exists() for name in names):
+        if not begun and any(any(folder.glob(name)) for name in names):
             raise ValueError(f"{folder} contains results that are not from {self.what}: choose another --out folder")
         make_folder(folder)
 

@@ -11,6 +11,11 @@ T = TypeVar("T")
 _MOST_RESAMPLES = 100_000
 
 
+def option_name(field: str) -> str:
+    """Return the name of a command-line option, such as --deep-images for the field deep_images."""
+    return "--" + field.replace("_", "-")
+
+
 def check_whole(value: object, name: str, *, least: int = 0) -> None:
     """Raise ValueError unless value is a whole number, at least `least` and below 2**31."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:

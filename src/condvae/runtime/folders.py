@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,8 @@ def check_folder(
 ) -> None:
     """Raise ValueError if an output folder contains anything that the experiment does not write.
 
-    folders, report: the names of the subfolders and of the report files that the experiment writes.
+    folders, report: the names of the subfolders and of the report files that the experiment writes. The names of files
+    may contain *, as in sheet-*.png.
     what: the kind of experiment, for the error message, such as "an evaluation".
     ours: a function that returns whether a results.json was written by this kind of experiment.
     """
@@ -82,7 +84,9 @@ def check_folder(
     if not folder.is_dir():
         return
     visible = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-    if foreign := [name for name in visible if name not in (*folders, *report)]:
+    if foreign := [
+        name for name in visible if name not in folders and not any(fnmatchcase(name, one) for one in report)
+    ]:
         raise ValueError(
             f"{folder} contains {foreign[0]}, which was not written by {what}: choose another folder with --out"
         )

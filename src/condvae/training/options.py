@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from condvae.runtime.checks import check_seed, check_whole
+from condvae.runtime.checks import check_seed, check_whole, option_name
 from condvae.training.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -186,13 +186,13 @@ class TrainingOptions:
             "workers",
         )
         for name in counts:
-            check_whole(getattr(self, name), _option(name), least=1)
+            check_whole(getattr(self, name), option_name(name), least=1)
         for name in ("seed", "split_seed"):
-            check_seed(getattr(self, name), _option(name))
+            check_seed(getattr(self, name), option_name(name))
         check_whole(self.sheet_every, "--sheet-every")
         for name in ("micro_batch", "steps", "size"):
             if getattr(self, name) is not None:
-                check_whole(getattr(self, name), _option(name), least=1)
+                check_whole(getattr(self, name), option_name(name), least=1)
         for step in self.snapshot_at:
             check_whole(step, "--snapshot-at", least=1)
             if self.steps is not None and step > self.steps:
@@ -279,10 +279,6 @@ class TrainOptions(TrainingOptions):
     relative; otherwise random."""
     anneal: int = 0
     """For the reverse objective: over how many steps the weight of the likelihood in the bound rises from 0 to 1."""
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _name_only(value: Any) -> Any:

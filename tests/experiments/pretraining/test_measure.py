@@ -92,12 +92,11 @@ def test_subsets_are_spread_over_all_images() -> None:
 )
 def test_bounds_are_those_of_single_images(folder: Path, run: str, step: int, process: Process | None) -> None:
     model, numbers = snapshot_and_numbers(folder, run, step)
-    assert numbers["nats"].shape == numbers["kl_nats"].shape == (10,)
+    assert numbers["nats"].shape == (10,)
     for i in range(10):
         found = conditional_nats(model, *seen(model, i, process), noise=[Seeds(0, "bounds")(i)])
         assert found.kl is not None
         assert float(numbers["nats"][i]) == pytest.approx(float(found.whole.native), rel=1e-5)
-        assert float(numbers["kl_nats"][i]) == pytest.approx(float(found.kl), rel=1e-4)
 
 
 def test_completions_are_those_of_single_images(folder: Path) -> None:
@@ -115,7 +114,6 @@ def test_completions_are_those_of_single_images(folder: Path) -> None:
     assert numbers["fid"].tolist() == pytest.approx([found.mean, found.standard_error], rel=1e-3)
     discrimination = ids(torch.cat(real), torch.cat(fake))
     assert numbers["p_ids"].tolist() == pytest.approx(list(discrimination.p_ids), rel=1e-5)
-    assert numbers["u_ids"].tolist() == pytest.approx(list(discrimination.u_ids), rel=1e-5)
     assert numbers["lpips_gt"].tolist() == pytest.approx(nearest, rel=1e-4)
 
 

@@ -26,8 +26,8 @@ def test_presets_exist_for_both_stages_and_name_the_network() -> None:
         ({"conditions": ("grey", "grey")}, "--conditions is grey, grey: give each condition once"),
         ({"seeds": 0}, "--seeds is 0, expected a whole number, at least 1"),
         ({"images": 4}, "--images is 4, expected a whole number, at least 5"),
-        ({"deep_images": 13}, "--deep-images is 13 but --images is 12: give at most as many"),
-        ({"bound_images": 13}, "--bound-images is 13 but --images is 12"),
+        ({"deep_images": 13}, "--deep-images is 13, but --images is only 12: give fewer"),
+        ({"bound_images": 13}, "--bound-images is 13, but --images is only 12"),
         ({"seed": -1}, "the seed is -1"),
     ],
 )

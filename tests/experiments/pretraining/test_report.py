@@ -87,7 +87,7 @@ def test_sheets_show_the_arms(folder: Path) -> None:
     cells = set()
     # Two columns of the data; then the first and last answer of three arms, or four answers of two.
     for name, columns in (("completion", 2 + 3 * 2), ("grey", 2 + 2 * 4), ("label-classes=10", 2 + 2 * 4)):
-        with Image.open(folder / "runs" / f"sheet-{name}.png") as sheet:
+        with Image.open(folder / f"sheet-{name}.png") as sheet:
             cells.add(((sheet.width - 4) / columns, sheet.height))
     assert len(cells) == 1
 

@@ -12,7 +12,6 @@ from helpers.pretraining_runs import (
     inputs,
     small_data,
     small_experiment,
-    small_settings,
 )
 from helpers.resumed_runs import planned
 
@@ -125,7 +124,11 @@ def test_one_process_gets_all_units_of_a_training(tmp_path: Path) -> None:
     done = [planned_units(tmp_path, Shard(number, 3)) for number in (1, 2, 3)]
     every = [unit for units in done for unit in units]
     assert len(every) == len(set(every)) == 16 + 18 + 2  # trainings, snapshots, and the information of two conditions
-    assert small_settings().groups(3) == (6, 16 + 2)
+    groups = [
+        {place for place, unit in planned_units(tmp_path, Shard(number, 16)) if unit != "information"}
+        for number in range(1, 17)
+    ]
+    assert all(len(group) == 1 for group in groups) and len(set().union(*groups)) == 16  # a shard for each training
     for units in done:
         assert len(units) > 6
         for i, (place, unit) in enumerate(units):  # the training comes before its snapshots, in the same process

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from condvae.runtime.checks import check_seed, check_whole
+from condvae.runtime.checks import check_seed, check_whole, option_name
 
 TRUNK_MEANINGS = {"lite0": "EfficientNet-Lite0", "plain": "a residual network of 3 x 3 convolutions"}
 """The convolutional networks that a classifier can be built on."""
@@ -113,24 +113,24 @@ class ClassifierOptions:
         if self.out.suffix != ".safetensors":
             raise ValueError(f"{self.out} does not end in .safetensors: give --out a file name with this ending")
         for name in ("batch", "steps", "evaluate_every", "draws", "log_every", "enlarge", "stages", "blocks"):
-            check_whole(getattr(self, name), _option(name), least=1)
+            check_whole(getattr(self, name), option_name(name), least=1)
         for name in ("seed", "split_seed"):
-            check_seed(getattr(self, name), _option(name))
+            check_seed(getattr(self, name), option_name(name))
         for name in ("warm_up", "head"):
-            check_whole(getattr(self, name), _option(name))
+            check_whole(getattr(self, name), option_name(name))
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number, such as 1e-3")
         if not 0 <= self.ema < 1:
             raise ValueError(f"--ema is {self.ema}, expected a number that is at least 0 and less than 1")
         for name in ("weight_decay", "shift", "rotation", "contrast", "brightness"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected 0 or more")
+                raise ValueError(f"{option_name(name)} is {getattr(self, name)}, expected 0 or more")
         if not self.clip > 0:
             raise ValueError(f"--clip is {self.clip}, expected a positive number")
         for name in ("scale", "blur", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(
-                    f"{_option(name)} is {getattr(self, name)}, expected a number that is at least 0 and less than 1"
+                    f"{option_name(name)} is {getattr(self, name)}, expected a number from 0 to less than 1"
                 )
         if self.trunk == "plain" and self.start == "imagenet":
             raise ValueError("--start imagenet only applies to --trunk lite0: --trunk plain has no ImageNet weights")
@@ -153,7 +153,3 @@ def _name_only(value: Any) -> Any:
     if isinstance(value, Path):
         return value.name
     return [_name_only(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from condvae.experiments.pretraining.measure import PretrainingContext
-from condvae.experiments.pretraining.plan import REVISION, PretrainingSettings
+from condvae.experiments.pretraining.plan import COMPLETION, REVISION
 from condvae.experiments.pretraining.training_runs import Arm, TrainingRun, runs_of
 from condvae.experiments.resumable_work import ResultStore, WorkUnit
 
@@ -76,6 +76,8 @@ class InformationJob:
     arm: Arm
     condition: str
     store: ResultStore
+    together: str
+    """The name of the training whose process does this, too. So there are as many groups of units as trainings."""
 
     def unit(self, context: PretrainingContext) -> WorkUnit:
         return WorkUnit(
@@ -84,6 +86,7 @@ class InformationJob:
             unit=_INFORMATION,
             images=context.settings.bound_images,
             measure=partial(context.information, self.arm, self.condition),
+            together=self.together,
         )
 
     def numbers(self) -> dict[str, Tensor]:
@@ -114,7 +117,7 @@ class PretrainingJobs:
 
 
 def jobs_of(context: PretrainingContext, arms: Sequence[Arm], out: Path) -> PretrainingJobs:
-    settings: PretrainingSettings = context.settings
+    settings = context.settings
 
     def job(run: TrainingRun) -> PretrainingJob:
         made_of = {"revision": REVISION, **run.made_of(settings, context.data_digest)}
@@ -122,15 +125,16 @@ def jobs_of(context: PretrainingContext, arms: Sequence[Arm], out: Path) -> Pret
             run=run, store=ResultStore.of_job(out, str(run), made_of, kind=PART), identity=context.identity
         )
 
-    def information(condition: str) -> InformationJob:
-        made_of = {"measured": context.identity, "artifact": arms[1].identity, "condition": condition}
-        store = ResultStore.of_job(out, f"information, {condition}", made_of, kind=PART)
-        return InformationJob(arm=arms[1], condition=condition, store=store)
+    def information(run: TrainingRun) -> InformationJob:
+        made_of = {"measured": context.identity, "artifact": run.arm.identity, "condition": run.condition}
+        store = ResultStore.of_job(out, f"information, {run.condition}", made_of, kind=PART)
+        return InformationJob(arm=run.arm, condition=run.condition, store=store, together=str(run))
 
     jobs = [job(run) for run in runs_of(arms, settings)]
+    others = [one.run for one in jobs if one.run.steps and one.run.condition != COMPLETION and one.run.arm == arms[1]]
     return PretrainingJobs(
         pace=[one for one in jobs if not one.run.steps],
         trainings=[one for one in jobs if one.run.steps],
-        information=[information(condition) for condition in settings.conditions],
+        information=[information(run) for run in others],
         truth=ResultStore(out / "runs" / "test-images", kind=PART),
     )

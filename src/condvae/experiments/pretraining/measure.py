@@ -1,7 +1,7 @@
 """What a unit of work computes: a training, the numbers of a snapshot, or the information of y beyond the latents."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -113,20 +113,19 @@ class PretrainingContext:
             self._real = features, Moments.of(features)
 
     def bound(self, model: ConditionalVAE, condition: str) -> dict[str, Tensor]:
-        """Return -ELBO of each image in nats, where the target is the whole image, and its KL(q || c)."""
+        """Return -ELBO of each image in nats, where the target is the whole image."""
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
         for some in self._batches(self.subset(self.settings.bound_images)):
             x, observation = self.observed(model, condition, some)
             nats = conditional_nats(model, x, observation, noise=[seeds(int(i)) for i in some])
-            assert nats.kl is not None
-            pieces.append(torch.stack((nats.whole.native, nats.kl)))
-        whole, kl = torch.cat(pieces, dim=1).cpu()
+            pieces.append(nats.whole.native)
+        whole = torch.cat(pieces).cpu()
         if not bool(torch.isfinite(whole).all()):
             raise ValueError("the bound of a snapshot is NaN or infinite: its training has diverged, try a lower --lr")
-        return {"nats": whole, "kl_nats": kl}
+        return {"nats": whole}
 
     def completions(self, model: ConditionalVAE) -> dict[str, Tensor]:
-        """Return FID, P-IDS and U-IDS with their standard errors, [2] each, and LPIPS-GT of each deep image."""
+        """Return FID and P-IDS with their standard errors, [2] each, and LPIPS-GT of each deep image."""
         assert self._real is not None
         settings, sampler, (real, moments) = self.settings, Sampler(model), self._real
         features = []
@@ -135,12 +134,7 @@ class PretrainingContext:
             made = sampler(observation, 1, seed=settings.seed, places=some.tolist())
             features.append(self.inception.features(made[:, 0]))
         fake = torch.cat(features)
-        discrimination = ids(real, fake)
-        numbers = {
-            "fid": fid(real, fake, paired=True, real_moments=moments),
-            "p_ids": discrimination.p_ids,
-            "u_ids": discrimination.u_ids,
-        }
+        numbers = {"fid": fid(real, fake, paired=True, real_moments=moments), "p_ids": ids(real, fake).p_ids}
         nearest = []
         for some in self._batches(self.subset(settings.deep_images)):
             _, observation = self.observed(model, COMPLETION, some)
@@ -174,11 +168,8 @@ class PretrainingContext:
         """Return test images by their positions among the N images, uint8 [B, C, H, W]."""
         return self.data.test.take(self.rows[positions]).images.to(self.device)
 
-    def observed(
-        self, model: ConditionalVAE, condition: str, positions: Sequence[int] | Indices
-    ) -> tuple[Tensor, Observation]:
+    def observed(self, model: ConditionalVAE, condition: str, positions: Indices) -> tuple[Tensor, Observation]:
         """Return test images in [-1, 1], and what the model observes of them under a condition."""
-        positions = np.asarray(positions)
         batch = self.data.test.take(self.rows[positions]).to(self.device).batch()
         if condition == COMPLETION:
             return batch.x, model.observe(batch.x, self.known[torch.from_numpy(positions)].to(self.device))

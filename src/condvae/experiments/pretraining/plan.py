@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from condvae.runtime.checks import check_seed, check_whole
+from condvae.runtime.checks import check_seed, check_whole, option_name
 from condvae.training.presets import PRETRAIN_PRESETS, TRAIN_PRESETS
 
 REVISION = 1
@@ -22,13 +22,12 @@ class CurveMetric(NamedTuple):
     title: str
     digits: int
     """How many digits after the point tables show."""
-    higher_is_better: bool = False
 
 
 METRICS = {
     "bits_per_dim": CurveMetric("-ELBO, bits/dim", 4),
     "fid": CurveMetric("FID", 2),
-    "p_ids": CurveMetric("P-IDS, %", 2, True),
+    "p_ids": CurveMetric("P-IDS, %", 2),
     "lpips_gt": CurveMetric("LPIPS-GT", 4),
 }
 
@@ -80,30 +79,21 @@ class PretrainingSettings:
             ("seeds", 1), ("pace_steps", 4), ("validation", 1), ("images", 5), ("deep_images", 5), ("n", 1),
             ("bound_images", 5),
         ):  # fmt: skip
-            check_whole(getattr(self, name), _option(name), least=least)
+            check_whole(getattr(self, name), option_name(name), least=least)
         check_seed(self.seed)
         for name in ("steps", "scratch_steps", "condition_steps", "scratch_condition_steps"):
             steps = getattr(self, name)
             if not steps or list(steps) != sorted(set(steps)):
-                raise ValueError(f"{_option(name)} is {steps}, expected numbers of steps in rising order")
+                raise ValueError(f"{option_name(name)} is {steps}, expected numbers of steps in rising order")
             for step in steps:
-                check_whole(step, _option(name), least=1)
+                check_whole(step, option_name(name), least=1)
         if len(set(self.conditions)) < len(self.conditions):
             raise ValueError(f"--conditions is {', '.join(self.conditions)}: give each condition once")
         for name in ("deep_images", "bound_images"):
             if getattr(self, name) > self.images:
                 raise ValueError(
-                    f"{_option(name)} is {getattr(self, name)} but --images is {self.images}: give at most as many as "
-                    "--images"
+                    f"{option_name(name)} is {getattr(self, name)}, but --images is only {self.images}: give fewer"
                 )
-
-    def groups(self, arms: int) -> tuple[int, int]:
-        """Return how many groups of units measure the pace, and how many there are in all; a shard gets whole groups.
-
-        arms: the number of arms, including the one from scratch.
-        """
-        pace, others = 2 * (1 + len(self.conditions)), len(self.conditions)
-        return pace, pace + self.seeds * arms + 2 * others + others
 
     @property
     def network(self) -> str:
@@ -114,7 +104,3 @@ class PretrainingSettings:
 def both_presets() -> list[str]:
     """List the presets that exist for pretraining and for training."""
     return [name for name in TRAIN_PRESETS if name in PRETRAIN_PRESETS]
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -31,7 +31,7 @@ REPORT = Report(
     format="condvae pretraining experiment",
     what="an experiment on pretraining",
     command="recipes/pretraining_cifar10.py",
-    pictures=figures.NAMES,
+    pictures=(*figures.NAMES, _SHEETS.format("*")),
     tables=tables,
     figures=figures,
 )
@@ -59,7 +59,7 @@ def write(result: dict[str, Any], jobs: PretrainingJobs, context: PretrainingCon
     REPORT.write(result, out, say)
     for condition in (COMPLETION, *context.settings.conditions):
         mine = [job for job in jobs.trainings if job.run.condition == condition and job.run.seed == 0]
-        path = out / "runs" / _SHEETS.format(slug_of(condition))
+        path = out / _SHEETS.format(slug_of(condition))
         with writing(path) as temporary:
             sheet(mine, context, condition).save(temporary, format="png")
         say(f"wrote {path}")

@@ -49,7 +49,7 @@ def experiment(
     if not artifacts:
         raise ValueError("no artifact was given, expected at least one: the first one is compared on all conditions")
     check_apart(str(data), out)
-    arms = [Arm(name=SCRATCH), *(Arm.with_artifact(name, path, settings) for name, path in artifacts.items())]
+    arms = read_arms(artifacts, settings)
     opened = open_data(data)
     check_data(opened, settings)
     report.REPORT.claim(out)
@@ -63,6 +63,11 @@ def experiment(
     result = report.assemble(jobs, context, arms, Path(data).name)
     report.write(result, jobs, context, out, say)
     return result
+
+
+def read_arms(artifacts: Mapping[str, str | Path], settings: PretrainingSettings) -> list[Arm]:
+    """Return the arm without an artifact, and one arm for each artifact."""
+    return [Arm(name=SCRATCH), *(Arm.with_artifact(name, path, settings) for name, path in artifacts.items())]
 
 
 def check_data(data: Dataset, settings: PretrainingSettings) -> None:
