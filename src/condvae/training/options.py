@@ -196,7 +196,7 @@ class TrainingOptions:
         for step in self.snapshot_at:
             check_whole(step, "--snapshot-at", least=1)
             if self.steps is not None and step > self.steps:
-                raise ValueError(f"--snapshot-at is {step}, but the run ends after {self.steps} --steps: give fewer")
+                raise ValueError(f"--snapshot-at is {step}, but --steps is {self.steps}: give a smaller number")
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number, such as 2e-4")
         _ = self.rule, self.learning_schedule
