@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
+from numpy.typing import NDArray
 from PIL import Image
 
 from condvae.experiments.pretraining.plan import METRICS, SCRATCH
@@ -90,6 +92,7 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "curves": curve_table(result),
         "statements": statement_table(result),
         "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+        "targets": target_table(result),
         "conditions": condition_table(result),
         "arms": arm_table(result),
     }
@@ -120,6 +123,28 @@ def curve_table(result: Mapping[str, Any]) -> str:
 def statement_table(result: Mapping[str, Any]) -> str:
     rows = [[one.text, one.rule, f"**{one.verdict}**", one.numbers] for one in statements(result)]
     return markdown(["statement", "rule", "verdict", "numbers"], rows)
+
+
+def target_table(result: Mapping[str, Any]) -> str:
+    """Return a table with a row for each arm: its last bounds with both targets, and how far it is from scratch.
+
+    Trainings with the same seed are evaluated with the same holes, so the differences are between such trainings.
+    """
+
+    def nats(name: str, key: str) -> NDArray[np.float64]:
+        return np.array(result["arms"][name]["held_out"][key]["values"])
+
+    def cell(values: NDArray[np.float64], sign: str = "") -> str:
+        return f"{values.mean():{sign},.1f} ±{values.std(ddof=1):.1f}"
+
+    keys, rows = ("hidden_nats", "whole_nats"), []
+    for name, arm in result["arms"].items():
+        hidden, whole = (nats(name, key) for key in keys)
+        cells = [cell(one) for one in (hidden, whole, whole - hidden)]
+        apart = ["" if name == SCRATCH else cell(nats(name, key) - nats(SCRATCH, key), "+") for key in keys]
+        rows.append([NAMES[name], short(arm["points"][-1]["minutes"], 2), *cells, *apart])
+    head = ["arm", "GPU-minutes", "hidden pixels", "whole image", "known pixels"]
+    return markdown([*head, "hidden, minus from scratch", "whole, minus from scratch"], rows)
 
 
 def condition_table(result: Mapping[str, Any]) -> str:

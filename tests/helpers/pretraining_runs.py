@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from condvae import weights
 from condvae.experiments.pretraining import PretrainingSettings, experiment, figures, measure
+from condvae.experiments.pretraining.summary import over_seeds
 from condvae.likelihood import GaussianPixels
 from condvae.metrics import LPIPS
 from condvae.metrics.feature_networks import FeatureNetworks
@@ -160,6 +161,15 @@ def numbers(result: dict[str, Any] | None) -> dict[str, Any]:
     for point in (point for curve in curves for point in curve):
         del point["minutes"], point["total_minutes"]
     return found
+
+
+def first_seed(value: Any) -> Any:
+    """A part of a result as if the experiment had only the seed 0."""
+    if isinstance(value, dict):
+        if "values" in value:
+            return over_seeds(value["values"][:1])
+        return {name: first_seed(found) for name, found in value.items()}
+    return [first_seed(found) for found in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers.fixtures import HELPERS
-from helpers.pretraining_runs import inputs, numbers, small_experiment
+from helpers.pretraining_runs import first_seed, inputs, numbers, small_experiment
 from helpers.resumed_runs import contents, kill_and_repeat, times
 
 from condvae.experiments.pretraining.measure import PretrainingContext
@@ -23,15 +23,9 @@ def results(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in kept if "/step-" in name and "checkpoints" not in name}
 
 
-def first_seed(whole: dict[str, Any]) -> dict[str, Any]:
+def two_arms(whole: dict[str, Any]) -> dict[str, Any]:
     """The numbers of a result for the arms scratch and ipa, with the seed 0 only."""
-    arms = {name: arm for name, arm in numbers(whole)["arms"].items() if name != "transfer"}
-    for arm in arms.values():
-        for point in arm["points"]:
-            for name, found in point.items():
-                if name != "steps":
-                    point[name] = {"mean": found["values"][0], "std": None, "values": found["values"][:1]}
-    return arms
+    return {name: first_seed(arm) for name, arm in numbers(whole)["arms"].items() if name != "transfer"}
 
 
 def test_killed_and_repeated(tmp_path: Path, folder: Path, whole: dict[str, Any]) -> None:
@@ -77,7 +71,7 @@ def test_interrupted_while_training_and_while_measuring(
     monkeypatch.setattr(PretrainingContext, "completions", completions)
     found = numbers(small_experiment(tmp_path, **given))
     assert before.items() <= times(tmp_path).items() and steps == 15
-    assert found["arms"] == first_seed(whole) and found["conditions"] == {}
+    assert found["arms"] == two_arms(whole) and found["conditions"] == {}
     assert results(tmp_path).items() <= results(folder).items()
 
 
@@ -89,7 +83,7 @@ def test_independent_shards(tmp_path: Path, folder: Path, whole: dict[str, Any])
     before = times(tmp_path)
     found = numbers(small_experiment(tmp_path, **given))
     assert times(tmp_path) == before
-    assert found["arms"] == first_seed(whole)
+    assert found["arms"] == two_arms(whole)
     assert found["conditions"] == {"grey": numbers(whole)["conditions"]["grey"]}
     assert results(tmp_path).items() <= results(folder).items()
 

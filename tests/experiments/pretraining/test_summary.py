@@ -1,5 +1,6 @@
 """The report contains every arm, seed and point, and derives minutes, means and differences from stored numbers."""
 
+import json
 import math
 from pathlib import Path
 from statistics import fmean, stdev
@@ -72,6 +73,19 @@ def test_a_curve_has_the_stored_numbers_of_each_seed(folder: Path, whole: dict[s
                 assert point[metric]["mean"] == pytest.approx(fmean(values))
                 assert point[metric]["std"] == pytest.approx(stdev(values), abs=1e-12)
             assert point["bits_per_dim"]["std"] > 0
+
+
+def test_held_out_images_are_measured_after_the_last_step_of_each_seed(folder: Path, whole: dict[str, Any]) -> None:
+    for name, arm in whole["arms"].items():
+        for seed in range(SMALL["seeds"]):
+            (log,) = (folder / "runs").glob(f"{name}-seed-{seed}-*/training/log.jsonl")
+            lines = map(json.loads, log.read_text().splitlines())
+            events = [line for line in lines if line["event"] == "evaluation"]
+            (event,) = (event for event in events if event["step"] == arm["points"][-1]["steps"])
+            assert len(events) > 1 and event["images"] == SMALL["validation"]
+            for key in ("hidden_nats", "whole_nats"):
+                assert arm["held_out"][key]["values"][seed] == event[key]
+        assert arm["held_out"]["hidden_nats"]["mean"] < arm["held_out"]["whole_nats"]["mean"]
 
 
 def test_one_seed_has_no_standard_deviation() -> None:

@@ -13,7 +13,7 @@ from helpers.pretraining_runs import SMALL, artifact, inputs, small_settings
 from condvae import weights
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import open_data
-from condvae.experiments.pretraining.training_runs import Arm, TrainingRun, _seconds_per_step, runs_of
+from condvae.experiments.pretraining.training_runs import Arm, TrainingRun, _events, _seconds_per_step, runs_of
 from condvae.vdvae import Normalisation, preset
 
 
@@ -126,8 +126,8 @@ def test_the_time_of_a_step_is_a_median_without_the_first_steps(tmp_path: Path) 
         path.write_text("".join(json.dumps(line) + "\n" for line in [{"event": "start"}, *lines, {"event": "end"}]))
         return path
 
-    assert _seconds_per_step(log(1, 2, 50, 10, 20), 4) == 4 / 20
-    assert _seconds_per_step(log(8), 4) == 0.5
+    assert _seconds_per_step(_events(log(1, 2, 50, 10, 20), "train"), 4) == 4 / 20
+    assert _seconds_per_step(_events(log(8), "train"), 4) == 0.5
 
 
 def test_a_conditional_model_gives_its_artifact_and_the_minutes_of_its_pretraining(tmp_path: Path) -> None:

@@ -45,8 +45,7 @@ def fid_figure(result: Mapping[str, Any]) -> "Figure":
         axis.plot(bound, fid, label=label(name), markersize=4, linewidth=1.2, **line_style(number))
     axis.set_xlabel(METRICS["bits_per_dim"].title, fontsize=8)
     axis.set_ylabel("FID", fontsize=8)
-    axis.set_yscale("log")
-    axis.grid(alpha=0.3, linewidth=0.5, which="both")
+    axis.grid(alpha=0.3, linewidth=0.5)
     legend(figure, [axis])
     return figure
 

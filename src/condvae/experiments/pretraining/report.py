@@ -8,15 +8,17 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from condvae import observe
 from condvae.experiments.pretraining import figures, tables
 from condvae.experiments.pretraining.jobs import PretrainingJob, PretrainingJobs
 from condvae.experiments.pretraining.measure import PretrainingContext
-from condvae.experiments.pretraining.plan import COMPLETION, SCRATCH
+from condvae.experiments.pretraining.plan import COMPLETION
 from condvae.experiments.pretraining.summary import arms_of, conditions_of, settings_of
 from condvae.experiments.pretraining.training_runs import Arm
 from condvae.experiments.reporting import Report
 from condvae.images.contact_sheet import contact_sheet
 from condvae.images.model_sheets import visible
+from condvae.observe import Label
 from condvae.runtime.atomic import writing
 from condvae.runtime.fingerprints import slug_of
 from condvae.runtime.messages import Say
@@ -67,24 +69,25 @@ def write(result: dict[str, Any], jobs: PretrainingJobs, context: PretrainingCon
 
 
 def sheet(jobs: Sequence[PretrainingJob], context: PretrainingContext, condition: str) -> Image.Image:
-    """Draw test images, what the models see of them, and answers of every arm.
+    """Draw test images, what the models see of them (except their labels), and answers of every arm.
 
     For completion, an arm gives one answer after its first and one after its last snapshot. For another condition, it
     gives several answers after its last.
     """
+    completes = condition == COMPLETION
+    shown = completes or not isinstance(observe.parse((condition,)), Label)
     places = context.subset(min(_ROWS, len(context.rows)))[:_ROWS]
     columns: dict[str, Tensor] = {"original": context.images(places).cpu()}
     for job in jobs:
-        name = "from scratch" if job.run.arm.name == SCRATCH else job.run.arm.name
-        steps = job.run.steps if condition != COMPLETION else (job.run.steps[0], job.run.steps[-1])
-        for step in dict.fromkeys(steps[-1:] if condition != COMPLETION else steps):
+        name, steps = job.run.arm.name, job.run.steps
+        for step in dict.fromkeys((steps[0], steps[-1]) if completes else steps[-1:]):
             model = job.run.snapshot(context.settings, job.folder, step).to(context.device).eval()
             _, observation = context.observed(model, condition, places)
-            columns.setdefault("observed", to_uint8(visible(model.artifact, observation)).cpu())
-            n = 1 if condition == COMPLETION else _ANSWERS
+            if shown:
+                columns.setdefault("observed", to_uint8(visible(model.artifact, observation)).cpu())
+            n = 1 if completes else _ANSWERS
             with torch.inference_mode():
                 made = Sampler(model)(observation, n, seed=context.settings.seed, places=places.tolist()).cpu()
             for k in range(n):
-                title = f"{name}, {step:,}" if n == 1 else f"{name} {k + 1}"
-                columns[title] = made[:, k]
+                columns[f"{name}, {step:,}" if completes else f"{name} {k + 1}"] = made[:, k]
     return contact_sheet(list(zip(*columns.values(), strict=True)), list(columns))

@@ -59,11 +59,13 @@ def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], dims: int) -> di
         found = [metrics_of(job.numbers(step), dims) for job in jobs]
         over = {name: over_seeds([one[name] for one in found]) for name in METRICS}
         points.append({**_time(step, pace, arm), **over})
+    hidden, whole = zip(*(job.run.held_out(job.folder) for job in jobs), strict=True)
     return {
         "pretraining_minutes": arm.minutes,
         "pretraining": arm.pretraining,
         "seconds_per_step": pace,
         "points": points,
+        "held_out": {"hidden_nats": over_seeds(hidden), "whole_nats": over_seeds(whole)},
     }
 
 

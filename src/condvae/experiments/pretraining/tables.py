@@ -47,6 +47,7 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             else f"{name}, artifact pretrained for {arm['pretraining_minutes']:.1f} min"
         )
         lines += section(title, head, [point_cells(point) for point in arm["points"]])
+    lines += section("Held-out images after the last step: -ELBO in nats per image", TARGET_HEAD, target_rows(result))
     if result["conditions"]:
         lines += section("Other conditions: -ELBO in nats per image", CONDITION_HEAD, condition_rows(result))
     return "\n".join(lines).rstrip() + "\n"
@@ -61,6 +62,15 @@ def point_cells(point: Mapping[str, Any]) -> list[str]:
 def seeds_text(found: Mapping[str, Any], digits: int) -> str:
     spread = "" if found["std"] is None else f" ±{found['std']:.{digits}f}"
     return f"{found['mean']:.{digits}f}{spread}"
+
+
+TARGET_HEAD = ["arm", "of the hidden pixels", "of the whole image"]
+
+
+def target_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return one row for each arm: its last bound with the hidden pixels as target, and with the whole image."""
+    found = ((name, arm["held_out"]) for name, arm in result["arms"].items())
+    return [[name, *(seeds_text(one[key], 1) for key in ("hidden_nats", "whole_nats"))] for name, one in found]
 
 
 CONDITION_HEAD = ["condition", "IPA", "from scratch", "IPA - scratch", "I*, measured", "I*, calibrated"]

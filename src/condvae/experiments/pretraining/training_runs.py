@@ -110,7 +110,15 @@ class TrainingRun:
         """Train, or continue a training that was interrupted; return the median time of a step in seconds."""
         options = self.options(settings, data, folder, device)
         train(options)
-        return _seconds_per_step(RunFolder(folder).log, options.batch)
+        return _seconds_per_step(_events(RunFolder(folder).log, "train"), options.batch)
+
+    def held_out(self, folder: Path) -> tuple[float, float]:
+        """Return the last -ELBO of held-out images, in nats per image.
+
+        There are two: with the hidden pixels as target, and with the whole image.
+        """
+        *_, last = _events(RunFolder(folder).log, "evaluation")
+        return last["hidden_nats"], last["whole_nats"]
 
     def snapshot(self, settings: PretrainingSettings, folder: Path, step: int) -> ConditionalVAE:
         """Read a snapshot; raise ValueError if it is missing or belongs to another training."""
@@ -135,10 +143,14 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key not in TrainOptions.MAY_CHANGE}
 
 
-def _seconds_per_step(log: Path, batch: int) -> float:
+def _events(log: Path, kind: str) -> list[dict[str, Any]]:
+    """Return the lines of a training log of one kind."""
+    return [event for event in map(parse_json, log.read_text().splitlines()) if event["event"] == kind]
+
+
+def _seconds_per_step(events: Sequence[Mapping[str, Any]], batch: int) -> float:
     """Return the median over the lines of a training log, without the first, whose steps compile kernels."""
-    events = [parse_json(line) for line in log.read_text().splitlines()]
-    rates = [event["images_per_second"] for event in events if event["event"] == "train"]
+    rates = [event["images_per_second"] for event in events]
     return batch / float(median(rates[2:] or rates))
 
 
