@@ -4,7 +4,7 @@ other images, three times each, and measure them against time, as in the paper's
     condvae fetch cifar10
     condvae fetch metrics
     python recipes/pretraining_cifar10.py --out out/pretraining --other tiny64-a.zip tiny64-b.zip \
-        --short-minutes 1.5 --precision fast --processes 7
+        --short-minutes 1.5 --precision fast --processes 8
 
 If the command is interrupted, repeat it to resume. These networks are too small to fill a large GPU, so several
 processes finish earlier than one, most of all under NVIDIA's Multi-Process Service (nvidia-cuda-mps-control -d).

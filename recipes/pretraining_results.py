@@ -4,7 +4,7 @@ them:
     condvae fetch cifar10
     condvae fetch metrics
     python recipes/pretraining_cifar10.py --out out/pretraining --other tiny64-a.zip tiny64-b.zip \
-        --short-minutes 1.5 --precision fast --processes 7
+        --short-minutes 1.5 --precision fast --processes 8
     python recipes/pretraining_results.py --results out/pretraining/experiment/results.json --figures
 
 Without options, the tables are filled from the numbers that are already in the folder.
@@ -29,7 +29,7 @@ from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, rounded, short
-from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, statements
+from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, deviation, statements
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "pretraining.md"
 DIGITS = 7
@@ -102,7 +102,7 @@ def curve_table(result: Mapping[str, Any]) -> str:
     """Return a table with a row for each snapshot of each arm: its time and its metrics over seeds."""
 
     def cell(found: Mapping[str, Any], digits: int) -> str:
-        std = "" if found["std"] is None else f" ±{short(found['std'], digits)}"
+        std = "" if found["std"] is None else f" ±{deviation(found['std'], digits)}"
         return f"{short(found['mean'], digits)}{std}"
 
     rows = [

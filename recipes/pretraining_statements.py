@@ -120,8 +120,14 @@ def verdict_of(leads: list[int]) -> str:
 def spread(values: NDArray[np.float64], metric: str) -> str:
     """Format the mean and, for several trainings, their standard deviation."""
     digits = METRICS[metric].digits
-    std = f" ±{short(float(values.std(ddof=1)), digits)}" if len(values) > 1 else ""
+    std = f" ±{deviation(float(values.std(ddof=1)), digits)}" if len(values) > 1 else ""
     return f"{short(float(values.mean()), digits)}{std}"
+
+
+def deviation(std: float, digits: int) -> str:
+    """Format a standard deviation, with up to two digits more than the mean if it would be rounded to 0."""
+    texts = [short(std, more) for more in range(digits, digits + 3)]
+    return next((text for text in texts if float(text)), texts[0])
 
 
 def minutes_text(position: float) -> str:
@@ -154,7 +160,8 @@ def at_equal_times(ours: Curve, theirs: Curve, metric: str) -> tuple[str, str]:
         return UNDECIDED, _no_common_time(ours, theirs)
     verdict = verdict_of(leads)
     shown = times[-1] if verdict == REPRODUCED else times[leads.index(-1 if verdict == REFUTED else 0)]
-    return verdict, f"{_compared(ours, theirs, metric, shown)}; {_counts(ours, leads, 'times')}"
+    until = "" if verdict == REPRODUCED else f"; {ahead_until(ours, theirs)}"
+    return verdict, f"{_compared(ours, theirs, metric, shown)}; {_counts(ours, leads, 'times')}{until}"
 
 
 def after_whole_budgets(ours: Curve, theirs: Curve, metric: str) -> tuple[str, str]:
@@ -229,9 +236,9 @@ def varies_less(ours: Curve, theirs: Curve, metric: str) -> tuple[str, str]:
     mine, other = (float(np.mean([c.at(time).var(ddof=1) for time in times])) for c in (ours, theirs))
     limit = F_95[trainings]
     verdict = REPRODUCED if other > limit * mine else REFUTED if mine > limit * other else UNDECIDED
-    ratio = f"{other / mine:.3g}" if mine else "undefined"
+    ratio = f"{float(f'{other / mine:.3g}'):,g}" if mine else "undefined"
     digits = METRICS[metric].digits
-    deviations = " against ".join(short(variance**0.5, digits) for variance in (mine, other))
+    deviations = " against ".join(deviation(variance**0.5, digits) for variance in (mine, other))
     return verdict, (
         f"{_SHOWN[metric]}: standard deviation {deviations} (root of the average variance at {len(times)} common "
         f"times); ratio of the variances {ratio}, the limit is {limit:g}"

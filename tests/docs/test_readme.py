@@ -87,6 +87,14 @@ def test_strange_inputs() -> None:
     assert answer("Are strange inputs found?") == (cells["IPA, parts-4"], f"the paper's IPA {cells['the paper: IPA']}")
 
 
+def test_pretraining() -> None:
+    ends = {name: arm["points"][-1] for name, arm in raw("pretraining/results")["arms"].items()}
+    ipa, scratch = (f"{ends[name]['fid']['mean']:.1f}" for name in ("ipa", "scratch"))
+    longer = f"{scratch} after {ends['scratch']['minutes']:.1f} minutes of training all weights from scratch"
+    assert answer("Does pretraining pay?") == (ipa, longer)
+    assert f"FID after {ends['ipa']['minutes']:.1f} minutes of training the partial encoder" in README
+
+
 def test_speed() -> None:
     page = (RESULTS / "performance.md").read_text()
     ours, others = answer("How fast is training?")

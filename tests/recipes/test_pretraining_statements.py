@@ -21,6 +21,7 @@ from recipes.pretraining_statements import (
     ahead_until,
     at_equal_bound,
     at_equal_times,
+    deviation,
     early_on,
     statements,
     varies_less,
@@ -68,7 +69,7 @@ def test_one_time_is_enough_to_refute_and_is_shown() -> None:
     mean = 1 - 0.1 * math.log(0.8)
     assert verdict == REFUTED
     assert f"{mean + 0.1:.4f} ±.0100 (IPA) against {mean:.4f} ±.0100 (from scratch) after .80 minutes" in numbers
-    assert numbers.endswith("IPA is better at 5 and worse at 1 of 6 common times")
+    assert numbers.endswith("5 and worse at 1 of 6 common times; its mean is ahead until .71 minutes")
 
 
 def test_without_a_common_time_nothing_is_decided() -> None:
@@ -185,6 +186,14 @@ def test_variances_are_averaged_over_times() -> None:
 def test_one_training_has_no_variance() -> None:
     one = curve("ipa", SHORT, [[1.0]] * len(SHORT))
     assert varies_less(one, one, "fid") == (UNDECIDED, "there is no F quantile for 1 trainings")
+
+
+@pytest.mark.parametrize(
+    ("std", "text"),
+    [(0.04, ".04"), (0.004, ".004"), (0.00042, ".0004"), (0.00004, ".00"), (0.0, ".00"), (1.25, "1.25")],
+)
+def test_small_standard_deviations_get_more_digits(std: float, text: str) -> None:
+    assert deviation(std, 2) == text
 
 
 def test_quantiles_of_f() -> None:

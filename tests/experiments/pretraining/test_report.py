@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.pretraining_runs import SMALL, first_seed
+from helpers.pretraining_runs import SMALL, TEST, TRAIN, first_seed
 from PIL import Image
 
 from condvae.experiments.pretraining import figures, redraw, tables
@@ -24,6 +24,7 @@ def with_one_seed(whole: dict[str, Any]) -> dict[str, Any]:
 def test_files_contain_the_same_numbers(folder: Path, whole: dict[str, Any]) -> None:
     assert json.loads((folder / "results.json").read_text()) == whole
     assert whole["format"] == REPORT.format and whole["settings"]["steps"] == list(SMALL["steps"])
+    assert whole["images"] == {"training": TRAIN - SMALL["validation"], "test": TEST}
     with open(folder / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     found = {tuple(row[key] for key in ("arm", "steps", "metric", "seed")): row for row in rows}

@@ -53,7 +53,6 @@ def experiment(
     opened = open_data(data)
     check_data(opened, settings)
     report.REPORT.claim(out)
-    say(f"data: {opened.summary()}")
     context = PretrainingContext(opened, Path(data), settings, networks, world.device)
     jobs = jobs_of(context, arms, out)
     units = jobs.units(context, pace_only=pace_only)
