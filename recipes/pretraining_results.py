@@ -158,7 +158,7 @@ def condition_table(result: Mapping[str, Any]) -> str:
             limit = f"0 to {short(information['most']['mean'], 2)}"
         else:
             left = [estimate_text(information[name]) for name in ("measured", "calibrated")]
-            limit = f"0 to {information['calibrated']['mean']:,.1f}, if calibrated"
+            limit = f"0 to {information['calibrated']['mean']:,.1f}, if the artifact were perfect"
         rows.append([f"`{condition}`", ipa, scratch, estimate_text(difference, "+"), *left, limit, seen(found)])
     head = ["condition", "IPA", "from scratch", "IPA - from scratch", "I*, measured", "I*, calibrated"]
     return markdown([*head, "the theorem, for the best of both", "seen"], rows)

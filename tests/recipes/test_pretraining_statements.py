@@ -189,8 +189,7 @@ def test_one_training_has_no_variance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("std", "text"),
-    [(0.04, ".04"), (0.004, ".004"), (0.00042, ".0004"), (0.00004, ".00"), (0.0, ".00"), (1.25, "1.25")],
+    ("std", "text"), [(0.04, ".04"), (0.004, ".004"), (0.00042, ".0004"), (0.00004, ".00"), (1.25, "1.25")]
 )
 def test_small_standard_deviations_get_more_digits(std: float, text: str) -> None:
     assert deviation(std, 2) == text
