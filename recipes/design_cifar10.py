@@ -29,7 +29,7 @@ from condvae.design.prediction_task import PredictionTask
 from condvae.design.scan_figure import draw_figure, draw_frames, gif_options
 from condvae.design.single_image import scan_image
 from condvae.runtime.atomic import writing
-from condvae.runtime.checks import check_whole
+from condvae.runtime.checks import check_whole, option_name
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
@@ -72,7 +72,7 @@ class Options:
 
 def main(options: Options) -> None:
     for name in ("steps", "batch", "images", "scans", "n", "first_n"):
-        check_whole(getattr(options, name), f"--{name.replace('_', '-')}", least=1)
+        check_whole(getattr(options, name), option_name(name), least=1)
     data = open_data(options.data)
     if not 0 <= options.drawn < len(data.test):
         raise ValueError(f"--drawn is {options.drawn}, expected a test picture from 0 to {len(data.test) - 1}")

@@ -11,6 +11,7 @@ from condvae.cli import shared
 from condvae.cli.help_text import explained
 from condvae.cli.shared import HoleOptions, settings_of
 from condvae.completion.settings import CompletionSettings
+from condvae.runtime.checks import option_name
 from condvae.weights.model_names import DEFAULT_MODEL
 
 
@@ -71,5 +72,5 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
                     raise ValueError(
                         "images were given with --repeat, which reads them from the record: leave them out"
                     )
-                option = f"--{field.name.replace('_', '-')}"
+                option = option_name(field.name)
                 raise ValueError(f"{option} was given with --repeat, which reads it from the record: leave it out")
