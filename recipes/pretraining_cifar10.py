@@ -24,9 +24,8 @@ from typing import Any, Literal
 
 import tyro
 
-from condvae.data import open_data
 from condvae.experiments.pretraining import PretrainingSettings, Shard, experiment
-from condvae.experiments.pretraining.run import check_data, read_arms
+from condvae.experiments.pretraining.run import open_data_for, read_arms
 from condvae.experiments.pretraining.training_runs import runs_of
 from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
@@ -110,7 +109,7 @@ def run(options: Options) -> None:
             lpips=LPIPS.load().to(world.device),
             inception=Inception.load(precision=options.precision).to(world.device),
         )
-        check_data(open_data(options.data), settings)
+        open_data_for(settings, options.data)
         experiment(
             artifacts_of(options),
             options.data,

@@ -23,13 +23,13 @@ import tyro
 from numpy.typing import NDArray
 from PIL import Image
 
-from condvae.experiments.pretraining.plan import METRICS, SCRATCH
+from condvae.experiments.pretraining.plan import METRICS, SCRATCH, TARGETS
 from condvae.experiments.pretraining.report import REPORT, redraw
 from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, rounded, short
-from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, deviation, statements
+from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, spread, statements
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "pretraining.md"
 DIGITS = 7
@@ -54,7 +54,7 @@ class Options:
     page: Path = PAGE
     """The page to fill; its numbers are in the folder of the same name."""
     figures: bool = False
-    """Also draw the figures again, which needs matplotlib, and copy the sheets that lie in runs/ next to --results."""
+    """Also draw the figures again, which needs matplotlib, and copy the sheets that lie next to --results."""
 
 
 def main(options: Options) -> None:
@@ -100,18 +100,13 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
 
 def curve_table(result: Mapping[str, Any]) -> str:
     """Return a table with a row for each snapshot of each arm: its time and its metrics over seeds."""
-
-    def cell(found: Mapping[str, Any], digits: int) -> str:
-        std = "" if found["std"] is None else f" ±{deviation(found['std'], digits)}"
-        return f"{short(found['mean'], digits)}{std}"
-
     rows = [
         [
             NAMES[name],
             f"{point['steps']:,}",
             short(point["minutes"], 2),
             short(point["total_minutes"], 2),
-            *(cell(point[metric], found.digits) for metric, found in METRICS.items()),
+            *(spread(np.array(point[metric]["values"]), metric) for metric in METRICS),
         ]
         for name, arm in result["arms"].items()
         for point in arm["points"]
@@ -131,20 +126,21 @@ def target_table(result: Mapping[str, Any]) -> str:
     Trainings with the same seed are evaluated with the same holes, so the differences are between such trainings.
     """
 
-    def nats(name: str, key: str) -> NDArray[np.float64]:
-        return np.array(result["arms"][name]["held_out"][key]["values"])
+    def nats(name: str, target: str) -> NDArray[np.float64]:
+        return np.array(result["arms"][name]["held_out"][target]["values"])
 
     def cell(values: NDArray[np.float64], sign: str = "") -> str:
-        return f"{values.mean():{sign},.1f} ±{values.std(ddof=1):.1f}"
+        std = f" ±{values.std(ddof=1):.1f}" if len(values) > 1 else ""
+        return f"{values.mean():{sign},.1f}{std}"
 
-    keys, rows = ("hidden_nats", "whole_nats"), []
+    rows = []
     for name, arm in result["arms"].items():
-        hidden, whole = (nats(name, key) for key in keys)
+        hidden, whole = (nats(name, target) for target in TARGETS)
         cells = [cell(one) for one in (hidden, whole, whole - hidden)]
-        apart = ["" if name == SCRATCH else cell(nats(name, key) - nats(SCRATCH, key), "+") for key in keys]
+        apart = ["" if name == SCRATCH else cell(nats(name, one) - nats(SCRATCH, one), "+") for one in TARGETS]
         rows.append([NAMES[name], short(arm["points"][-1]["minutes"], 2), *cells, *apart])
-    head = ["arm", "GPU-minutes", "hidden pixels", "whole image", "known pixels"]
-    return markdown([*head, "hidden, minus from scratch", "whole, minus from scratch"], rows)
+    apart = [f"{title}, minus from scratch" for title in TARGETS.values()]
+    return markdown(["arm", "GPU-minutes", *TARGETS.values(), "known pixels", *apart], rows)
 
 
 def condition_table(result: Mapping[str, Any]) -> str:

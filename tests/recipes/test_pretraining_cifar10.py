@@ -73,7 +73,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path) -> None:
         ({"artifact": "cifar10"}, (), "makes images of 32 x 32 x 3, but the network tiny makes 8 x 8 x 3"),
         ({"artifact": tmp_path / "none.safetensors"}, (), "none.safetensors"),
         ({"images": 18}, (), "17 test images, but --images is 18"),
-        ({"validation": 21}, (), "24 training images, but 21 are held out and a batch has 4"),
+        ({"validation": 21}, (), "3 training images beside the 21 for validation, but a batch has 4"),
         ({"shard": "3/2"}, (), "'3/2' is not a shard"),
         ({}, ("--steps", "4", "2"), "--steps is (4, 2), expected numbers of steps in rising order"),
         ({"preset": "cifar11"}, (), "unknown preset 'cifar11', expected one of small32"),

@@ -11,7 +11,7 @@ from helpers.pretraining_runs import SMALL, TEST, TRAIN, first_seed
 from PIL import Image
 
 from condvae.experiments.pretraining import figures, redraw, tables
-from condvae.experiments.pretraining.plan import METRICS
+from condvae.experiments.pretraining.plan import METRICS, TARGETS
 from condvae.experiments.pretraining.report import REPORT
 
 
@@ -28,13 +28,19 @@ def test_files_contain_the_same_numbers(folder: Path, whole: dict[str, Any]) -> 
     with open(folder / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     found = {tuple(row[key] for key in ("arm", "steps", "metric", "seed")): row for row in rows}
-    assert len(found) == len(rows) == 3 * 2 * 4 * 2 + 2 * 3  # arms, points, metrics and seeds; points of two conditions
+    # Arms, points, metrics and seeds; arms, targets and seeds; points of two conditions.
+    assert len(found) == len(rows) == 3 * 2 * 4 * 2 + 3 * 2 * 2 + 2 * 3
     for condition, of_condition in whole["conditions"].items():
         for name, points in of_condition["arms"].items():
             for point in points:
                 row = found[name, str(point["steps"]), f"-ELBO in nats, {condition}", "0"]
                 assert float(row["value"]) == point["nats"]["mean"]
     for name, arm in whole["arms"].items():
+        for target, title in TARGETS.items():
+            for seed, value in enumerate(arm["held_out"][target]["values"]):
+                metric = f"-ELBO in nats, held-out images, {title}"
+                row = found[name, str(arm["points"][-1]["steps"]), metric, str(seed)]
+                assert float(row["value"]) == value
         for point in arm["points"]:
             for metric in METRICS:
                 for seed, value in enumerate(point[metric]["values"]):
@@ -66,8 +72,7 @@ def test_the_page_contains_every_mean_with_its_standard_deviation(folder: Path, 
             cells += [f"at most {information['most']['mean']:.2f}", ""]
         assert f"| {condition} | {' | '.join(cells)} |" in text
     for name, arm in whole["arms"].items():
-        hidden, all_pixels = (arm["held_out"][key] for key in ("hidden_nats", "whole_nats"))
-        cells = [f"{one['mean']:.1f} ±{one['std']:.1f}" for one in (hidden, all_pixels)]
+        cells = [f"{arm['held_out'][one]['mean']:.1f} ±{arm['held_out'][one]['std']:.1f}" for one in TARGETS]
         assert f"| {name} | {' | '.join(cells)} |" in text
     last = whole["arms"]["ipa"]["points"][-1]["fid"]
     assert f", ipa {last['mean']:.2f} ±{last['std']:.2f}, transfer " in tables.summary_line(whole)

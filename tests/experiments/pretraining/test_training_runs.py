@@ -13,7 +13,7 @@ from helpers.pretraining_runs import SMALL, artifact, inputs, small_settings
 from condvae import weights
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import open_data
-from condvae.experiments.pretraining.training_runs import Arm, TrainingRun, _events, _seconds_per_step, runs_of
+from condvae.experiments.pretraining.training_runs import Arm, TrainingRun, numbers_of, runs_of
 from condvae.vdvae import Normalisation, preset
 
 
@@ -119,15 +119,19 @@ def test_a_snapshot_of_another_training_is_refused(
         mine.snapshot(settings, place, step)
 
 
-def test_the_time_of_a_step_is_a_median_without_the_first_steps(tmp_path: Path) -> None:
+def test_numbers_of_a_training_come_from_its_log(tmp_path: Path) -> None:
     def log(*rates: float) -> Path:
-        lines = [{"event": "train", "images_per_second": rate} for rate in rates]
+        lines: list[dict[str, Any]] = [{"event": "evaluation", "hidden_nats": 9.0, "whole_nats": 20.0}]
+        lines += [{"event": "train", "images_per_second": rate} for rate in rates]
+        lines += [{"event": "evaluation", "hidden_nats": 3.0, "whole_nats": 5.0}]
         path = tmp_path / "log.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in [{"event": "start"}, *lines, {"event": "end"}]))
         return path
 
-    assert _seconds_per_step(_events(log(1, 2, 50, 10, 20), "train"), 4) == 4 / 20
-    assert _seconds_per_step(_events(log(8), "train"), 4) == 0.5
+    last = {"hidden_nats": 3.0, "whole_nats": 5.0}
+    # The time of a step is a median without the first lines; the bounds are those after the last step.
+    assert numbers_of(log(1, 2, 50, 10, 20), 4) == {"seconds_per_step": 4 / 20, **last}
+    assert numbers_of(log(8), 4) == {"seconds_per_step": 0.5, **last}
 
 
 def test_a_conditional_model_gives_its_artifact_and_the_minutes_of_its_pretraining(tmp_path: Path) -> None:

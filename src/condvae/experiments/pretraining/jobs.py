@@ -1,8 +1,8 @@
 """The units of work of the experiment, and the files of their results.
 
-DIR/runs/NAME-FINGERPRINT/ has the results of one training: training.safetensors with the time of a step, and one file
-for each snapshot. Its subfolder training/ is a run folder of `condvae train`. The units of one training are computed by
-one process, since each needs the files of those before it.
+DIR/runs/NAME-FINGERPRINT/ has the results of one training: training.safetensors with the time of a step and the last
+bounds of held-out images, and one file for each snapshot. Its subfolder training/ is a run folder of `condvae train`.
+The units of one training are computed by one process, since each needs the files of those before it.
 """
 
 from collections.abc import Sequence
@@ -62,8 +62,9 @@ class PretrainingJob:
         ]
         return [training, *measured]
 
-    def seconds_per_step(self) -> float:
-        return float(self.store.get([_TRAINING])[0]["seconds_per_step"])
+    def of_training(self, name: str) -> float:
+        """Return a number of the training: "seconds_per_step", or one of the `TARGETS`."""
+        return float(self.store.get([_TRAINING])[0][name])
 
     def numbers(self, step: int) -> dict[str, Tensor]:
         return self.store.get([self.unit_of(step)])[0]

@@ -89,8 +89,8 @@ class PretrainingContext:
         return (groups[:, None] * bins + np.arange(bins)).reshape(-1)
 
     def train(self, run: TrainingRun, folder: Path) -> ResultTensors:
-        seconds = run.train(self.settings, self.data_path, folder, str(self.device))
-        return {"seconds_per_step": torch.tensor([seconds], dtype=torch.float64)}
+        found = run.train(self.settings, self.data_path, folder, str(self.device))
+        return {name: torch.tensor([value], dtype=torch.float64) for name, value in found.items()}
 
     @torch.inference_mode()
     def snapshot(self, run: TrainingRun, folder: Path, truth: ResultStore, step: int) -> ResultTensors:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from condvae.runtime.checks import check_seed, check_whole, option_name
 from condvae.training.presets import PRETRAIN_PRESETS, TRAIN_PRESETS
 
-REVISION = 1
+REVISION = 2
 """Version of the measurement code. Increase it whenever a change of the code changes results."""
 
 SCRATCH = "scratch"
@@ -30,6 +30,10 @@ METRICS = {
     "p_ids": CurveMetric("P-IDS, %", 2),
     "lpips_gt": CurveMetric("LPIPS-GT", 4),
 }
+
+
+TARGETS = {"hidden_nats": "hidden pixels", "whole_nats": "whole image"}
+"""What the bound of held-out images can be of. It is measured after the last step of every training, with both."""
 
 
 @dataclass(frozen=True, kw_only=True)

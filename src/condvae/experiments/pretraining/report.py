@@ -42,13 +42,13 @@ redraw = REPORT.redraw
 
 def assemble(jobs: PretrainingJobs, context: PretrainingContext, arms: Sequence[Arm], data_name: str) -> dict[str, Any]:
     """Return all numbers of the report, with the settings, the images and the versions behind them."""
-    data, test, settings = context.data, context.data.test, context.settings
+    test = context.data.test
     dims = test.channels * test.size**2
     return {
         "format": REPORT.format,
         "data": data_name,
-        "images": {"training": len(data.train) + len(data.validation) - settings.validation, "test": len(test)},
-        "settings": settings_of(settings),
+        "images": {"training": len(context.data.train), "test": len(test)},
+        "settings": settings_of(context.settings),
         "arms": arms_of(jobs, arms, dims),
         "conditions": conditions_of(jobs, arms, dims),
         "versions": versions(),

@@ -50,9 +50,9 @@ def experiment(
         raise ValueError("no artifact was given, expected at least one: the first one is compared on all conditions")
     check_apart(str(data), out)
     arms = read_arms(artifacts, settings)
-    opened = open_data(data)
-    check_data(opened, settings)
+    opened = open_data_for(settings, data)
     report.REPORT.claim(out)
+    say(f"data: {opened.summary()}")
     context = PretrainingContext(opened, Path(data), settings, networks, world.device)
     jobs = jobs_of(context, arms, out)
     units = jobs.units(context, pace_only=pace_only)
@@ -69,8 +69,12 @@ def read_arms(artifacts: Mapping[str, str | Path], settings: PretrainingSettings
     return [Arm(name=SCRATCH), *(Arm.with_artifact(name, path, settings) for name, path in artifacts.items())]
 
 
-def check_data(data: Dataset, settings: PretrainingSettings) -> None:
-    """Raise a ValueError if there are too few images, or if they do not fit the network or a condition."""
+def open_data_for(settings: PretrainingSettings, path: str | Path) -> Dataset:
+    """Open the data, with the images that all trainings hold out as validation set.
+
+    Raise a ValueError if there are too few images, or if they do not fit the network or a condition.
+    """
+    data = open_data(path, validation=settings.validation)
     wanted = preset(settings.network)
     if (data.train.size, data.train.channels) != (wanted.image_size, wanted.channels):
         raise ValueError(
@@ -78,11 +82,10 @@ def check_data(data: Dataset, settings: PretrainingSettings) -> None:
             f"{settings.network} makes {wanted.image_size} x {wanted.image_size} x {wanted.channels}: give other data"
         )
     batch = settings.batch or options_for(TrainOptions, settings.preset, data=(Path(),), out=Path()).batch
-    needed = settings.validation + batch
-    if len(data.train) + len(data.validation) < needed:
+    if len(data.train) < batch:
         raise ValueError(
-            f"the data has {len(data.train) + len(data.validation):,} training images, but {settings.validation:,} are "
-            f"held out and a batch has {batch:,}: give more images, or a smaller --validation and --batch"
+            f"the data has {len(data.train):,} training images beside the {len(data.validation):,} for validation, but "
+            f"a batch has {batch:,}: give more images, or a smaller --validation or --batch"
         )
     if len(data.test) < settings.images:
         raise ValueError(
@@ -103,3 +106,4 @@ def check_data(data: Dataset, settings: PretrainingSettings) -> None:
             )
         if isinstance(process, Label) and data.test.labels is None:
             raise ValueError(f"the data has no labels for the condition {condition}: leave it out of --conditions")
+    return data

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from condvae.experiments.pretraining.jobs import InformationJob, PretrainingJob, PretrainingJobs
-from condvae.experiments.pretraining.plan import COMPLETION, METRICS, PretrainingSettings
+from condvae.experiments.pretraining.plan import COMPLETION, METRICS, TARGETS, PretrainingSettings
 from condvae.experiments.pretraining.training_runs import Arm
 from condvae.metrics import Estimate
 
@@ -46,7 +46,7 @@ def _pace(jobs: PretrainingJobs, arm: Arm, condition: str) -> float:
         for job in jobs.pace
         if job.run.condition == condition and (job.run.arm.artifact is None) == (arm.artifact is None)
     ]
-    return found.seconds_per_step()
+    return found.of_training("seconds_per_step")
 
 
 def _of(jobs: Sequence[PretrainingJob], arm: Arm, condition: str) -> list[PretrainingJob]:
@@ -59,13 +59,12 @@ def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], dims: int) -> di
         found = [metrics_of(job.numbers(step), dims) for job in jobs]
         over = {name: over_seeds([one[name] for one in found]) for name in METRICS}
         points.append({**_time(step, pace, arm), **over})
-    hidden, whole = zip(*(job.run.held_out(job.folder) for job in jobs), strict=True)
     return {
         "pretraining_minutes": arm.minutes,
         "pretraining": arm.pretraining,
         "seconds_per_step": pace,
         "points": points,
-        "held_out": {"hidden_nats": over_seeds(hidden), "whole_nats": over_seeds(whole)},
+        "held_out": {target: over_seeds([job.of_training(target) for job in jobs]) for target in TARGETS},
     }
 
 

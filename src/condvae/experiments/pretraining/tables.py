@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from condvae.experiments.pretraining.plan import METRICS, SCRATCH
+from condvae.experiments.pretraining.plan import METRICS, SCRATCH, TARGETS
 from condvae.experiments.reporting import section
 from condvae.runtime.formats import csv_text
 from condvae.runtime.messages import counted
@@ -15,12 +15,18 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float, float, st
         for point in arm["points"]:
             for metric in METRICS:
                 for seed, value in enumerate(point[metric]["values"]):
-                    yield name, point["steps"], point["minutes"], point["total_minutes"], metric, seed, value
+                    yield name, *_time(point), metric, seed, value
+        for target, title in TARGETS.items():
+            for seed, value in enumerate(arm["held_out"][target]["values"]):
+                yield name, *_time(arm["points"][-1]), f"-ELBO in nats, held-out images, {title}", seed, value
     for condition, found in result["conditions"].items():
         for name, points in found["arms"].items():
             for point in points:
-                time = (point["steps"], point["minutes"], point["total_minutes"])
-                yield name, *time, f"-ELBO in nats, {condition}", 0, point["nats"]["mean"]
+                yield name, *_time(point), f"-ELBO in nats, {condition}", 0, point["nats"]["mean"]
+
+
+def _time(point: Mapping[str, Any]) -> tuple[int, float, float]:
+    return point["steps"], point["minutes"], point["total_minutes"]
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
@@ -47,7 +53,10 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             else f"{name}, artifact pretrained for {arm['pretraining_minutes']:.1f} min"
         )
         lines += section(title, head, [point_cells(point) for point in arm["points"]])
-    lines += section("Held-out images after the last step: -ELBO in nats per image", TARGET_HEAD, target_rows(result))
+    held_out = [
+        [name, *(seeds_text(arm["held_out"][target], 1) for target in TARGETS)] for name, arm in result["arms"].items()
+    ]
+    lines += section("Held-out images after the last step: -ELBO in nats", ["arm", *TARGETS.values()], held_out)
     if result["conditions"]:
         lines += section("Other conditions: -ELBO in nats per image", CONDITION_HEAD, condition_rows(result))
     return "\n".join(lines).rstrip() + "\n"
@@ -62,15 +71,6 @@ def point_cells(point: Mapping[str, Any]) -> list[str]:
 def seeds_text(found: Mapping[str, Any], digits: int) -> str:
     spread = "" if found["std"] is None else f" ±{found['std']:.{digits}f}"
     return f"{found['mean']:.{digits}f}{spread}"
-
-
-TARGET_HEAD = ["arm", "of the hidden pixels", "of the whole image"]
-
-
-def target_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return one row for each arm: its last bound with the hidden pixels as target, and with the whole image."""
-    found = ((name, arm["held_out"]) for name, arm in result["arms"].items())
-    return [[name, *(seeds_text(one[key], 1) for key in ("hidden_nats", "whole_nats"))] for name, one in found]
 
 
 CONDITION_HEAD = ["condition", "IPA", "from scratch", "IPA - scratch", "I*, measured", "I*, calibrated"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from condvae import weights
 from condvae.conditional import ConditionalVAE
-from condvae.experiments.pretraining.plan import COMPLETION, SCRATCH, PretrainingSettings
+from condvae.experiments.pretraining.plan import COMPLETION, SCRATCH, TARGETS, PretrainingSettings
 from condvae.runtime.fingerprints import digest_of
 from condvae.runtime.json_reading import parse_json
 from condvae.training import TrainOptions, options_for, train
@@ -106,19 +106,14 @@ class TrainingRun:
         options = _kept(self.options(settings, Path(), Path(), "cpu").to_dict())
         return {"options": options, "steps": self.steps, "artifact": self.arm.identity, "data": data_digest}
 
-    def train(self, settings: PretrainingSettings, data: Path, folder: Path, device: str) -> float:
-        """Train, or continue a training that was interrupted; return the median time of a step in seconds."""
+    def train(self, settings: PretrainingSettings, data: Path, folder: Path, device: str) -> dict[str, float]:
+        """Train, or continue a training that was interrupted.
+
+        Return the median time of a step, and the last -ELBO of held-out images with each of the `TARGETS`.
+        """
         options = self.options(settings, data, folder, device)
         train(options)
-        return _seconds_per_step(_events(RunFolder(folder).log, "train"), options.batch)
-
-    def held_out(self, folder: Path) -> tuple[float, float]:
-        """Return the last -ELBO of held-out images, in nats per image.
-
-        There are two: with the hidden pixels as target, and with the whole image.
-        """
-        *_, last = _events(RunFolder(folder).log, "evaluation")
-        return last["hidden_nats"], last["whole_nats"]
+        return numbers_of(RunFolder(folder).log, options.batch)
 
     def snapshot(self, settings: PretrainingSettings, folder: Path, step: int) -> ConditionalVAE:
         """Read a snapshot; raise ValueError if it is missing or belongs to another training."""
@@ -143,15 +138,14 @@ def _kept(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key not in TrainOptions.MAY_CHANGE}
 
 
-def _events(log: Path, kind: str) -> list[dict[str, Any]]:
-    """Return the lines of a training log of one kind."""
-    return [event for event in map(parse_json, log.read_text().splitlines()) if event["event"] == kind]
-
-
-def _seconds_per_step(events: Sequence[Mapping[str, Any]], batch: int) -> float:
-    """Return the median over the lines of a training log, without the first, whose steps compile kernels."""
-    rates = [event["images_per_second"] for event in events]
-    return batch / float(median(rates[2:] or rates))
+def numbers_of(log: Path, batch: int) -> dict[str, float]:
+    """Read the numbers of a training from its log."""
+    events = [parse_json(line) for line in log.read_text().splitlines()]
+    rates = [event["images_per_second"] for event in events if event["event"] == "train"]
+    *_, last = (event for event in events if event["event"] == "evaluation")
+    # The first lines are left out, because their steps compile kernels.
+    seconds = batch / float(median(rates[2:] or rates))
+    return {"seconds_per_step": seconds, **{target: last[target] for target in TARGETS}}
 
 
 def runs_of(arms: Sequence[Arm], settings: PretrainingSettings) -> list[TrainingRun]:
