@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from condvae.observe.catalogue import PROCESSES, describe, from_dict, parse
     from condvae.observe.freeform import Freeform
     from condvae.observe.observation import Observation, observe_pixels
-    from condvae.observe.process import KnownPixels, LinearProcess, Normalise, Process
+    from condvae.observe.process import KnownPixels, LinearProcess, Normalise, PictureProcess, Process
     from condvae.observe.regions import Boxes, Halves, Mixture, Nothing, Patches, Pixels
     from condvae.observe.translations import Edges, Grey, Label, LowResolution, Paired
 
@@ -29,6 +29,7 @@ _HOMES = {
     "PROCESSES": "condvae.observe.catalogue",
     "Paired": "condvae.observe.translations",
     "Patches": "condvae.observe.regions",
+    "PictureProcess": "condvae.observe.process",
     "Pixels": "condvae.observe.regions",
     "Process": "condvae.observe.process",
     "describe": "condvae.observe.catalogue",
@@ -54,6 +55,7 @@ __all__ = [
     "Observation",
     "Paired",
     "Patches",
+    "PictureProcess",
     "Pixels",
     "Process",
     "describe",

@@ -56,7 +56,32 @@ class KnownPixels(Process):
         return observe_pixels(batch.x, known, normalise)
 
 
-class LinearProcess(Process):
+class PictureProcess(Process):
+    """A process for image translation: y is another picture of the same subject, such as its edges."""
+
+    costly: ClassVar[bool] = False
+    """Whether making the pictures takes long or waits for the device. Training then makes them once, before its first
+    step, so that a step only shows them."""
+
+    @abstractmethod
+    def pictures_of(self, batch: Batch) -> Tensor:
+        """Make the pictures of a batch of images, [B, C', H', W'] in [-1, 1], without any randomness.
+
+        The picture of a mirrored image is the mirrored picture.
+        """
+
+    @abstractmethod
+    def show(self, pictures: Tensor, *, normalise: Normalise, generator: torch.Generator | None = None) -> Observation:
+        """Make y from pictures. With a generator, on their device, details may be left out at random, as in training.
+
+        Without a generator, the pictures are shown as they are.
+        """
+
+    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+        return self.show(self.pictures_of(batch), normalise=normalise, generator=generator)
+
+
+class LinearProcess(PictureProcess):
     """A process whose y consists of weighted sums of pixel values. Every pixel value is in exactly one sum."""
 
     @abstractmethod
@@ -65,6 +90,9 @@ class LinearProcess(Process):
 
         Power 1 makes the sums from images. Power 2 makes their variances from variances of independent pixel values.
         """
+
+    def pictures_of(self, batch: Batch) -> Tensor:
+        return self.weighted_sums(batch.x)
 
 
 def check_number(value: object, name: str, *, least: float, most: float = math.inf) -> None:

@@ -10,20 +10,24 @@ from torch.nn import functional as F
 from condvae.observe.batch import Batch
 from condvae.observe.canny import canny
 from condvae.observe.observation import Observation
-from condvae.observe.process import LinearProcess, Normalise, Process, check_number
+from condvae.observe.process import LinearProcess, Normalise, PictureProcess, Process, check_number
 from condvae.runtime.checks import check_whole
 
 _REC_601 = (0.299, 0.587, 0.114)
+_MOST_GAPS = 100
+_GAP_SIDES = (0.05, 0.35)
+"""Smallest and largest side of a box in which lines are erased, as a share of the image's side."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edges(Process):
+class Edges(PictureProcess):
     """The edges of the image are given, as dark lines on white, with as many channels as the image.
 
     Finding edges waits for the device, so it cannot be part of a CUDA graph.
     """
 
     name: ClassVar[str] = "edges"
+    costly: ClassVar[bool] = True
 
     sigma: float = 1.0
     """Standard deviation of the Gaussian blur before edge detection, in pixels."""
@@ -31,21 +35,32 @@ class Edges(Process):
     """Lower threshold: an edge continues where grey values (0 to 1) change by more than this over two pixels."""
     high: float = 0.15
     """Upper threshold: at least one pixel of an edge must have a change larger than this."""
+    gaps: int = 0
+    """In training, lines are erased in up to this many random boxes per image, since drawings by hand have fewer lines
+    than photos have edges."""
 
     def __post_init__(self) -> None:
         check_number(self.sigma, "sigma", least=0)
         check_number(self.low, "low", least=0)
         check_number(self.high, "high", least=0)
+        check_whole(self.gaps, "gaps")
+        if self.gaps > _MOST_GAPS:
+            raise ValueError(f"gaps is {self.gaps}, expected at most {_MOST_GAPS}")
         if self.low > self.high:
             raise ValueError(f"edges have thresholds low {self.low} and high {self.high}, expected low <= high")
 
     def channels(self, image_channels: int) -> int:
         return image_channels
 
-    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+    def pictures_of(self, batch: Batch) -> Tensor:
         edges = canny((luminance(batch.x) + 1) / 2, sigma=self.sigma, low=self.low, high=self.high)
-        lines = 1 - 2 * edges.to(batch.x.dtype)
-        return Observation(y=normalise(lines.expand_as(batch.x)))
+        return (1 - 2 * edges.to(batch.x.dtype)).expand_as(batch.x)
+
+    def show(self, pictures: Tensor, *, normalise: Normalise, generator: torch.Generator | None = None) -> Observation:
+        if self.gaps and generator is not None:
+            erased = random_boxes(self.gaps, len(pictures), pictures.shape[-1], generator)
+            pictures = torch.where(erased, 1.0, pictures)
+        return Observation(y=normalise(pictures))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +75,8 @@ class Grey(LinearProcess):
     def weighted_sums(self, values: Tensor, *, power: int = 1) -> Tensor:
         return luminance(values, power=power)
 
-    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        return Observation(y=normalise(self.weighted_sums(batch.x)))
+    def show(self, pictures: Tensor, *, normalise: Normalise, generator: torch.Generator | None = None) -> Observation:
+        return Observation(y=normalise(pictures))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +103,8 @@ class LowResolution(LinearProcess):
         weight = 1 / self.factor**2
         return F.avg_pool2d(values, self.factor) * weight ** (power - 1)  # the average has one power of the weight
 
-    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
-        means = self.weighted_sums(batch.x)
-        return Observation(y=normalise(means.repeat_interleave(self.factor, 2).repeat_interleave(self.factor, 3)))
+    def show(self, pictures: Tensor, *, normalise: Normalise, generator: torch.Generator | None = None) -> Observation:
+        return Observation(y=normalise(pictures.repeat_interleave(self.factor, 2).repeat_interleave(self.factor, 3)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +154,7 @@ class Label(Process):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paired(Process):
+class Paired(PictureProcess):
     """The paired image of the data set, which shows the same subject, is given."""
 
     name: ClassVar[str] = "paired"
@@ -154,13 +168,34 @@ class Paired(Process):
     def channels(self, image_channels: int) -> int:
         return self.channels_of_pair
 
-    def observe(self, batch: Batch, *, normalise: Normalise, generator: torch.Generator) -> Observation:
+    def pictures_of(self, batch: Batch) -> Tensor:
         if batch.paired is None:
             raise ValueError("the images have no paired images, but the process needs them: use a data set of pairs")
         expected = (len(batch), self.channels_of_pair, *batch.x.shape[2:])
         if batch.paired.shape != expected:
             raise ValueError(f"the paired images have shape {tuple(batch.paired.shape)}, expected {expected}")
-        return Observation(y=normalise(batch.paired))
+        return batch.paired
+
+    def show(self, pictures: Tensor, *, normalise: Normalise, generator: torch.Generator | None = None) -> Observation:
+        return Observation(y=normalise(pictures))
+
+
+def random_boxes(most: int, n: int, size: int, generator: torch.Generator) -> Tensor:
+    """Draw 0 to `most` boxes for each of n images: [n, 1, size, size] bool, True inside a box.
+
+    Nothing waits for the device. Boxes may overlap, and may reach over the edge of the image.
+    """
+    device = generator.device
+    count = torch.randint(most + 1, (n, 1), generator=generator, device=device)
+    centre, side = torch.rand(2, n, most, 2, generator=generator, device=device)
+    low, high = _GAP_SIDES
+    centre, half = centre * size, (low + (high - low) * side) * size / 2
+    pixel = torch.arange(size, device=device) + 0.5
+    inside = (pixel - centre[..., None]).abs() < half[..., None]  # [n, most, 2, size]
+    rows, columns = inside.unbind(dim=2)
+    boxes = rows[..., :, None] & columns[..., None, :]
+    used = torch.arange(most, device=device) < count
+    return (boxes & used[:, :, None, None]).any(dim=1, keepdim=True)
 
 
 def luminance(x: Tensor, *, power: int = 1) -> Tensor:
