@@ -104,15 +104,15 @@ def test_auto_streams_sets_that_are_too_large(
     np.save(tmp_path / "faces.npy", faces)
     mapped = image_set(np.load(tmp_path / "faces.npy", mmap_mode="r"))
     assert is_mapped(mapped.images) and is_mapped(mapped.paired) and not is_mapped(faces)
-    monkeypatch.setattr(delivery_module, "_free_host_bytes", lambda: 3 * mapped.nbytes + 3)
+    monkeypatch.setattr(delivery_module, "free_host_bytes", lambda: 3 * mapped.nbytes + 3)
     assert delivery_module._fits(mapped, CPU)
-    monkeypatch.setattr(delivery_module, "_free_host_bytes", lambda: 3 * mapped.nbytes)
+    monkeypatch.setattr(delivery_module, "free_host_bytes", lambda: 3 * mapped.nbytes)
     assert not delivery_module._fits(mapped, CPU)
     assert delivery_module._fits(image_set(faces), CPU)
 
 
 def test_free_memory_is_a_sensible_number() -> None:
-    assert 2**24 < delivery_module._free_host_bytes() < 2**50
+    assert 2**24 < delivery_module.free_host_bytes() < 2**50
 
 
 def test_wrong_arguments_are_rejected(faces: NDArray[np.uint8]) -> None:

@@ -139,7 +139,7 @@ def _use_device(device: torch.device) -> None:
 def _fits(images: ImageSet, device: torch.device) -> bool:
     if device.type == "cpu":
         mapped = any(is_mapped(part) for part in (images.images, images.paired) if part is not None)
-        return not mapped or images.nbytes < _free_host_bytes() / _SHARE
+        return not mapped or images.nbytes < free_host_bytes() / _SHARE
     if device.type == "cuda":
         return images.nbytes < torch.cuda.mem_get_info(device)[0] / _SHARE
     return False  # other devices do not report their free memory, and streaming always works
@@ -154,7 +154,7 @@ def is_mapped(array: object) -> bool:
     return False
 
 
-def _free_host_bytes() -> int:
+def free_host_bytes() -> int:
     """Return the bytes of memory available without swapping, as Linux reports them, or elsewhere half of the total."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():

@@ -32,6 +32,7 @@ from condvae.training.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases
 from condvae.training.loop import Loop
 from condvae.training.memory import recomputes
 from condvae.training.options import PretrainOptions, TrainingOptions, TrainOptions
+from condvae.training.pictures import prepare_pictures
 from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
@@ -190,6 +191,7 @@ def _train(
         if not len(held_out):
             log.warn("no images are held out: evaluations use training images, and do not show the loss on new images")
             held_out = dataset.train
+        train_set, held_out = prepare_pictures(task, dataset.train, held_out, world, log.warn)
         task.model.to(world.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         micro, _ = options.micro_batches(world.size)
         precision = _precision(options, world)
@@ -217,7 +219,7 @@ def _train(
         loop = Loop(
             options,
             step,
-            train=dataset.train,
+            train=train_set,
             held_out=held_out,
             held_out_name="held-out" if len(dataset.validation) else "training",
             folder=folder,

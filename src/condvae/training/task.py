@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from condvae import objectives
 from condvae.conditional import ConditionalVAE
 from condvae.objectives import Bound, Target
-from condvae.observe import Observation, Process
+from condvae.observe import Observation, PictureProcess, Process
 from condvae.observe.batch import Batch
 from condvae.runtime.checks import check_choice
 from condvae.vdvae import VDVAE
@@ -81,6 +81,8 @@ class ConditionalTraining(TrainingTask):
         self.scores = "known" if objective == "reverse" else "whole" if target == "whole" else "hidden"
         self.likelihood_weight: float | Tensor = 1.0
         self.trains_artifact = model.trains_artifact
+        self.pictures_given = False
+        """Whether the paired images of a batch are the process's pictures of its images, made before training."""
         # Under the reverse objective z is drawn from c, so gradients pass through the frozen decoder.
         self.needs_whole_network = self.trains_artifact or objective == "reverse"
 
@@ -116,6 +118,9 @@ class ConditionalTraining(TrainingTask):
     def _observe(self, batch: Batch, generator: torch.Generator) -> Observation:
         # Observations must not depend on the precision of the networks.
         with torch.autocast(batch.x.device.type, enabled=False):
+            if self.pictures_given:
+                assert isinstance(self.process, PictureProcess) and batch.paired is not None
+                return self.process.show(batch.paired, normalise=self.vae.normalise, generator=generator)
             return self.process.observe(batch, normalise=self.vae.normalise, generator=generator)
 
     def _reverse(self, observation: Observation, generator: torch.Generator) -> Bound:

@@ -109,6 +109,24 @@ _TABLES: dict[str, list[tuple[int, ...]]] = {
         (4, 80, 32, 1, 2),
         (1, 80, 32, 1, 1),
     ],
+    # A VAE of photos of everything, which serves as artifact for other data sets.
+    "tiny64": [
+        (64, 48, 32, 2, 2, 0),
+        (32, 96, 32, 3, 7),
+        (16, 192, 48, 4, 9),
+        (8, 224, 64, 4, 6),
+        (4, 224, 64, 2, 3),
+        (1, 224, 64, 1, 1),
+    ],
+    # The embedded model shoes64, at most 6 MiB.
+    "shoes64": [
+        (64, 48, 32, 2, 2, 0),
+        (32, 80, 32, 2, 5),
+        (16, 112, 32, 3, 6),
+        (8, 128, 48, 2, 4),
+        (4, 128, 48, 1, 2),
+        (1, 128, 48, 1, 1),
+    ],
     "small128": [
         (128, 32, 32, 2, 2, 0),
         (64, 64, 32, 2, 2),
@@ -145,6 +163,9 @@ _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     # A quarter of an hour is too short to learn the grain of photos, and bits spent on it would be missing for faces.
     "faces64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1)},
     "cifar10-small": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.07)},
+    "tiny64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.06)},
+    # Photos of products are sharp, and their background is one colour.
+    "shoes64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05)},
     # Ribs and vessels are faint, and downsized scans have little grain, so the noise floor is lower.
     "xray64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05, channels=1), "largest_bias": 16},
 }
