@@ -1,11 +1,12 @@
-"""Train an embedded model: pretrain a VD-VAE, freeze it, train a partial encoder for holes, and write both in half
-precision into one packed file with the record of their training.
+"""Train an embedded model: pretrain a VD-VAE, freeze it, train a partial encoder, and write both in half precision into
+one packed file with the record of their training.
 
 The models in the package were made by these commands on one H200, with kernels that were already compiled:
 
     python recipes/embedded.py faces64 --data lfw64.zip --out faces64
     python recipes/embedded.py cifar10 --data cifar10 --out cifar10        (after `condvae fetch cifar10`)
     python recipes/embedded.py xray --data nih128.zip --out xray
+    python recipes/embedded.py shoes64 --data shoes64.zip bags64.zip --out shoes64
 
 Each of the two trainings ends when its minutes are used up. If the command is interrupted, repeat it to resume.
 """
@@ -48,6 +49,7 @@ MODELS = {
     "xray": Model(
         preset="xray64", vae_minutes=5, partial_minutes=2.6, held_out=300, every=2_000, largest=4 * 2**20, size=64
     ),
+    "shoes64": Model(preset="shoes64", vae_minutes=9, partial_minutes=4, held_out=300, every=2_000, largest=6 * 2**20),
 }
 
 
@@ -55,9 +57,9 @@ MODELS = {
 class Options:
     """Train an embedded model."""
 
-    name: Annotated[Literal["faces64", "cifar10", "xray"], tyro.conf.Positional]
-    data: Path
-    """Data set with training and test images. Images for faces64 and cifar10 must have the model's size."""
+    name: Annotated[Literal["faces64", "cifar10", "xray", "shoes64"], tyro.conf.Positional]
+    data: tuple[Path, ...]
+    """Data sets with training and test images, which are joined. Images must have the model's size, except for xray."""
     out: Path
     """Folder for the two run folders, vae/ and partial/, and for the model file NAME.safetensors."""
     vae_minutes: float | None = None
@@ -79,7 +81,7 @@ class Options:
 def main(options: Options) -> None:
     model = MODELS[options.name]
     held_out = options.held_out or model.held_out
-    shared: dict[str, Any] = {"data": (options.data,), "seed": options.seed, "resume": True, "steps": options.steps}
+    shared: dict[str, Any] = {"data": options.data, "seed": options.seed, "resume": True, "steps": options.steps}
     shared |= {"size": model.size, "batch": options.batch, "validation": held_out, "evaluate_on": held_out}
     shared |= {"evaluate_every": model.every, "checkpoint_every": model.every}
     shared |= {"log_every": model.every // 20, "sheet_every": 0}

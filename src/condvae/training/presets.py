@@ -28,7 +28,7 @@ PRETRAIN_PRESETS: dict[str, dict[str, Any]] = {
     "faces64": {**_SMALL, "network": "faces64", "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300},
     "cifar10-small": {**_SMALL, "network": "cifar10-small", "lr": 1e-3, "batch": 128},
     "xray64": {**_SMALL, "network": "xray64", "lr": 1e-3, "batch": 128},
-    "tiny64": {**_SMALL, "network": "tiny64", "lr": 1e-3, "batch": 128},
+    "tiny64": {**_SMALL, "network": "tiny64", "lr": 1e-3, "batch": 128, "ema": 0.995},
     "shoes64": {**_SMALL, "network": "shoes64", "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300},
     "demo": {**_SMALL, "network": "demo32", "lr": 5e-3, "batch": 16, "warm_up": 30, "clip": 20.0, "ema": 0.98},
 }
@@ -68,7 +68,7 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     },
     "cifar10-small": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _FIVE_SIZES},
     "xray64": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _PATCHES},
-    "tiny64": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _FIVE_SIZES},
+    "tiny64": {**_SMALL, "lr": 1e-3, "batch": 128, "ema": 0.995, "form": "relative", "observe": _FIVE_SIZES},
     "shoes64": {
         **_SMALL, "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300, "form": "relative",
         "observe": ("edges,gaps=4",),

@@ -163,7 +163,7 @@ _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     # A quarter of an hour is too short to learn the grain of photos, and bits spent on it would be missing for faces.
     "faces64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.1)},
     "cifar10-small": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.07)},
-    "tiny64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.06)},
+    "tiny64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05)},
     # Photos of products are sharp, and their background is one colour.
     "shoes64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05)},
     # Ribs and vessels are faint, and downsized scans have little grain, so the noise floor is lower.
