@@ -1,10 +1,13 @@
-"""Draw four contact sheets of a conditional model: test images of different people or classes with freeform holes of
-all five sizes, with a box over the eyes or the mouth, with a half hidden, and a few without any known pixel.
+"""Draw contact sheets of a conditional model, with test images of different people or classes.
 
-The sheets in the README and in docs/results/evaluation.md were made by
+A model that completes holes gets four sheets: freeform holes of all five sizes, a box over the eyes or the mouth, a
+half hidden, and a few images without any known pixel. Another model, such as one that is given edges, gets one sheet.
+
+The sheets in the README and in docs were made by
 
     python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/results/faces64
     python recipes/sheets.py --model cifar10 --data cifar10 --images 5 --format webp --out out/cifar10
+    python recipes/sheets.py --model shoes64 --data shoes64.zip bags64.zip --images 6 --format webp --out out/shoes64
 """
 
 import sys
@@ -19,10 +22,12 @@ from torch import Tensor
 
 from condvae import weights
 from condvae.completion.settings import CompletionSettings
+from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.data.order import spread
 from condvae.images.model_sheets import conditional_sheet
 from condvae.metrics import HOLE_BINS, known_in_bin
+from condvae.observe import Observation, PictureProcess
 from condvae.observe.batch import Batch
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
@@ -33,14 +38,14 @@ EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Draw four contact sheets of a conditional model."""
+    """Draw contact sheets of a conditional model."""
 
-    data: Path
-    """Data set with test images, such as lfw64.zip."""
+    data: tuple[Path, ...]
+    """Data sets with test images, such as lfw64.zip."""
     model: str = "faces64"
     """A conditional model: a name or a file."""
     out: Path = Path("out/sheets")
-    """Folder for the four sheets: freeform, boxes, halves and nothing."""
+    """Folder for the sheets: freeform, boxes, halves and nothing; or one with the name of the observation process."""
     images: int = 24
     """How many test images to use. Each has another label, and the labels are spread evenly over all labels."""
     format: Literal["png", "webp"] = "png"
@@ -58,15 +63,22 @@ def main(options: Options) -> None:
     size = model.artifact.config.image_size
     test = open_data(options.data, size=size).test
     first_of_each = np.arange(len(test)) if test.labels is None else np.unique(test.labels[test.rows], True)[1]
-    x = test.take(np.sort(first_of_each)[spread(len(first_of_each), options.images)]).batch().x
+    batch = test.take(np.sort(first_of_each)[spread(len(first_of_each), options.images)]).batch()
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, known in regions(len(x), size, options.seed).items():
-        images = x[: len(known)]
-        observation = model.observe(images, known)
+    for name, observation in observations(model, batch, options.seed).items():
         made = Sampler(model)(observation, options.n, seed=options.seed, temperature=temperature)
         sheet = options.out / f"{name}.{options.format}"
-        conditional_sheet(model, Batch(x=images), observation, made).save(sheet, quality=80)
+        conditional_sheet(model, Batch(x=batch.x[: len(made)]), observation, made).save(sheet, quality=80)
         print(f"wrote {sheet}")
+
+
+def observations(model: ConditionalVAE, batch: Batch, seed: int) -> dict[str, Observation]:
+    """Return what the model sees of the images on each sheet, by the sheet's name. A sheet may have fewer images."""
+    if isinstance(model.process, PictureProcess):
+        pictures = model.process.pictures_of(batch)
+        return {model.process.name: model.process.show(pictures, normalise=model.artifact.normalise)}
+    known = regions(len(batch), batch.x.shape[-1], seed)
+    return {name: model.observe(batch.x[: len(region)], region) for name, region in known.items()}
 
 
 def regions(n: int, size: int, seed: int) -> dict[str, Tensor]:
