@@ -51,10 +51,11 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
 
             shared.say(shared.figures_written(redraw(self.redraw)))
             return
-        if self.data is None:
+        if not self.data:
             raise ValueError("no data was given: give --data with training and test images labelled with findings")
         from condvae import weights
         from condvae.data import open_data
+        from condvae.data.layouts import name_of_data
         from condvae.design.avp_cnn.classifier_file import load_classifier
         from condvae.design.sources import check_pair
         from condvae.experiments.design import Shard, experiment
@@ -85,7 +86,7 @@ class DesignExperiment(shared.Parsed, DesignSettings, shared.ExperimentOptions):
                 settings=settings,
                 temperature=self.temperature,
                 pixels=self.pixels,
-                data_name=Path(self.data).name,
+                data_name=name_of_data(self.data),
                 model_name=None if model is None else self.model,
                 classifier_name=self.classifier,
                 block=self.block,

@@ -1,5 +1,6 @@
 """The verb `condvae evaluate`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -77,7 +78,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
 
             shared.say(shared.figures_written(redraw(self.redraw)))
             return
-        if self.data is None:
+        if not self.data:
             raise ValueError("no data was given: give --data with training and test images")
         completions = self._completions()
         if self.inputs_to is not None:
@@ -103,7 +104,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
             say=shared.say,
         )
 
-    def _write_inputs(self, data: str, folder: Path) -> None:
+    def _write_inputs(self, data: Sequence[str], folder: Path) -> None:
         """Write the test images and holes to a folder for other programs."""
         from condvae.data import open_data
         from condvae.experiments.evaluation import Problems, write_inputs

@@ -1,5 +1,6 @@
 """Open a data set with the image size and the split that a trained model used."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from condvae.training.options import TrainingOptions
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_as_trained(
-    path: str, header: "Header", *, validation: int | None = None, split_seed: int | None = None
+    path: Sequence[str], header: "Header", *, validation: int | None = None, split_seed: int | None = None
 ) -> "Dataset":
     """Open a data set at the model's image size, split as in the model's training.
 

@@ -61,9 +61,10 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
 
             shared.say(shared.figures_written(redraw(self.redraw)))
             return
-        if self.data is None:
+        if not self.data:
             raise ValueError("no data was given: give --data with the models' training images and test images")
         from condvae import weights
+        from condvae.data.layouts import name_of_data
         from condvae.experiments.ood import Shard, experiment
         from condvae.experiments.ood.run import check_models
         from condvae.runtime.folders import check_apart
@@ -84,7 +85,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
                 self.out,
                 settings=settings,
                 foreign=foreign,
-                data_name=Path(self.data).name,
+                data_name=name_of_data(self.data),
                 block=self.block,
                 world=world,
                 shard=shard,

@@ -36,7 +36,7 @@ class OODFit:
     1 %.
     """
 
-    data: shared.Data = None
+    data: shared.Data = ()
     model: shared.Model = DEFAULT_MODEL
     score: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_SCORE
     fit_images: int = 5000
@@ -54,7 +54,7 @@ class OODFit:
     quiet: shared.Quiet = False
 
     def run(self) -> None:
-        if self.data is None:
+        if not self.data:
             raise ValueError("no data was given: give --data with the images that the model was trained on")
         if self.out is not None and self.out.suffix != ".safetensors":
             raise ValueError(f"{self.out} does not end in .safetensors: give --out a name that does")

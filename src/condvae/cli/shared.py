@@ -79,10 +79,10 @@ Images: TypeAlias = Annotated[
     ),
 ]
 Data: TypeAlias = Annotated[
-    str | None,
+    tuple[str, ...],
     _arg(
         metavar="DATA",
-        help=f"The data set with training and test images: {LAYOUTS_HELP}.",
+        help=f"The data set with training and test images: {LAYOUTS_HELP}. Several data sets are joined.",
         help_behavior_hint="(required)",
     ),
 ]
@@ -249,7 +249,7 @@ class HoleOptions:
 class ExperimentOptions:
     """Options that all experiments share."""
 
-    data: Data = None
+    data: Data = ()
     device: Device = "auto"
     shard: Annotated[str | None, _arg(metavar="I/N")] = None
     """Compute only part I of N, such as 2/8, so that the jobs of a job array share the work. When all parts are done,

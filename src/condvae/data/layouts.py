@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,8 +29,17 @@ _KINDS = (
 _PACKED = (".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".rar")
 
 
+DataPath: TypeAlias = str | Path | Sequence[str | Path]
+"""The path of a data set, or the paths of several data sets, which are joined."""
+
+
+def name_of_data(path: DataPath) -> str:
+    """Return the name of a data set in reports: the last part of its path, or of each of several paths."""
+    return ", ".join(Path(one).name for one in ([path] if isinstance(path, str | Path) else path))
+
+
 def open_data(
-    path: str | Path | Sequence[str | Path],
+    path: DataPath,
     *,
     size: int | None = None,
     channels: int | None = None,

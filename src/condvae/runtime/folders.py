@@ -97,11 +97,14 @@ def check_folder(
             raise ValueError(f"{folder / name} is a file but should be a folder: choose another folder with --out")
 
 
-def check_apart(data: str, out: Path) -> None:
-    """Raise ValueError if the output folder is inside the data folder, where output pictures would be read as data."""
-    folder = Path(data).expanduser()
-    if folder.is_dir() and folder.resolve() in (out.resolve(), *out.resolve().parents):
-        raise ValueError(f"{out} is inside {data}, so the output would become part of the data: choose another folder")
+def check_apart(data: str | Path | Sequence[str | Path], out: Path) -> None:
+    """Raise ValueError if the output folder is inside a data folder, where output pictures would be read as data."""
+    for one in [data] if isinstance(data, str | Path) else data:
+        folder = Path(one).expanduser()
+        if folder.is_dir() and folder.resolve() in (out.resolve(), *out.resolve().parents):
+            raise ValueError(
+                f"{out} is inside {one}, so the output would become part of the data: choose another folder"
+            )
 
 
 def make_folder(folder: Path) -> None:

@@ -10,6 +10,7 @@ from condvae import weights
 from condvae.completers.baseline_names import BASELINES
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset, open_data
+from condvae.data.layouts import DataPath, name_of_data
 from condvae.experiments.evaluation.external_completions import ExternalCompletions
 from condvae.experiments.evaluation.methods import Subject, check_fit, methods_of, subject_of
 from condvae.experiments.evaluation.methods import baselines as baseline_methods
@@ -27,7 +28,7 @@ from condvae.runtime.ranks import join
 
 def evaluate(
     model: str | Path | ConditionalVAE | None,
-    data: str | Path | Dataset,
+    data: DataPath | Dataset,
     *,
     out: str | Path = "evaluation",
     settings: EvaluationSettings | None = None,
@@ -46,8 +47,9 @@ def evaluate(
 ) -> dict[str, Any] | None:
     """Measure a model on test images like `condvae evaluate`; return the report and write it to `out`.
 
-    model: a name, a path, a model in memory, or None to measure only the other methods. data: a path, "cifar10" after
-    `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with completions of other programs.
+    model: a name, a path, a model in memory, or None to measure only the other methods. data: a path, several paths,
+    "cifar10" after `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with completions of other
+    programs.
     Settings are given as an `EvaluationSettings` object or by name: images, n (completions of each image),
     deep_images, bits_images, metrics, seed.
 
@@ -56,7 +58,7 @@ def evaluate(
     """
     settings = _settings(settings, given)
     if not isinstance(data, Dataset):
-        check_apart(str(data), Path(out))
+        check_apart(data, Path(out))
     with join(device) as world:
         share = Shard.of_text(shard, ranks=world.size)
         networks = FeatureNetworks(
@@ -82,7 +84,7 @@ def evaluate(
             settings=settings,
             networks=networks,
             models=subjects,
-            data_name="" if isinstance(data, Dataset) else Path(data).name,
+            data_name="" if isinstance(data, Dataset) else name_of_data(data),
             world=world,
             shard=share,
             keep_parts=keep_parts,
