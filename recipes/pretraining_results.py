@@ -3,7 +3,7 @@ them:
 
     condvae fetch cifar10
     condvae fetch metrics
-    python recipes/pretraining_cifar10.py --out out/pretraining --other tiny64-a.zip tiny64-b.zip \
+    python recipes/pretraining.py --out out/pretraining --other tiny64-a.zip tiny64-b.zip \
         --short-minutes 1.5 --precision fast --processes 8
     python recipes/pretraining_results.py --results out/pretraining/experiment/results.json --figures
 
@@ -23,7 +23,7 @@ import tyro
 from numpy.typing import NDArray
 from PIL import Image
 
-from condvae.experiments.pretraining.plan import METRICS, SCRATCH, TARGETS
+from condvae.experiments.pretraining.plan import SCRATCH, TARGETS, condition_of, metrics_for
 from condvae.experiments.pretraining.report import REPORT, redraw
 from condvae.training.presets import TRAIN_PRESETS
 
@@ -50,7 +50,7 @@ class Options:
     """Store new numbers, if some are given, and fill the tables of the page."""
 
     results: Path | None = None
-    """results.json of recipes/pretraining_cifar10.py."""
+    """results.json of recipes/pretraining.py."""
     page: Path = PAGE
     """The page to fill; its numbers are in the folder of the same name."""
     figures: bool = False
@@ -100,18 +100,19 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
 
 def curve_table(result: Mapping[str, Any]) -> str:
     """Return a table with a row for each snapshot of each arm: its time and its metrics over seeds."""
+    metrics = metrics_for(condition_of(result))
     rows = [
         [
             NAMES[name],
             f"{point['steps']:,}",
             short(point["minutes"], 2),
             short(point["total_minutes"], 2),
-            *(spread(np.array(point[metric]["values"]), metric) for metric in METRICS),
+            *(spread(np.array(point[metric]["values"]), metric) for metric in metrics),
         ]
         for name, arm in result["arms"].items()
         for point in arm["points"]
     ]
-    head = ["arm", "steps", "GPU-minutes", "GPU-minutes with pretraining", *(one.title for one in METRICS.values())]
+    head = ["arm", "steps", "GPU-minutes", "GPU-minutes with pretraining", *(one.title for one in metrics.values())]
     return markdown(head, rows)
 
 

@@ -34,7 +34,8 @@ def apart(result: dict[str, Any], arm: str, key: str) -> Any:
 
 
 def test_the_figure_has_three_seeds_and_enough_points(result: dict[str, Any]) -> None:
-    assert result["settings"] == settings_of(PretrainingSettings()) and result["settings"]["seeds"] == 3
+    assert {"condition": "completion", **result["settings"]} == settings_of(PretrainingSettings())
+    assert result["settings"]["seeds"] == 3
     assert list(result["arms"]) == ["scratch", "ipa", "transfer", "ipa-short"]
     for name, arm in result["arms"].items():
         minutes = [point["minutes"] for point in arm["points"]]

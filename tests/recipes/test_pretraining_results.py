@@ -139,7 +139,7 @@ def test_what_was_seen_counts_beyond_two_standard_errors(
 
 def test_other_results_are_refused_and_change_nothing(result: dict[str, Any], page: Path, tmp_path: Path) -> None:
     before = page.read_text()
-    with pytest.raises(ValueError, match=r"has no results of recipes/pretraining_cifar10\.py"):
+    with pytest.raises(ValueError, match=r"has no results of recipes/pretraining\.py"):
         fill({**result, "format": "condvae evaluation"}, page, tmp_path)
     assert page.read_text() == before and not page.with_suffix("").exists()
 

@@ -11,8 +11,10 @@ from helpers.pretraining_runs import SMALL, TEST, TRAIN, first_seed
 from PIL import Image
 
 from condvae.experiments.pretraining import figures, redraw, tables
-from condvae.experiments.pretraining.plan import METRICS, TARGETS
+from condvae.experiments.pretraining.plan import COMPLETION, TARGETS, metrics_for
 from condvae.experiments.pretraining.report import REPORT
+
+METRICS = metrics_for(COMPLETION)
 
 
 def with_one_seed(whole: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def test_figures_show_every_arm(tmp_path: Path, whole: dict[str, Any]) -> None:
     assert conditions is not None and [axis.get_title() for axis in conditions.axes] == list(SMALL["conditions"])
     for altered in ({"format": REPORT.format}, {**whole, "arms": {"ipa": {"points": [{}]}}}):
         (tmp_path / "results.json").write_text(json.dumps(altered))
-        with pytest.raises(ValueError, match=r"has been altered .*: run `recipes/pretraining_cifar10.py` again"):
+        with pytest.raises(ValueError, match=r"has been altered .*: run `recipes/pretraining.py` again"):
             redraw(tmp_path)
 
 

@@ -38,7 +38,7 @@ def test_interrupted_while_training_and_while_measuring(
     tmp_path: Path, folder: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {**FIRST, "change": {"seeds": 1, "conditions": ()}}
-    step, completions, steps = Loop._one_step, PretrainingContext.completions, 0
+    step, answers, steps = Loop._one_step, PretrainingContext.answers, 0
 
     def interrupted_step(loop: Loop, batches: Any) -> None:
         nonlocal steps
@@ -60,15 +60,15 @@ def test_interrupted_while_training_and_while_measuring(
     def interrupted_measurement(context: PretrainingContext, model: Any) -> Any:
         if list(tmp_path.glob("runs/ipa-seed-0-*/step-000000002-*")):  # while the second snapshot is measured
             raise KeyboardInterrupt
-        return completions(context, model)
+        return answers(context, model)
 
     monkeypatch.setattr(Loop, "_one_step", counted_step)
-    monkeypatch.setattr(PretrainingContext, "completions", interrupted_measurement)
+    monkeypatch.setattr(PretrainingContext, "answers", interrupted_measurement)
     with pytest.raises(KeyboardInterrupt):
         small_experiment(tmp_path, **given)
     assert steps == 15  # the training has been resumed, not repeated
     before = times(tmp_path)
-    monkeypatch.setattr(PretrainingContext, "completions", completions)
+    monkeypatch.setattr(PretrainingContext, "answers", answers)
     found = numbers(small_experiment(tmp_path, **given))
     assert before.items() <= times(tmp_path).items() and steps == 15
     assert found["arms"] == two_arms(whole) and found["conditions"] == {}

@@ -88,23 +88,22 @@ def test_results_with_different_inputs_are_never_mixed(tmp_path: Path) -> None:
         return new
 
     names = ("grey", "label-classes=10")
-    scratch, ours = (
-        {f"{arm}-{name}{end}" for name in ("", *(f"{name}-" for name in names)) for end in ("pace", "seed-0")}
-        for arm in ("scratch", "ipa")
+    scratch, ours, paces = (
+        {f"{arm}-{name}{end}" for name in ("", *(f"{name}-" for name in names)) for end in ends}
+        for arm, ends in (("scratch", ("pace", "seed-0")), ("ipa", ("seed-0",)), ("artifact", ("pace",)))
     )
     information = {f"information-{name}" for name in names}
-    assert folders() == scratch | ours | information
+    assert folders() == scratch | ours | paces | information
     assert folders() == set()
     assert folders(change={"pace_steps": 9}) == set()
     assert folders(change={"seeds": 2}) == {"scratch-seed-1", "ipa-seed-1"}
     assert folders(change={"steps": (2, 5)}) == {"ipa-seed-0"}
-    assert folders(change={"lr": 0.5}) == scratch | ours
-    assert folders(change={"batch": 5}) == scratch | ours
+    assert folders(change={"lr": 0.5}) == folders(change={"batch": 5}) == scratch | ours | paces
     assert folders(change={"seed": 1}) == information  # trained the same way, but measured with other noise
-    assert folders(artifacts={"ipa": transfer}) == ours | information
+    assert folders(artifacts={"ipa": transfer}) == ours | information  # of other weights, but as fast
     assert folders(artifacts={"ipa": ipa, "transfer": transfer}) == {"transfer-seed-0"}
     other = small_data(tmp_path.parent / f"{tmp_path.name}-data", train=25)
-    assert folders(data=other) == scratch | ours
+    assert folders(data=other) == scratch | ours | paces
 
 
 def planned_units(out: Path, shard: Shard) -> list[tuple[str, str]]:
@@ -143,6 +142,6 @@ def test_the_pace_is_measured_first(tmp_path: Path) -> None:
     said: list[str] = []
     change = {"conditions": (), "seeds": 1}
     assert small_experiment(tmp_path, change=change, pace_only=True, say=said.append) is None
-    assert {path.name.rpartition("-")[0] for path in (tmp_path / "runs").iterdir()} == {"ipa-pace", "scratch-pace"}
+    assert {path.name.rpartition("-")[0] for path in (tmp_path / "runs").iterdir()} == {"artifact-pace", "scratch-pace"}
     assert not list(tmp_path.rglob("snapshots")) and not (tmp_path / "results.json").exists()
     assert f"scratch, pace: training: {4 * SMALL['pace_steps']} images" in " ".join(said)  # in batches of 4

@@ -11,7 +11,7 @@ import pytest
 from helpers.pretraining_runs import MINUTES, SIZE, SMALL
 from safetensors.torch import load_file
 
-from condvae.experiments.pretraining.plan import METRICS
+from condvae.experiments.pretraining.plan import COMPLETION, metrics_for
 from condvae.experiments.pretraining.summary import over_seeds
 from condvae.metrics import Estimate
 from condvae.runtime.fingerprints import slug_of
@@ -29,7 +29,11 @@ def test_every_arm_seed_and_point_is_there(whole: dict[str, Any]) -> None:
         assert (
             tuple(point["steps"] for point in arm["points"]) == SMALL["scratch_steps" if name == "scratch" else "steps"]
         )
-        assert all(len(point[metric]["values"]) == SMALL["seeds"] for point in arm["points"] for metric in METRICS)
+        assert all(
+            len(point[metric]["values"]) == SMALL["seeds"]
+            for point in arm["points"]
+            for metric in metrics_for(COMPLETION)
+        )
     assert tuple(whole["conditions"]) == SMALL["conditions"]
     for found in whole["conditions"].values():
         steps = {name: tuple(point["steps"] for point in points) for name, points in found["arms"].items()}
@@ -40,7 +44,7 @@ def test_minutes_count_the_steps_of_the_arm_and_the_training_of_its_artifact(
     folder: Path, whole: dict[str, Any]
 ) -> None:
     def pace(name: str, condition: str) -> float:
-        kind = "scratch" if name == "scratch" else "ipa"
+        kind = "scratch" if name == "scratch" else "artifact"
         (path,) = (folder / "runs").glob(f"{kind}-{condition}pace-*/training.safetensors")
         return float(load_file(path)["seconds_per_step"])
 

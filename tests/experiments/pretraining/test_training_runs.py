@@ -13,13 +13,13 @@ from helpers.pretraining_runs import SMALL, artifact, inputs, small_settings
 from condvae import weights
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import open_data
+from condvae.experiments.pretraining.run import read_arms
 from condvae.experiments.pretraining.training_runs import Arm, TrainingRun, numbers_of, runs_of
 from condvae.vdvae import Normalisation, preset
 
 
 def arms() -> list[Arm]:
-    given = inputs().artifacts.items()
-    return [Arm(name="scratch"), *(Arm.with_artifact(name, path, small_settings()) for name, path in given)]
+    return read_arms(inputs().artifacts, small_settings())
 
 
 def runs() -> dict[str, TrainingRun]:
@@ -83,7 +83,11 @@ def test_arms_differ_only_in_their_artifact_and_their_steps() -> None:
 def test_runs_are_all_arms_with_all_seeds_and_conditions() -> None:
     conditions = SMALL["conditions"]
     assert list(runs()) == [
-        *(f"{arm}, {name}pace" for name in ("", *(f"{name}, " for name in conditions)) for arm in ("scratch", "ipa")),
+        *(
+            f"{arm}, {name}pace"
+            for name in ("", *(f"{name}, " for name in conditions))
+            for arm in ("scratch", "artifact")
+        ),
         *("scratch, seed 0", "scratch, seed 1"),  # the longest ones first
         *(f"scratch, {name}, seed 0" for name in conditions),
         *(f"{arm}, seed {seed}" for seed in (0, 1) for arm in ("ipa", "transfer")),

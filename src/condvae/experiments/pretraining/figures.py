@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from condvae.experiments.pretraining.plan import METRICS
+from condvae.experiments.pretraining.plan import METRICS, condition_of, metrics_for
 from condvae.experiments.reporting import label, legend, line_style, panels, save_figures
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
 
 def curves_figure(result: Mapping[str, Any]) -> "Figure":
     """Draw each metric against time: without the artifact's own training in the first row, with it in the second."""
-    figure, axes = panels(len(_AXES), len(METRICS))
-    cells = [(time, metric) for time in _AXES for metric in METRICS]
+    metrics = metrics_for(condition_of(result))
+    figure, axes = panels(len(_AXES), len(metrics))
+    cells = [(time, metric) for time in _AXES for metric in metrics]
     for axis, (time, metric) in zip(axes, cells, strict=True):
         for number, (name, arm) in enumerate(result["arms"].items()):
             minutes = [point[time] for point in arm["points"]]

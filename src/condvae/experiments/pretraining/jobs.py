@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from condvae.experiments.pretraining.measure import PretrainingContext
-from condvae.experiments.pretraining.plan import COMPLETION, REVISION
+from condvae.experiments.pretraining.plan import REVISION
 from condvae.experiments.pretraining.training_runs import Arm, TrainingRun, runs_of
 from condvae.experiments.resumable_work import ResultStore, WorkUnit
 
@@ -132,7 +132,11 @@ def jobs_of(context: PretrainingContext, arms: Sequence[Arm], out: Path) -> Pret
         return InformationJob(arm=run.arm, condition=run.condition, store=store, together=str(run))
 
     jobs = [job(run) for run in runs_of(arms, settings)]
-    others = [one.run for one in jobs if one.run.steps and one.run.condition != COMPLETION and one.run.arm == arms[1]]
+    others = [
+        one.run
+        for one in jobs
+        if one.run.steps and one.run.condition != settings.condition and one.run.arm.artifact is not None
+    ]
     return PretrainingJobs(
         pace=[one for one in jobs if not one.run.steps],
         trainings=[one for one in jobs if one.run.steps],

@@ -14,7 +14,7 @@ from condvae.data import Dataset
 from condvae.data.digests import digest_of_set
 from condvae.data.image_set import Indices
 from condvae.data.order import spread
-from condvae.experiments.pretraining.plan import COMPLETION, REVISION, PretrainingSettings
+from condvae.experiments.pretraining.plan import COMPLETION, REVISION, PretrainingSettings, metrics_for
 from condvae.experiments.pretraining.training_runs import Arm, TrainingRun
 from condvae.experiments.resumable_work import ResultStore, ResultTensors
 from condvae.metrics import (
@@ -23,14 +23,15 @@ from condvae.metrics import (
     conditional_nats,
     fid,
     ids,
+    kid,
     label_entropy_nats,
     observed_information,
     sample_distances,
 )
 from condvae.metrics.feature_networks import FeatureNetworks
-from condvae.observe import Observation
+from condvae.observe import Label, Observation, PictureProcess
+from condvae.observe.batch import Batch
 from condvae.observe.hole_bins import HOLES_REVISION, known_in_bin
-from condvae.observe.translations import Label
 from condvae.runtime.fingerprints import digest_of, fingerprint
 from condvae.runtime.seeds import Seeds
 from condvae.sampling.sampler import Sampler
@@ -50,10 +51,12 @@ class PretrainingContext:
         device: torch.device,
     ) -> None:
         assert networks.inception is not None and networks.lpips is not None
-        self.data, self.data_path, self.settings, self.device = data, data_path, settings, device
+        self.data, self.data_path, self.device = data, data_path, device
+        self.settings = settings.for_test_set(len(data.test))
         self.inception, self.lpips = networks.inception, networks.lpips
-        self.rows: Indices = spread(len(data.test), settings.images)
+        self.rows: Indices = spread(len(data.test), self.settings.images)
         self._real: tuple[Tensor, Moments] | None = None
+        self._pictures: dict[str, Tensor] = {}
 
     @functools.cached_property
     def data_digest(self) -> str:
@@ -67,6 +70,7 @@ class PretrainingContext:
             {
                 "revision": [REVISION, HOLES_REVISION],
                 "test": digest_of_set(self.data.test.subset(self.rows)),
+                "condition": settings.condition,
                 "counts": [settings.deep_images, settings.n, settings.bound_images, settings.seed],
                 "networks": [digest_of(self.inception), precision, digest_of(self.lpips)],
             }
@@ -83,7 +87,9 @@ class PretrainingContext:
         return masks
 
     def subset(self, count: int) -> Indices:
-        """Return about `count` positions among the test images, spread evenly, with each bin equally often."""
+        """Return about `count` positions among the test images, spread evenly, with each bin of holes equally often."""
+        if self.settings.condition != COMPLETION:
+            return spread(len(self.rows), count)
         bins = len(HOLE_BINS)
         groups = spread(len(self.rows) // bins, max(1, count // bins))
         return (groups[:, None] * bins + np.arange(bins)).reshape(-1)
@@ -94,12 +100,12 @@ class PretrainingContext:
 
     @torch.inference_mode()
     def snapshot(self, run: TrainingRun, folder: Path, truth: ResultStore, step: int) -> ResultTensors:
-        """Measure a snapshot: its bound, and for completion FID, P-IDS and LPIPS-GT, too."""
+        """Measure a snapshot: its bound, and for the main condition the metrics of its answers, too."""
         model = run.snapshot(self.settings, folder, step).to(self.device).eval()
         found = self.bound(model, run.condition)
-        if run.condition == COMPLETION:
+        if run.condition == self.settings.condition:
             self._load_truth(truth)
-            found |= self.completions(model)
+            found |= self.answers(model)
         return found
 
     def _load_truth(self, store: ResultStore) -> None:
@@ -124,24 +130,36 @@ class PretrainingContext:
             raise ValueError("the bound of a snapshot is NaN or infinite: its training has diverged, try a lower --lr")
         return {"nats": whole}
 
-    def completions(self, model: ConditionalVAE) -> dict[str, Tensor]:
-        """Return FID and P-IDS with their standard errors, [2] each, and LPIPS-GT of each deep image."""
+    def answers(self, model: ConditionalVAE) -> dict[str, Tensor]:
+        """Measure completions or translations of the test images.
+
+        Return FID, and KID or P-IDS, with their standard errors, [2] each; LPIPS-GT of each deep image, and for a
+        translation also its diversity.
+        """
         assert self._real is not None
         settings, sampler, (real, moments) = self.settings, Sampler(model), self._real
+        wanted = metrics_for(settings.condition)
         features = []
         for some in self._batches(np.arange(len(self.rows))):
-            _, observation = self.observed(model, COMPLETION, some)
+            _, observation = self.observed(model, settings.condition, some)
             made = sampler(observation, 1, seed=settings.seed, places=some.tolist())
             features.append(self.inception.features(made[:, 0]))
         fake = torch.cat(features)
-        numbers = {"fid": fid(real, fake, paired=True, real_moments=moments), "p_ids": ids(real, fake).p_ids}
-        nearest = []
+        numbers = {"fid": fid(real, fake, paired=True, real_moments=moments)}
+        if "p_ids" in wanted:
+            numbers["p_ids"] = ids(real, fake).p_ids
+        if "kid" in wanted:
+            numbers["kid"] = kid(real, fake, seed=settings.seed)
+        nearest, apart = [], []
         for some in self._batches(self.subset(settings.deep_images)):
-            _, observation = self.observed(model, COMPLETION, some)
+            _, observation = self.observed(model, settings.condition, some)
             made = sampler(observation, settings.n, seed=settings.seed, places=some.tolist())
-            nearest.append(sample_distances(self.lpips, self.images(some), made).closest())
+            distances = sample_distances(self.lpips, self.images(some), made)
+            nearest.append(distances.closest())
+            apart.append(distances.diversity())
         plain = {name: torch.tensor([found.mean, found.standard_error]) for name, found in numbers.items()}
-        return {**plain, "lpips_gt": torch.cat(nearest).cpu()}
+        deep = {"lpips_gt": torch.cat(nearest).cpu(), "diversity": torch.cat(apart).cpu()}
+        return plain | {name: values for name, values in deep.items() if name in wanted}
 
     @torch.inference_mode()
     def information(self, arm: Arm, condition: str) -> ResultTensors:
@@ -153,7 +171,7 @@ class PretrainingContext:
         vae = weights.load_vae(arm.artifact).to(self.device).eval()
         seeds, pieces = Seeds(self.settings.seed, "bounds"), []
         for some in self._batches(self.subset(self.settings.bound_images)):
-            x = self.data.test.take(self.rows[some]).to(self.device).batch().x
+            x = self._batch(some).x
             found = observed_information(vae, x, process, noise=[seeds(int(i)) for i in some])
             pieces.append(torch.stack((found.cross_entropy_nats, found.calibrated_nats)))
         measured, calibrated = torch.cat(pieces, dim=1).cpu()
@@ -170,12 +188,25 @@ class PretrainingContext:
 
     def observed(self, model: ConditionalVAE, condition: str, positions: Indices) -> tuple[Tensor, Observation]:
         """Return test images in [-1, 1], and what the model observes of them under a condition."""
-        batch = self.data.test.take(self.rows[positions]).to(self.device).batch()
+        batch, normalise = self._batch(positions), model.artifact.normalise
         if condition == COMPLETION:
             return batch.x, model.observe(batch.x, self.known[torch.from_numpy(positions)].to(self.device))
         process = observe.parse((condition,))
+        if isinstance(process, PictureProcess):
+            pictures = self._pictures_for(condition, process)[torch.from_numpy(positions).to(self.device)]
+            return batch.x, process.show(pictures, normalise=normalise)
         generator = Seeds(self.settings.seed, condition).generator(0, self.device)
-        return batch.x, process.observe(batch, normalise=model.artifact.normalise, generator=generator)
+        return batch.x, process.observe(batch, normalise=normalise, generator=generator)
+
+    def _pictures_for(self, condition: str, process: PictureProcess) -> Tensor:
+        """Return the pictures of all test images for a translation, which are made once for all snapshots."""
+        if condition not in self._pictures:
+            batches = (self._batch(some) for some in self._batches(np.arange(len(self.rows))))
+            self._pictures[condition] = torch.cat([process.pictures_of(batch) for batch in batches])
+        return self._pictures[condition]
+
+    def _batch(self, positions: Indices) -> Batch:
+        return self.data.test.take(self.rows[positions]).to(self.device).batch()
 
     def _batches(self, positions: Indices) -> Iterator[Indices]:
         size = _IMAGES_AT_ONCE[self.device.type]

@@ -1,8 +1,9 @@
 """The settings of the experiment on pretraining, and the names of what it measures."""
 # Imports no torch, so that the command starts fast.
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from condvae.runtime.checks import check_seed, check_whole, option_name
 from condvae.training.presets import PRETRAIN_PRESETS, TRAIN_PRESETS
@@ -13,7 +14,8 @@ REVISION = 2
 SCRATCH = "scratch"
 """The name of the arm that trains all weights from random ones."""
 COMPLETION = "completion"
-"""The name of the main condition: y is the known pixels of an image with a freeform hole, as in the preset."""
+"""The name of the condition in which y is the known pixels of an image with a freeform hole, as in the preset. All
+other conditions are translations: observation processes as text, such as "edges"."""
 
 
 class CurveMetric(NamedTuple):
@@ -27,22 +29,47 @@ class CurveMetric(NamedTuple):
 METRICS = {
     "bits_per_dim": CurveMetric("-ELBO, bits/dim", 4),
     "fid": CurveMetric("FID", 2),
+    "kid": CurveMetric("KID x 1,000", 2),
     "p_ids": CurveMetric("P-IDS, %", 2),
     "lpips_gt": CurveMetric("LPIPS-GT", 4),
+    "diversity": CurveMetric("LPIPS diversity", 4),
 }
-
+"""All metrics of curves. Lower is better, except for P-IDS and diversity."""
+_FOR_COMPLETION = ("bits_per_dim", "fid", "p_ids", "lpips_gt")
+# Sets of pairs are small. FID is biased for few images, and KID is not. P-IDS is left out: with fewer images than
+# features, the linear classifier behind it separates any two sets.
+_FOR_TRANSLATION = ("bits_per_dim", "fid", "kid", "lpips_gt", "diversity")
 
 TARGETS = {"hidden_nats": "hidden pixels", "whole_nats": "whole image"}
 """What the bound of held-out images can be of. It is measured after the last step of every training, with both."""
 
 
+def metrics_for(condition: str) -> dict[str, CurveMetric]:
+    """Return the metrics that are measured at every snapshot of a main condition."""
+    return {name: METRICS[name] for name in (_FOR_COMPLETION if condition == COMPLETION else _FOR_TRANSLATION)}
+
+
+def targets_for(condition: str) -> dict[str, str]:
+    """Return the targets that differ under a main condition. All pixels are hidden in a translation."""
+    return {name: title for name, title in TARGETS.items() if condition == COMPLETION or name == "whole_nats"}
+
+
+def condition_of(result: Mapping[str, Any]) -> str:
+    """Return the main condition of a result. Results without this setting are from completion."""
+    return str(result["settings"].get("condition", COMPLETION))
+
+
 @dataclass(frozen=True, kw_only=True)
 class PretrainingSettings:
-    """What is trained and measured. All arms have the same network, batch, holes and learning rate."""
+    """What is trained and measured. All arms have the same network, batch, observations and learning rate."""
 
     preset: str = "cifar10-small"
     """The preset of `condvae pretrain` and `condvae train` whose network and options all arms use, except that the
     learning rate stays constant after the warm-up."""
+    condition: str = COMPLETION
+    """The main condition, for which all metrics are measured: completion of freeform holes, or a translation, which is
+    an observation process as text, such as edges. Details that a process leaves out at random in training are shown
+    when it is measured."""
     seeds: int = 3
     """How many times each arm is trained, with the seeds 0, 1, ..."""
     steps: tuple[int, ...] = (1_250, 1_900, 3_000, 4_700, 7_300, 11_300)
@@ -66,24 +93,25 @@ class PretrainingSettings:
     validation: int = 1_000
     """How many training images are held out from training, as for the embedded model cifar10."""
     images: int = 5_000
-    """How many test images are completed once, for FID and P-IDS."""
+    """How many test images are completed or translated once, for FID and KID or P-IDS. 0 for all of the data set."""
     deep_images: int = 100
-    """How many of them are completed n times, for LPIPS-GT."""
+    """How many of them are answered n times, for LPIPS-GT and diversity."""
     n: int = 100
-    """How many completions LPIPS-GT chooses the best of."""
+    """How many answers LPIPS-GT chooses the best of."""
     bound_images: int = 2_000
-    """How many of the test images the bound is computed on."""
+    """How many of the test images the bound is computed on. 0 for all of --images."""
     seed: int = 0
-    """The seed of the holes and of the completions."""
+    """The seed of the holes and of the answers."""
 
     def __post_init__(self) -> None:
         if self.preset not in both_presets():
             raise ValueError(f"unknown preset {self.preset!r}, expected one of {', '.join(both_presets())}")
         for name, least in (
-            ("seeds", 1), ("pace_steps", 4), ("validation", 1), ("images", 5), ("deep_images", 5), ("n", 1),
-            ("bound_images", 5),
+            ("seeds", 1), ("pace_steps", 4), ("validation", 1), ("images", 5), ("deep_images", 5),
+            ("bound_images", 5), ("n", 1 if self.condition == COMPLETION else 2),
         ):  # fmt: skip
-            check_whole(getattr(self, name), option_name(name), least=least)
+            if name not in _ALL_IF_0 or getattr(self, name) != 0:
+                check_whole(getattr(self, name), option_name(name), least=least)
         check_seed(self.seed)
         for name in ("steps", "scratch_steps", "condition_steps", "scratch_condition_steps"):
             steps = getattr(self, name)
@@ -91,18 +119,27 @@ class PretrainingSettings:
                 raise ValueError(f"{option_name(name)} is {steps}, expected numbers of steps in rising order")
             for step in steps:
                 check_whole(step, option_name(name), least=1)
-        if len(set(self.conditions)) < len(self.conditions):
-            raise ValueError(f"--conditions is {', '.join(self.conditions)}: give each condition once")
+        if len({self.condition, *self.conditions}) < 1 + len(self.conditions):
+            several = ", ".join(self.conditions)
+            raise ValueError(f"--condition is {self.condition}, --conditions is {several}: give each condition once")
         for name in ("deep_images", "bound_images"):
-            if getattr(self, name) > self.images:
+            if self.images and getattr(self, name) > self.images:
                 raise ValueError(
                     f"{option_name(name)} is {getattr(self, name)}, but --images is only {self.images}: give fewer"
                 )
+
+    def for_test_set(self, images: int) -> "PretrainingSettings":
+        """Return the settings with numbers of images in place of 0. images: how many test images there are."""
+        used = self.images or images
+        return replace(self, images=used, bound_images=self.bound_images or used)
 
     @property
     def network(self) -> str:
         """The name of the network of all arms."""
         return str(PRETRAIN_PRESETS[self.preset]["network"])
+
+
+_ALL_IF_0 = ("images", "bound_images")
 
 
 def both_presets() -> list[str]:

@@ -27,12 +27,12 @@ from condvae.runtime.versions import device_name, versions
 from condvae.sampling.sampler import Sampler
 
 _ROWS, _ANSWERS = 10, 4
-"""How many images a sheet shows, and how many answers of each model for other conditions."""
+"""How many images a sheet shows, and how many answers of each model for translations."""
 _SHEETS = "sheet-{}.png"
 REPORT = Report(
     format="condvae pretraining experiment",
     what="an experiment on pretraining",
-    command="recipes/pretraining_cifar10.py",
+    command="recipes/pretraining.py",
     pictures=(*figures.NAMES, _SHEETS.format("*")),
     tables=tables,
     figures=figures,
@@ -49,7 +49,7 @@ def assemble(jobs: PretrainingJobs, context: PretrainingContext, arms: Sequence[
         "data": data_name,
         "images": {"training": len(context.data.train), "test": len(test)},
         "settings": settings_of(context.settings),
-        "arms": arms_of(jobs, arms, dims),
+        "arms": arms_of(jobs, arms, context.settings.condition, dims),
         "conditions": conditions_of(jobs, arms, dims),
         "versions": versions(),
         "device": device_name(context.device),
@@ -59,7 +59,7 @@ def assemble(jobs: PretrainingJobs, context: PretrainingContext, arms: Sequence[
 def write(result: dict[str, Any], jobs: PretrainingJobs, context: PretrainingContext, out: Path, say: Say) -> None:
     """Write tables, figures and sheets."""
     REPORT.write(result, out, say)
-    for condition in (COMPLETION, *context.settings.conditions):
+    for condition in (context.settings.condition, *context.settings.conditions):
         mine = [job for job in jobs.trainings if job.run.condition == condition and job.run.seed == 0]
         path = out / _SHEETS.format(slug_of(condition))
         with writing(path) as temporary:
@@ -71,7 +71,7 @@ def write(result: dict[str, Any], jobs: PretrainingJobs, context: PretrainingCon
 def sheet(jobs: Sequence[PretrainingJob], context: PretrainingContext, condition: str) -> Image.Image:
     """Draw test images, what the models see of them (except their labels), and answers of every arm.
 
-    For completion, an arm gives one answer after its first and one after its last snapshot. For another condition, it
+    For completion, an arm gives one answer after its first and one after its last snapshot. For a translation, it
     gives several answers after its last.
     """
     completes = condition == COMPLETION

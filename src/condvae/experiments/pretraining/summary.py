@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from condvae.experiments.pretraining.jobs import InformationJob, PretrainingJob, PretrainingJobs
-from condvae.experiments.pretraining.plan import COMPLETION, METRICS, TARGETS, PretrainingSettings
+from condvae.experiments.pretraining.plan import PretrainingSettings, metrics_for, targets_for
 from condvae.experiments.pretraining.training_runs import Arm
 from condvae.metrics import Estimate
 
@@ -20,21 +20,27 @@ def over_seeds(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": float(each.mean()), "std": std, "values": list(values)}
 
 
-def metrics_of(numbers: Mapping[str, Tensor], dims: int) -> dict[str, float]:
-    """Return the metrics of one snapshot. dims: the number of dimensions of an image."""
-    return {
-        "bits_per_dim": float(numbers["nats"].mean()) / (dims * math.log(2)),
-        "fid": float(numbers["fid"][0]),
-        "p_ids": 100 * float(numbers["p_ids"][0]),
-        "lpips_gt": float(numbers["lpips_gt"].mean()),
-    }
+_SCALES = {"fid": 1, "kid": 1000, "p_ids": 100}
+"""The metrics that are stored with their standard errors, and their units in the report."""
 
 
-def arms_of(jobs: PretrainingJobs, arms: Sequence[Arm], dims: int) -> dict[str, dict[str, Any]]:
-    """Return the curve of each arm: the metrics of every snapshot, over seeds."""
+def metrics_of(numbers: Mapping[str, Tensor], condition: str, dims: int) -> dict[str, float]:
+    """Return the metrics of one snapshot of a main condition. dims: the number of dimensions of an image."""
+
+    def one(name: str) -> float:
+        if name == "bits_per_dim":
+            return float(numbers["nats"].mean()) / (dims * math.log(2))
+        values = numbers[name]
+        return _SCALES[name] * float(values[0]) if name in _SCALES else float(values.mean())
+
+    return {name: one(name) for name in metrics_for(condition)}
+
+
+def arms_of(jobs: PretrainingJobs, arms: Sequence[Arm], condition: str, dims: int) -> dict[str, dict[str, Any]]:
+    """Return the curve of each arm for the main condition: the metrics of every snapshot, over seeds."""
 
     def curve(arm: Arm) -> dict[str, Any]:
-        return _arm(arm, _pace(jobs, arm, COMPLETION), _of(jobs.trainings, arm, COMPLETION), dims)
+        return _arm(arm, _pace(jobs, arm, condition), _of(jobs.trainings, arm, condition), condition, dims)
 
     return {arm.name: curve(arm) for arm in arms}
 
@@ -53,18 +59,20 @@ def _of(jobs: Sequence[PretrainingJob], arm: Arm, condition: str) -> list[Pretra
     return [job for job in jobs if job.run.arm == arm and job.run.condition == condition]
 
 
-def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], dims: int) -> dict[str, Any]:
+def _arm(arm: Arm, pace: float, jobs: Sequence[PretrainingJob], condition: str, dims: int) -> dict[str, Any]:
     points = []
     for step in jobs[0].run.steps:
-        found = [metrics_of(job.numbers(step), dims) for job in jobs]
-        over = {name: over_seeds([one[name] for one in found]) for name in METRICS}
+        found = [metrics_of(job.numbers(step), condition, dims) for job in jobs]
+        over = {name: over_seeds([one[name] for one in found]) for name in metrics_for(condition)}
         points.append({**_time(step, pace, arm), **over})
     return {
         "pretraining_minutes": arm.minutes,
         "pretraining": arm.pretraining,
         "seconds_per_step": pace,
         "points": points,
-        "held_out": {target: over_seeds([job.of_training(target) for job in jobs]) for target in TARGETS},
+        "held_out": {
+            target: over_seeds([job.of_training(target) for job in jobs]) for target in targets_for(condition)
+        },
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from condvae.experiments.pretraining.plan import METRICS, SCRATCH, TARGETS
+from condvae.experiments.pretraining.plan import COMPLETION, SCRATCH, condition_of, metrics_for, targets_for
 from condvae.experiments.reporting import section
 from condvae.runtime.formats import csv_text
 from condvae.runtime.messages import counted
@@ -11,12 +11,13 @@ from condvae.runtime.messages import counted
 
 def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float, float, str, int, float]]:
     """Yield (arm, steps, minutes, minutes with pretraining, metric, seed, value) for every measured number."""
+    metrics, targets = metrics_for(condition_of(result)), targets_for(condition_of(result))
     for name, arm in result["arms"].items():
         for point in arm["points"]:
-            for metric in METRICS:
+            for metric in metrics:
                 for seed, value in enumerate(point[metric]["values"]):
                     yield name, *_time(point), metric, seed, value
-        for target, title in TARGETS.items():
+        for target, title in targets.items():
             for seed, value in enumerate(arm["held_out"][target]["values"]):
                 yield name, *_time(arm["points"][-1]), f"-ELBO in nats, held-out images, {title}", seed, value
     for condition, found in result["conditions"].items():
@@ -34,37 +35,39 @@ def as_csv(result: Mapping[str, Any]) -> str:
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
-    settings, versions = result["settings"], result["versions"]
+    settings, versions, condition = result["settings"], result["versions"], condition_of(result)
+    metrics, targets = metrics_for(condition), targets_for(condition)
+    sets, answers = ("FID and P-IDS", "completions") if condition == COMPLETION else ("FID and KID", "answers")
     lines = [
         "# Does pretraining pay?",
         "",
-        f"Data: {result['data']}. Every arm is trained {settings['seeds']} times; the numbers are means and, after ±, "
-        "standard deviations over these trainings. Minutes are numbers of steps times the time of a step in a short "
-        f"training of the arm. FID and P-IDS use {settings['images']:,} test images, LPIPS-GT "
-        f"{settings['deep_images']:,} with {settings['n']} completions each, -ELBO {settings['bound_images']:,}. "
+        f"Data: {result['data']}. Condition: {condition}. Every arm is trained {settings['seeds']} times; the numbers "
+        "are means and, after ±, standard deviations over these trainings. Minutes are numbers of steps times the time "
+        f"of a step in a short training of the arm. {sets} use {settings['images']:,} test images, LPIPS "
+        f"{settings['deep_images']:,} with {settings['n']} {answers} each, -ELBO {settings['bound_images']:,}. "
         f"condvae {versions['condvae']}, torch {versions['torch']}, {result['device']}.",
         "",
     ]
-    head = ["steps", "minutes", "with pretraining", *(metric.title for metric in METRICS.values())]
+    head = ["steps", "minutes", "with pretraining", *(metric.title for metric in metrics.values())]
     for name, arm in result["arms"].items():
         title = (
             "from scratch"
             if name == SCRATCH
             else f"{name}, artifact pretrained for {arm['pretraining_minutes']:.1f} min"
         )
-        lines += section(title, head, [point_cells(point) for point in arm["points"]])
+        lines += section(title, head, [point_cells(point, condition) for point in arm["points"]])
     held_out = [
-        [name, *(seeds_text(arm["held_out"][target], 1) for target in TARGETS)] for name, arm in result["arms"].items()
+        [name, *(seeds_text(arm["held_out"][target], 1) for target in targets)] for name, arm in result["arms"].items()
     ]
-    lines += section("Held-out images after the last step: -ELBO in nats", ["arm", *TARGETS.values()], held_out)
+    lines += section("Held-out images after the last step: -ELBO in nats", ["arm", *targets.values()], held_out)
     if result["conditions"]:
         lines += section("Other conditions: -ELBO in nats per image", CONDITION_HEAD, condition_rows(result))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def point_cells(point: Mapping[str, Any]) -> list[str]:
+def point_cells(point: Mapping[str, Any], condition: str) -> list[str]:
     """Return the cells of one snapshot of an arm: steps, minutes, and each metric over seeds."""
-    found = [seeds_text(point[name], metric.digits) for name, metric in METRICS.items()]
+    found = [seeds_text(point[name], metric.digits) for name, metric in metrics_for(condition).items()]
     return [f"{point['steps']:,}", f"{point['minutes']:.2f}", f"{point['total_minutes']:.2f}", *found]
 
 

@@ -1,5 +1,6 @@
 """The arms of the experiment, and the trainings that it makes of them with `condvae.train`."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +32,15 @@ class Arm:
     """A digest of the artifact's weights."""
     minutes: float = 0.0
     """How long the artifact's own training took, from its training record."""
+    for_conditions: bool = True
+    """Whether it is also trained for the other conditions: from scratch, and with the first artifact."""
     pretraining: Mapping[str, Any] | None = None
     """What the training record of the artifact says about its data and steps."""
 
     @classmethod
-    def with_artifact(cls, name: str, path: str | Path, settings: PretrainingSettings) -> "Arm":
+    def with_artifact(
+        cls, name: str, path: str | Path, settings: PretrainingSettings, *, for_conditions: bool = True
+    ) -> "Arm":
         """Read an artifact; raise ValueError if it does not have the network of the experiment."""
         if name == SCRATCH or not name.isprintable() or not name.strip():
             raise ValueError(f"an artifact cannot be called {name!r}: give it another name")
@@ -64,6 +69,7 @@ class Arm:
             artifact=Path(path),
             identity=digest_of(vae, found.to_dict()),
             minutes=float(record["minutes"]),
+            for_conditions=for_conditions,
             pretraining=kept,
         )
 
@@ -85,7 +91,14 @@ class TrainingRun:
 
     def __str__(self) -> str:
         where = () if self.condition == COMPLETION else (self.condition,)
-        return ", ".join((self.arm.name, *where, f"seed {self.seed}" if self.steps else "pace"))
+        if not self.steps:
+            return ", ".join((self._paced, *where, "pace"))
+        return ", ".join((self.arm.name, *where, f"seed {self.seed}"))
+
+    @property
+    def _paced(self) -> str:
+        """What the pace is of. All arms with an artifact train the same weights, so they have the same pace."""
+        return SCRATCH if self.arm.artifact is None else "artifact"
 
     def options(self, settings: PretrainingSettings, data: Path, out: Path, device: str) -> TrainOptions:
         last = self.steps[-1] if self.steps else settings.pace_steps
@@ -102,15 +115,21 @@ class TrainingRun:
         return options_for(TrainOptions, settings.preset, **given)
 
     def made_of(self, settings: PretrainingSettings, data_digest: str) -> dict[str, Any]:
-        """Return everything that the weights of the snapshots depend on, except rounding."""
+        """Return everything that the weights of the snapshots depend on, except rounding.
+
+        The pace depends on the network of the artifact, but not on its weights.
+        """
         options = _kept(self.options(settings, Path(), Path(), "cpu").to_dict())
-        return {"options": options, "steps": self.steps, "artifact": self.arm.identity, "data": data_digest}
+        artifact = self.arm.identity if self.steps else [self._paced, settings.network]
+        return {"options": options, "steps": self.steps, "artifact": artifact, "data": data_digest}
 
     def train(self, settings: PretrainingSettings, data: Path, folder: Path, device: str) -> dict[str, float]:
-        """Train, or continue a training that was interrupted.
+        """Train, or continue a training that was interrupted. The pace is measured from the start again.
 
         Return the median time of a step, and the last -ELBO of held-out images with each of the `TARGETS`.
         """
+        if not self.steps:
+            shutil.rmtree(folder, ignore_errors=True)
         options = self.options(settings, data, folder, device)
         train(options)
         return numbers_of(RunFolder(folder).log, options.batch)
@@ -154,12 +173,14 @@ def runs_of(arms: Sequence[Arm], settings: PretrainingSettings) -> list[Training
     def of(arm: Arm, condition: str, seed: int, steps: Sequence[int]) -> TrainingRun:
         return TrainingRun(arm=arm, condition=condition, seed=seed, steps=tuple(steps))
 
-    scratch, first, others = arms[0], arms[1], arms[1:]
-    seeds, conditions = range(settings.seeds), settings.conditions
+    scratch = [arm for arm in arms if arm.artifact is None]
+    frozen = [arm for arm in arms if arm.artifact is not None]
+    first = [arm for arm in frozen if arm.for_conditions]
+    seeds, main, conditions = range(settings.seeds), settings.condition, settings.conditions
     return [
-        *(of(arm, condition, 0, ()) for condition in (COMPLETION, *conditions) for arm in (scratch, first)),
-        *(of(scratch, COMPLETION, seed, settings.scratch_steps) for seed in seeds),
-        *(of(scratch, condition, 0, settings.scratch_condition_steps) for condition in conditions),
-        *(of(arm, COMPLETION, seed, settings.steps) for seed in seeds for arm in others),
-        *(of(first, condition, 0, settings.condition_steps) for condition in conditions),
+        *(of(arm, condition, 0, ()) for condition in (main, *conditions) for arm in (*scratch, *frozen[:1])),
+        *(of(arm, main, seed, settings.scratch_steps) for seed in seeds for arm in scratch),
+        *(of(arm, condition, 0, settings.scratch_condition_steps) for condition in conditions for arm in scratch),
+        *(of(arm, main, seed, settings.steps) for seed in seeds for arm in frozen),
+        *(of(arm, condition, 0, settings.condition_steps) for condition in conditions for arm in first),
     ]

@@ -34,7 +34,7 @@ def call(out: Path, *words: object, **options: Any) -> Call:
     """Run the recipe. options: other values of its options; `words` come last."""
     given = {"out": out, "data": inputs().data, "artifact": inputs().artifacts["ipa"], **QUICK, **options}
     flat = [word for name, value in given.items() for word in (f"--{name}", value)]
-    return run("pretraining_cifar10.py", *flat, *(words or ("--conditions",)))
+    return run("pretraining.py", *flat, *(words or ("--conditions",)))
 
 
 def test_it_trains_the_artifacts_first_and_shards_share_the_rest(tmp_path: Path) -> None:
@@ -82,5 +82,5 @@ def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path) -> None:
     for options, words, message in cases:
         done = call(out, *words, **options)
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
-        assert done.stderr.startswith("pretraining_cifar10: ") and message in done.stderr
+        assert done.stderr.startswith("pretraining: ") and message in done.stderr
     assert not out.exists()
