@@ -29,7 +29,7 @@ from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, rounded, short
-from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, spread, statements
+from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, Statement, spread, statements
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "pretraining.md"
 DIGITS = 7
@@ -59,15 +59,25 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    new = read({"results": options.results})
-    if new and new["results"].get("format") != REPORT.format:
-        raise ValueError(f"{options.results} has no results of {REPORT.command}: give the results.json that it wrote")
-    page.update(rounded(new, DIGITS))
+    update(page, {"results": options.results}, REPORT.command)
     if options.figures:
-        draw(page.folder / "results.json", redraw, page.folder)
-        if options.results is not None:
-            for sheet in sorted(options.results.parent.glob("sheet-*.png")):
-                (page.folder / f"{sheet.stem}.webp").write_bytes(small_webp(sheet))
+        add_pictures(page.folder, "results", options.results)
+
+
+def update(page: Page, given: Mapping[str, Path | None], command: str) -> None:
+    """Store new results in the page's folder and fill its tables. given: results.json files, or None, by name."""
+    new = read(given)
+    for name, result in new.items():
+        if result.get("format") != REPORT.format:
+            raise ValueError(f"{given[name]} has no results of {command}: give the results.json that it wrote")
+    page.update(rounded(new, DIGITS))
+
+
+def add_pictures(folder: Path, name: str, results: Path | None, prefix: str = "") -> None:
+    """Draw the figures of the stored results of this name, and copy the sheets that lie next to new results."""
+    draw(folder / f"{name}.json", redraw, folder, prefix)
+    for sheet in sorted(results.parent.glob("sheet-*.png")) if results is not None else ():
+        (folder / f"{prefix}{sheet.stem}.webp").write_bytes(small_webp(sheet))
 
 
 def page_at(path: Path = PAGE) -> Page:
@@ -90,11 +100,11 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     result = raw["results"]
     return {
         "curves": curve_table(result),
-        "statements": statement_table(result),
+        "statements": markdown(STATEMENT_HEAD, [statement_cells(one) for one in statements(result)]),
         "rules": markdown(["rule", "how it decides"], list(RULES.items())),
         "targets": target_table(result),
         "conditions": condition_table(result),
-        "arms": arm_table(result),
+        "arms": markdown(ARM_HEAD, arm_rows(result, ARTIFACTS)),
     }
 
 
@@ -116,9 +126,11 @@ def curve_table(result: Mapping[str, Any]) -> str:
     return markdown(head, rows)
 
 
-def statement_table(result: Mapping[str, Any]) -> str:
-    rows = [[one.text, one.rule, f"**{one.verdict}**", one.numbers] for one in statements(result)]
-    return markdown(["statement", "rule", "verdict", "numbers"], rows)
+STATEMENT_HEAD = ["statement", "rule", "verdict", "numbers"]
+
+
+def statement_cells(one: Statement) -> list[str]:
+    return [one.text, one.rule, f"**{one.verdict}**", one.numbers]
 
 
 def target_table(result: Mapping[str, Any]) -> str:
@@ -186,8 +198,14 @@ def seen(found: Mapping[str, Any]) -> str:
     return f"from scratch is ahead, by {by}"
 
 
-def arm_table(result: Mapping[str, Any]) -> str:
-    """Return a table with a row for each arm: what it was pretrained on and for how long, and its speed."""
+ARM_HEAD = ["arm", "artifact", "its data", "its GPU-minutes", "its steps", "time of a step", "images/s"]
+
+
+def arm_rows(result: Mapping[str, Any], artifacts: Mapping[str, str]) -> list[list[str]]:
+    """Return a row for each arm: what it was pretrained on and for how long, and its speed.
+
+    artifacts: what the artifact of each arm is.
+    """
     batch = result["settings"]["batch"] or TRAIN_PRESETS[result["settings"]["preset"]]["batch"]
     rows = []
     for name, arm in result["arms"].items():
@@ -195,9 +213,8 @@ def arm_table(result: Mapping[str, Any]) -> str:
         made = ["", "", ""]
         if before is not None:
             made = [before["data"], short(arm["pretraining_minutes"], 2), f"{before['steps']:,}"]
-        rows.append([NAMES[name], ARTIFACTS[name], *made, f"{1000 * seconds:.2f} ms", f"{batch / seconds:,.0f}"])
-    head = ["arm", "artifact", "its data", "its GPU-minutes", "its steps", "time of a step", "images/s"]
-    return markdown(head, rows)
+        rows.append([NAMES[name], artifacts[name], *made, f"{1000 * seconds:.2f} ms", f"{batch / seconds:,.0f}"])
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Decide what the paper says about pretraining, from the numbers of the experiment alone. `RULES` says how.
 
-In all metrics here, -ELBO and FID, lower is better.
+In all metrics here, -ELBO, FID and KID, lower is better.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ NAMES = {SCRATCH: "from scratch", IPA: "IPA", TRANSFER: "transfer", IPA_SHORT: "
 """The arms of the experiment, and their names on the page."""
 COMPARED = {"bits_per_dim": "ELBO", "fid": "FID"}
 """The metrics of the paper's figure, and their names in its statements."""
-_SHOWN = {"bits_per_dim": "-ELBO in bits/dim", "fid": "FID"}
+_SHOWN = {"bits_per_dim": "-ELBO in bits/dim", "fid": "FID", "kid": "KID x 1,000"}
 F_95 = {2: 161.4, 3: 19.0, 4: 9.28, 5: 6.39}
 """The 95 % quantile of the F distribution with n - 1 and n - 1 degrees of freedom, by the number of trainings n."""
 
@@ -139,6 +139,15 @@ def _compared(ours: Curve, theirs: Curve, metric: str, time: float) -> str:
     return f"{_SHOWN[metric]}: {values} after {minutes_text(time)} minutes"
 
 
+def compared(ours: Curve, theirs: Curve, metric: str, mine: float, other: float) -> str:
+    """Format the values of two arms, each at its own time."""
+    values = " against ".join(
+        f"{spread(one.at(time), metric)} after {minutes_text(time)} minutes ({NAMES[one.arm]})"
+        for one, time in ((ours, mine), (theirs, other))
+    )
+    return f"{_SHOWN[metric]}: {values}"
+
+
 def _range_text(curve: Curve, text: Callable[[float], str]) -> str:
     return f"{NAMES[curve.arm]} {text(float(curve.positions[0]))} to {text(float(curve.positions[-1]))}"
 
@@ -167,13 +176,10 @@ def at_equal_times(ours: Curve, theirs: Curve, metric: str) -> tuple[str, str]:
 def after_whole_budgets(ours: Curve, theirs: Curve, metric: str) -> tuple[str, str]:
     """Rule B."""
     mine, other = ours.values[-1], theirs.values[-1]
-    ends = [f"{minutes_text(float(curve.positions[-1]))} minutes" for curve in (ours, theirs)]
     when = ours.reaches(float(other.mean()))
     reached = "is never that low" if when is None else f"is that low after {minutes_text(when)} minutes"
-    numbers = (
-        f"{_SHOWN[metric]}: {spread(mine, metric)} after {ends[0]} ({NAMES[ours.arm]}) against {spread(other, metric)} "
-        f"after {ends[1]} ({NAMES[theirs.arm]}); the mean of {NAMES[ours.arm]} {reached}"
-    )
+    ends = (float(curve.positions[-1]) for curve in (ours, theirs))
+    numbers = f"{compared(ours, theirs, metric, *ends)}; the mean of {NAMES[ours.arm]} {reached}"
     return verdict_of([lead(mine, other)]), numbers
 
 

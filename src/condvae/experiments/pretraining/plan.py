@@ -59,6 +59,10 @@ def condition_of(result: Mapping[str, Any]) -> str:
     return str(result["settings"].get("condition", COMPLETION))
 
 
+_ALL_IF_0 = ("images", "bound_images")
+"""Settings in which 0 means all images."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PretrainingSettings:
     """What is trained and measured. All arms have the same network, batch, observations and learning rate."""
@@ -91,7 +95,7 @@ class PretrainingSettings:
     lr: float = 2e-3
     """The learning rate after the warm-up."""
     validation: int = 1_000
-    """How many training images are held out from training, as for the embedded model cifar10."""
+    """How many training images are held out from training."""
     images: int = 5_000
     """How many test images are completed or translated once, for FID and KID or P-IDS. 0 for all of the data set."""
     deep_images: int = 100
@@ -137,9 +141,6 @@ class PretrainingSettings:
     def network(self) -> str:
         """The name of the network of all arms."""
         return str(PRETRAIN_PRESETS[self.preset]["network"])
-
-
-_ALL_IF_0 = ("images", "bound_images")
 
 
 def both_presets() -> list[str]:

@@ -1,0 +1,111 @@
+r"""Fill the tables of docs/results/edges.md from the raw numbers in docs/results/edges. After the commands of
+recipes/edges.py:
+
+    python recipes/edges_results.py --shoes out/edges/shoes/results.json --bags out/edges/bags/results.json --figures
+
+Without options, the tables are filled from the numbers that are already in the folder.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from condvae.experiments.pretraining.plan import SCRATCH
+from condvae.training.presets import TRAIN_PRESETS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.edges_statements import RULES, statements
+from recipes.pages import Page, markdown
+from recipes.pretraining_results import (
+    ARM_HEAD,
+    STATEMENT_HEAD,
+    add_pictures,
+    arm_rows,
+    curve_table,
+    statement_cells,
+    update,
+)
+from recipes.pretraining_statements import IPA, TRANSFER
+
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "edges.md"
+SETS = ("shoes", "bags")
+ARTIFACTS = {SCRATCH: "none", TRANSFER: "a VAE of Tiny ImageNet", IPA: "a VAE of shoes and bags"}
+"""The artifact of each arm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Store new numbers, if some are given, and fill the tables of the page."""
+
+    shoes: Path | None = None
+    """results.json of recipes/edges.py for shoes."""
+    bags: Path | None = None
+    """results.json of recipes/edges.py for bags."""
+    page: Path = PAGE
+    """The page to fill; its numbers are in the folder of the same name."""
+    figures: bool = False
+    """Also draw the figures again, which needs matplotlib, and copy the sheets that lie next to new results."""
+
+
+def main(options: Options) -> None:
+    page, given = page_at(options.page), {name: getattr(options, name) for name in SETS}
+    update(page, given, "recipes/edges.py")
+    if options.figures:
+        for name, results in given.items():
+            add_pictures(page.folder, name, results, f"{name}-")
+
+
+def page_at(path: Path = PAGE) -> Page:
+    return Page(path=path, tables=all_tables)
+
+
+def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
+    if missing := [name for name in SETS if name not in raw]:
+        raise ValueError(f"there are no results for {missing[0]}: give its results.json with --{missing[0]}")
+    results = {name: raw[name] for name in SETS}
+    return {
+        **{f"curves-{name}": curve_table(result) for name, result in results.items()},
+        "statements": statement_table(results),
+        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+        "protocol": protocol_table(results),
+        "arms": markdown(
+            ["data", *ARM_HEAD], [[name, *row] for name in SETS for row in arm_rows(results[name], ARTIFACTS)]
+        ),
+    }
+
+
+def statement_table(results: Mapping[str, Any]) -> str:
+    """Return a table with a row for each statement and data set. The rows of a statement are next to each other."""
+    found = {name: statements(result) for name, result in results.items()}
+    rows = [
+        [name, *statement_cells(one)]
+        for pair in zip(*found.values(), strict=True)
+        for name, one in zip(found, pair, strict=True)
+    ]
+    return markdown(["data", *STATEMENT_HEAD], rows)
+
+
+def protocol_table(results: Mapping[str, Any]) -> str:
+    """Return a table with a row for each data set: its images, and the settings of trainings and measurements."""
+    rows = []
+    for name, result in results.items():
+        settings = result["settings"]
+        batch = settings["batch"] or TRAIN_PRESETS[settings["preset"]]["batch"]
+        counts = [result["images"]["training"], settings["validation"], settings["images"], settings["bound_images"]]
+        deep = f"{settings['n']} answers for each of {settings['deep_images']} images"
+        trained = [settings["seeds"], f"`{settings['preset']}`", batch, f"{settings['lr']:g}"]
+        rows.append([name, *(f"{count:,}" for count in counts), deep, *map(str, trained)])
+    head = ["data", "training images", "held out", "FID, KID: test images", "-ELBO: test images", "LPIPS"]
+    return markdown([*head, "trainings of each arm", "preset", "batch", "learning rate"], rows)
+
+
+if __name__ == "__main__":
+    try:
+        main(tyro.cli(Options, description=__doc__))
+    except (ValueError, OSError) as error:
+        print(f"edges_results: {error}", file=sys.stderr)
+        sys.exit(2)
