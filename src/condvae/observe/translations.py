@@ -195,7 +195,8 @@ def random_boxes(most: int, n: int, size: int, generator: torch.Generator) -> Te
     rows, columns = inside.unbind(dim=2)
     boxes = rows[..., :, None] & columns[..., None, :]
     used = torch.arange(most, device=device) < count
-    return (boxes & used[:, :, None, None]).any(dim=1, keepdim=True)
+    found: Tensor = (boxes & used[:, :, None, None]).any(dim=1, keepdim=True)
+    return found
 
 
 def luminance(x: Tensor, *, power: int = 1) -> Tensor:
