@@ -20,9 +20,9 @@ CPU = torch.device("cpu")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def levels(n: int, size: int = 8, seed: int = 0) -> LevelBatch:
+def levels(n: int, size: int = 8, seed: int = 0, *, paired: bool = False) -> LevelBatch:
     images = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=generator(seed))
-    return LevelBatch(images, None, None)
+    return LevelBatch(images, None, 255 * (images > 127).to(torch.uint8) if paired else None)
 
 
 def make(
@@ -39,12 +39,14 @@ def make(
     vae = small_vae() if network == "tiny" else VDVAE(preset(network))
     task: TrainingTask = Pretraining(vae)
     if kind != "elbo":
-        process = {"forward": Freeform(), "reverse": Halves(), "edges": Edges()}[kind]
+        processes = {"forward": Freeform(), "reverse": Halves(), "edges": Edges(), "given edges": Edges(gaps=3)}
+        process = processes[kind]
         model = ConditionalVAE(vae, PartialConfig(channels=process.channels(3)))
         if kind == "reverse":
             task = ConditionalTraining(model, process, objective="reverse", anneal=5)
         else:
             task = ConditionalTraining(model, process)
+            task.pictures_given = kind == "given edges"
     task.model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     rule = Rule(clip=200, skip_above=1e6, ema=0.9)
     world = World(0, 1, device)
@@ -61,7 +63,8 @@ def train(
     for number in range(steps):
         step.task.prepare(number)
         draws.manual_seed(number)
-        call([MicroBatch(levels(batch, size, seed=number).to(device), draws)], lr, shards=1)
+        paired = getattr(step.task, "pictures_given", False)
+        call([MicroBatch(levels(batch, size, seed=number, paired=paired).to(device), draws)], lr, shards=1)
         losses.append(step.report().loss)
     return losses, said
 
@@ -84,7 +87,7 @@ def test_why_kernels_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @gpu
-@pytest.mark.parametrize("kind", ["elbo", "forward", "reverse"])
+@pytest.mark.parametrize("kind", ["elbo", "forward", "reverse", "given edges"])
 def test_recorded_steps_equal_direct_steps(kind: str) -> None:
     """Both use the same kernels, so weights, moments and averages agree bit for bit."""
     device = torch.device("cuda", 0)
