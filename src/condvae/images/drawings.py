@@ -1,0 +1,240 @@
+"""Recognise line drawings, and bring them to the size of a model as lines one pixel wide.
+
+A drawing may have any size and shape, and dark lines on light paper or the reverse; it may be a photo of a sheet of
+paper. Its lines are found relative to the paper around them, thinned, moved to the middle, and scaled to the size that
+objects have in product photos.
+"""
+
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numpy.polynomial.legendre import legvander
+from PIL import Image, ImageChops, ImageOps
+
+from condvae.images.holes import Flags
+from condvae.images.reading import Picture
+from condvae.images.thinning import any_in_squares, centre_lines, opened, thinned, without_specks
+from condvae.observe.canny import grown
+
+ImageIs: TypeAlias = Literal["auto", "photo", "drawing"]
+"""What a given picture is; with "auto", its pixels decide."""
+_Levels: TypeAlias = npt.NDArray[np.float64]
+
+FILLED = 0.8
+"""Share of the model's image that the longer side of a drawing fills: the median of product photos of shoes is 50 of
+64 pixels, that of bags 55."""
+
+# Finding lines
+_SHEET = 384  # the longer side of the whole sheet when the drawing is searched on it, in pixels
+_FINE = 6  # pixels per pixel of the model when lines are thinned
+_MARGIN = 0.15  # paper around the drawing when lines are thinned, relative to its longer side
+_WIDEST_LINE = 1 / 8  # wider strokes are filled areas; relative to the longer side of the drawing
+_SPECK_ON_SHEET, _SPECK = 0.02, 0.04  # smaller strokes are specks; relative to the longer side of sheet or drawing
+_CROSSED = 0.25  # a pixel of the model is on a line that runs through it for this share of its width
+_LEAST_INK = 0.1  # the darkness relative to the paper that the darkest strokes must have
+_WEAK, _STRONG = 0.25, 0.5  # darkness of a stroke, and of at least one of its pixels, relative to the darkest strokes
+_DEGREE, _SAMPLES, _FITS = 4, 48, 10  # the polynomial of the paper, the samples per side, the steps of the fit
+
+# Telling drawings from photos; relative to the number of pixels, or of pixels with ink
+_TESTED = 256  # the longer side of the picture in pixels
+_MOST_INK, _MOST_AREAS, _MOST_OTHER, _MOST_COLOUR = 0.25, 0.1, 0.15, 0.03
+_PALE, _MOST_NOISE, _COLOURED = 0.07, 0.04, 40
+
+
+class _Ink(NamedTuple):
+    """The darkness of a page."""
+
+    values: _Levels
+    """[H, W]: darkness relative to the paper; 0 is paper, 1 is black."""
+    noise: float
+    """About the standard deviation of the darkness of paper, between neighbouring pixels."""
+
+
+def kind_of(picture: Picture, size: int) -> Literal["photo", "drawing"]:
+    """Decide whether a picture is a photo or a line drawing, for a model whose images are `size` pixels wide.
+
+    A drawing has a few narrow strokes on empty paper, and hardly any colour except that of its paper.
+    """
+    page = _on_paper(picture)
+    if _saved_lines(page, size) is not None:
+        return "drawing"
+    ink = _ink(_reduced(_dark_on_light(page), _TESTED))
+    strokes = _strokes(ink)
+    inked = int(strokes.sum())
+    if not 0 < inked <= _MOST_INK * strokes.size or ink.noise > _MOST_NOISE:
+        return "photo"
+    if opened(strokes, _widest(_longer_side(strokes)) + 1).sum() > _MOST_AREAS * inked:
+        return "photo"
+    far = ~any_in_squares(np.pad(strokes, 1), 3)  # from strokes, whose borders are pale
+    other = np.abs(ink.values[far]) > max(_PALE, 6 * ink.noise)
+    colours = np.asarray(_reduced(page.convert("RGB"), _TESTED), dtype=np.float64)
+    colourful = np.ptp(colours - np.median(colours, axis=(0, 1)), axis=2) > _COLOURED
+    return "photo" if other.sum() > _MOST_OTHER * inked or colourful.mean() > _MOST_COLOUR else "drawing"
+
+
+def lines_of(picture: Picture, size: int) -> Flags:
+    """Return the lines of a drawing for a model whose images are `size` pixels wide: [size, size] bool, True on lines.
+
+    Raise ValueError if the drawing has no lines.
+    """
+    page = _on_paper(picture)
+    saved = _saved_lines(page, size)
+    if saved is not None:
+        return saved
+    grey = _dark_on_light(page)
+    sheet = _reduced(grey, _SHEET)
+    lines = _centre_lines(sheet, longer=max(sheet.size), speck=_SPECK_ON_SHEET)
+    if lines.any():
+        lines = _centre_lines(_enlarged(grey, lines, size), longer=round(_FINE * FILLED * size), speck=_SPECK)
+    if not lines.any():
+        raise ValueError(
+            f"{picture.name} has no lines: give a drawing with dark lines on light paper, or light lines on dark paper"
+        )
+    return _at_size(lines, size)
+
+
+def square_page(picture: Picture, *, channels: int, size: int) -> Image.Image:
+    """Return the whole drawing as it was given, at size x size pixels, with more paper around it if it is no square."""
+    page = _on_paper(picture).convert("L" if channels == 1 else "RGB")
+    paper = tuple(int(level) for level in np.median(np.asarray(page).reshape(-1, channels), axis=0))
+    return ImageOps.pad(page, (size, size), Image.Resampling.LANCZOS, color=paper[0] if channels == 1 else paper)
+
+
+def _saved_lines(page: Image.Image, size: int) -> Flags | None:
+    """Return the lines of a page that is already a picture of thin lines at the model's size; None if it is not.
+
+    The pixels may have been repeated to enlarge the page, as on a contact sheet.
+    """
+    times, rest = divmod(page.width, size)
+    if page.width != page.height or rest:
+        return None
+    levels = np.asarray(page.convert("RGB"))
+    small = levels[::times, ::times]
+    black, white = ((small == level).all(axis=2) for level in (0, 255))
+    if not (black | white).all() or not np.array_equal(small.repeat(times, axis=0).repeat(times, axis=1), levels):
+        return None
+    lines: Flags = black if 2 * black.sum() <= black.size else white
+    return lines if lines.any() and not opened(lines, 3).any() else None
+
+
+def _on_paper(picture: Picture) -> Image.Image:
+    """Return the picture on white, or on black if all its opaque pixels are light."""
+    if picture.alpha is None or (np.asarray(picture.colours.convert("L"))[~picture.transparent] < 128).any():
+        return picture.on_white()
+    page = Image.new(picture.colours.mode, picture.size, "black")
+    page.paste(picture.colours, mask=Image.fromarray(picture.alpha))
+    return page
+
+
+def _dark_on_light(page: Image.Image) -> Image.Image:
+    """Convert a drawing to grey, with dark lines on light paper. Lines of any colour become dark."""
+    grey = _levels(_reduced(page.convert("L"), _TESTED))
+    lines_are_light = ((grey - _paper(grey)) ** 3).sum() > 0
+    page = ImageOps.invert(page) if lines_are_light else page
+    if page.mode == "L":
+        return page
+    red, green, blue = page.split()
+    return ImageChops.darker(ImageChops.darker(red, green), blue)
+
+
+def _enlarged(grey: Image.Image, lines: Flags, size: int) -> Image.Image:
+    """Cut out the drawing, which was found as `lines` on a smaller copy of the sheet, and resize it for thinning."""
+    left, top, right, bottom = (edge * max(grey.size) / max(lines.shape) for edge in _bounds(lines))
+    longer = max(right - left, bottom - top)
+    margin = _MARGIN * longer
+    x, y = max(0.0, left - margin), max(0.0, top - margin)
+    end_x, end_y = min(grey.width, right + margin), min(grey.height, bottom + margin)
+    scale = _FINE * FILLED * size / longer
+    shape = max(1, round((end_x - x) * scale)), max(1, round((end_y - y) * scale))
+    return grey.resize(shape, Image.Resampling.BICUBIC, box=(x, y, end_x, end_y))
+
+
+def _centre_lines(grey: Image.Image, *, longer: int, speck: float) -> Flags:
+    """Return the centre lines of the strokes on a page, without specks.
+
+    longer: the longer side of the drawing in pixels. speck: the size of specks, relative to it.
+    """
+    strokes = without_specks(_strokes(_ink(grey)), max(2, round(speck * longer)))
+    return centre_lines(strokes, widest=_widest(longer))
+
+
+def _widest(longer: int) -> int:
+    """Return the width of the widest lines of a drawing, whose longer side is given in pixels."""
+    return max(2, round(_WIDEST_LINE * longer))
+
+
+def _strokes(ink: _Ink) -> Flags:
+    """Return [H, W] bool: True where a page is much darker than its paper."""
+    darkest = float(np.quantile(ink.values, 1 - max(2 / ink.values.size, 0.0002)))
+    if darkest < max(_LEAST_INK, 6 * ink.noise):
+        return np.zeros(ink.values.shape, dtype=bool)
+    thresholds = max(_WEAK * darkest, 4 * ink.noise), max(_STRONG * darkest, 5 * ink.noise)
+    weak, strong = (torch.from_numpy(ink.values > threshold)[None, None] for threshold in thresholds)
+    strokes: Flags = grown(strong, within=weak)[0, 0].numpy()
+    return strokes
+
+
+def _ink(grey: Image.Image) -> _Ink:
+    levels = _levels(grey)
+    values = 1 - levels / np.maximum(_paper(levels), 0.05)
+    return _Ink(values, float(np.median(np.abs(np.diff(values)))) if values.shape[1] > 1 else 0.0)
+
+
+def _paper(levels: _Levels) -> _Levels:
+    """Estimate the level that the paper of a page [H, W] has everywhere, since light is uneven.
+
+    A polynomial in x and y is fitted to samples of the page by least absolute differences, on which ink has little
+    influence, because most of the page is paper.
+    """
+    x_and_y = [legvander(np.linspace(-1, 1, length), _DEGREE) for length in levels.shape]
+    rows, columns = (np.linspace(0, n - 1, min(n, _SAMPLES)).round().astype(int) for n in levels.shape)
+    i, j = (power[np.indices((_DEGREE + 1,) * 2).sum(axis=0) <= _DEGREE] for power in np.indices((_DEGREE + 1,) * 2))
+    terms = (x_and_y[0][rows][:, None, i] * x_and_y[1][columns][None, :, j]).reshape(-1, len(i))
+    samples = levels[np.ix_(rows, columns)].ravel()
+    factors, difference = np.zeros((_DEGREE + 1,) * 2), samples - np.median(samples)
+    for _ in range(_FITS):
+        weighted = terms / np.maximum(np.abs(difference), 0.01)[:, None]
+        factors[i, j] = np.linalg.lstsq(weighted.T @ terms, weighted.T @ samples, rcond=None)[0]
+        difference = samples - terms @ factors[i, j]
+    paper: _Levels = x_and_y[0] @ factors @ x_and_y[1].T
+    return paper
+
+
+def _at_size(lines: Flags, size: int) -> Flags:
+    """Draw lines at the model's size, in its middle, so that their longer side fills `FILLED` of it."""
+    left, top, right, bottom = _bounds(lines)
+    scale = FILLED * size / max(right - left, bottom - top)
+    y, x = np.nonzero(lines)
+    column, row = (
+        np.floor((at + 0.5 - middle) * scale + size / 2).astype(int)
+        for at, middle in ((x, (left + right) / 2), (y, (top + bottom) / 2))
+    )
+    length = scale * np.bincount(row * size + column, minlength=size * size).reshape(size, size)
+    crossed = length >= min(_CROSSED, length.max())
+    # Like edges of photos, the lines have corners where they turn, but no blocks of 2 x 2 pixels.
+    return crossed & (thinned(crossed) | ~opened(crossed, 2))
+
+
+def _bounds(lines: Flags) -> tuple[int, int, int, int]:
+    """Return the left, top, right and bottom edge of the pixels that are True."""
+    rows, columns = np.flatnonzero(lines.any(axis=1)), np.flatnonzero(lines.any(axis=0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+def _longer_side(strokes: Flags) -> int:
+    left, top, right, bottom = _bounds(strokes)
+    return max(right - left, bottom - top)
+
+
+def _reduced(page: Image.Image, longest: int) -> Image.Image:
+    """Reduce a page so that its longer side has at most this many pixels."""
+    share = longest / max(page.size)
+    if share >= 1:
+        return page
+    return page.resize((max(1, round(page.width * share)), max(1, round(page.height * share))), Image.Resampling.BOX)
+
+
+def _levels(grey: Image.Image) -> _Levels:
+    return np.asarray(grey, dtype=np.float64) / 255
