@@ -38,9 +38,27 @@ _WEAK, _STRONG = 0.25, 0.5  # darkness of a stroke, and of at least one of its p
 _DEGREE, _SAMPLES, _FITS = 4, 48, 10  # the polynomial of the paper, the samples per side, the steps of the fit
 
 # Telling drawings from photos; relative to the number of pixels, or of pixels with ink
-_TESTED = 256  # the longer side of the picture in pixels
-_MOST_INK, _MOST_AREAS, _MOST_OTHER, _MOST_COLOUR = 0.25, 0.1, 0.15, 0.03
+_TESTED = 384  # the longer side of the picture in pixels
+_MOST_INK, _MOST_AREAS, _MOST_PALE, _MOST_OTHER = 0.3, 0.1, 0.4, 0.15
 _PALE, _MOST_NOISE, _COLOURED = 0.07, 0.04, 40
+
+
+_Box: TypeAlias = tuple[float, float, float, float]
+"""The left, top, right and bottom edge of a part of a page, relative to its width and height."""
+_WHOLE: _Box = (0.0, 0.0, 1.0, 1.0)
+
+
+class _Paper(NamedTuple):
+    """The level that the paper of a page has everywhere, since light is uneven: a polynomial in x and y."""
+
+    factors: _Levels
+    """[degree + 1, degree + 1]: the factors of the products of Legendre polynomials in y and in x."""
+
+    def levels(self, shape: tuple[int, ...], box: _Box = _WHOLE) -> _Levels:
+        """Return the levels [H, W] of the paper in a part of the page that has this shape in pixels."""
+        left, top, right, bottom = box
+        paper: _Levels = _powers(shape[0], top, bottom) @ self.factors @ _powers(shape[1], left, right).T
+        return paper
 
 
 class _Ink(NamedTuple):
@@ -51,27 +69,35 @@ class _Ink(NamedTuple):
     noise: float
     """About the standard deviation of the darkness of paper, between neighbouring pixels."""
 
+    @property
+    def darkest(self) -> float:
+        """The darkness of the darkest strokes, of which there are at least two pixels."""
+        return float(np.quantile(self.values, 1 - min(1, max(2 / self.values.size, 0.0002))))
+
 
 def kind_of(picture: Picture, size: int) -> Literal["photo", "drawing"]:
     """Decide whether a picture is a photo or a line drawing, for a model whose images are `size` pixels wide.
 
-    A drawing has a few narrow strokes on empty paper, and hardly any colour except that of its paper.
+    A drawing has a few narrow strokes of about the same darkness, on paper that is empty and has one colour.
     """
     page = _on_paper(picture)
     if _saved_lines(page, size) is not None:
         return "drawing"
-    ink = _ink(_reduced(_dark_on_light(page), _TESTED))
+    grey = _reduced(_dark_on_light(page), _TESTED)
+    ink = _ink(grey, _paper_of(grey))
     strokes = _strokes(ink)
     inked = int(strokes.sum())
     if not 0 < inked <= _MOST_INK * strokes.size or ink.noise > _MOST_NOISE:
         return "photo"
     if opened(strokes, _widest(_longer_side(strokes)) + 1).sum() > _MOST_AREAS * inked:
         return "photo"
+    if (ink.values[thinned(strokes)] < _STRONG * ink.darkest).mean() > _MOST_PALE:
+        return "photo"
     far = ~any_in_squares(np.pad(strokes, 1), 3)  # from strokes, whose borders are pale
     other = np.abs(ink.values[far]) > max(_PALE, 6 * ink.noise)
     colours = np.asarray(_reduced(page.convert("RGB"), _TESTED), dtype=np.float64)
     colourful = np.ptp(colours - np.median(colours, axis=(0, 1)), axis=2) > _COLOURED
-    return "photo" if other.sum() > _MOST_OTHER * inked or colourful.mean() > _MOST_COLOUR else "drawing"
+    return "photo" if max(other.sum(), colourful[far].sum()) > _MOST_OTHER * inked else "drawing"
 
 
 def lines_of(picture: Picture, size: int) -> Flags:
@@ -85,9 +111,11 @@ def lines_of(picture: Picture, size: int) -> Flags:
         return saved
     grey = _dark_on_light(page)
     sheet = _reduced(grey, _SHEET)
-    lines = _centre_lines(sheet, longer=max(sheet.size), speck=_SPECK_ON_SHEET)
+    paper = _paper_of(sheet)
+    lines = _centre_lines(_ink(sheet, paper), longer=max(sheet.size), speck=_SPECK_ON_SHEET)
     if lines.any():
-        lines = _centre_lines(_enlarged(grey, lines, size), longer=round(_FINE * FILLED * size), speck=_SPECK)
+        part, box = _enlarged(grey, lines, size)
+        lines = _centre_lines(_ink(part, paper, box), longer=round(_FINE * FILLED * size), speck=_SPECK)
     if not lines.any():
         raise ValueError(
             f"{picture.name} has no lines: give a drawing with dark lines on light paper, or light lines on dark paper"
@@ -130,33 +158,37 @@ def _on_paper(picture: Picture) -> Image.Image:
 
 def _dark_on_light(page: Image.Image) -> Image.Image:
     """Convert a drawing to grey, with dark lines on light paper. Lines of any colour become dark."""
-    grey = _levels(_reduced(page.convert("L"), _TESTED))
-    lines_are_light = ((grey - _paper(grey)) ** 3).sum() > 0
-    page = ImageOps.invert(page) if lines_are_light else page
+    grey = _reduced(page.convert("L"), _TESTED)
+    levels = _levels(grey)
+    if ((levels - _paper_of(grey).levels(levels.shape)) ** 3).sum() > 0:  # the lines are lighter than the paper
+        page = ImageOps.invert(page)
     if page.mode == "L":
         return page
     red, green, blue = page.split()
     return ImageChops.darker(ImageChops.darker(red, green), blue)
 
 
-def _enlarged(grey: Image.Image, lines: Flags, size: int) -> Image.Image:
-    """Cut out the drawing, which was found as `lines` on a smaller copy of the sheet, and resize it for thinning."""
+def _enlarged(grey: Image.Image, lines: Flags, size: int) -> tuple[Image.Image, _Box]:
+    """Cut out the drawing, which was found as `lines` on a smaller copy of the page, and resize it for thinning.
+
+    Also return which part of the page this is.
+    """
     left, top, right, bottom = (edge * max(grey.size) / max(lines.shape) for edge in _bounds(lines))
     longer = max(right - left, bottom - top)
-    margin = _MARGIN * longer
-    x, y = max(0.0, left - margin), max(0.0, top - margin)
-    end_x, end_y = min(grey.width, right + margin), min(grey.height, bottom + margin)
-    scale = _FINE * FILLED * size / longer
-    shape = max(1, round((end_x - x) * scale)), max(1, round((end_y - y) * scale))
-    return grey.resize(shape, Image.Resampling.BICUBIC, box=(x, y, end_x, end_y))
+    margin, scale = _MARGIN * longer, _FINE * FILLED * size / longer
+    left, top = max(0.0, left - margin), max(0.0, top - margin)
+    right, bottom = min(grey.width, right + margin), min(grey.height, bottom + margin)
+    shape = max(1, round((right - left) * scale)), max(1, round((bottom - top) * scale))
+    part = grey.resize(shape, Image.Resampling.BICUBIC, box=(left, top, right, bottom))
+    return part, (left / grey.width, top / grey.height, right / grey.width, bottom / grey.height)
 
 
-def _centre_lines(grey: Image.Image, *, longer: int, speck: float) -> Flags:
+def _centre_lines(ink: _Ink, *, longer: int, speck: float) -> Flags:
     """Return the centre lines of the strokes on a page, without specks.
 
     longer: the longer side of the drawing in pixels. speck: the size of specks, relative to it.
     """
-    strokes = without_specks(_strokes(_ink(grey)), max(2, round(speck * longer)))
+    strokes = without_specks(_strokes(ink), max(2, round(speck * longer)))
     return centre_lines(strokes, widest=_widest(longer))
 
 
@@ -167,7 +199,7 @@ def _widest(longer: int) -> int:
 
 def _strokes(ink: _Ink) -> Flags:
     """Return [H, W] bool: True where a page is much darker than its paper."""
-    darkest = float(np.quantile(ink.values, 1 - max(2 / ink.values.size, 0.0002)))
+    darkest = ink.darkest
     if darkest < max(_LEAST_INK, 6 * ink.noise):
         return np.zeros(ink.values.shape, dtype=bool)
     thresholds = max(_WEAK * darkest, 4 * ink.noise), max(_STRONG * darkest, 5 * ink.noise)
@@ -176,30 +208,39 @@ def _strokes(ink: _Ink) -> Flags:
     return strokes
 
 
-def _ink(grey: Image.Image) -> _Ink:
+def _ink(grey: Image.Image, paper: _Paper, box: _Box = _WHOLE) -> _Ink:
+    """Return the darkness of a part of a page."""
     levels = _levels(grey)
-    values = 1 - levels / np.maximum(_paper(levels), 0.05)
+    white = paper.levels(levels.shape, box)
+    values = (white - levels) / np.maximum(white, 0.05)
     return _Ink(values, float(np.median(np.abs(np.diff(values)))) if values.shape[1] > 1 else 0.0)
 
 
-def _paper(levels: _Levels) -> _Levels:
-    """Estimate the level that the paper of a page [H, W] has everywhere, since light is uneven.
+def _paper_of(grey: Image.Image) -> _Paper:
+    """Estimate the level of the paper of a page.
 
-    A polynomial in x and y is fitted to samples of the page by least absolute differences, on which ink has little
-    influence, because most of the page is paper.
+    The polynomial is fitted to samples of the page by least absolute differences, on which ink has little influence,
+    because most of the page is paper.
     """
-    x_and_y = [legvander(np.linspace(-1, 1, length), _DEGREE) for length in levels.shape]
+    levels = _levels(grey)
     rows, columns = (np.linspace(0, n - 1, min(n, _SAMPLES)).round().astype(int) for n in levels.shape)
-    i, j = (power[np.indices((_DEGREE + 1,) * 2).sum(axis=0) <= _DEGREE] for power in np.indices((_DEGREE + 1,) * 2))
-    terms = (x_and_y[0][rows][:, None, i] * x_and_y[1][columns][None, :, j]).reshape(-1, len(i))
+    powers = np.indices((_DEGREE + 1,) * 2)
+    i, j = powers[:, powers.sum(axis=0) <= _DEGREE]
+    in_y, in_x = (_powers(n)[at] for n, at in zip(levels.shape, (rows, columns), strict=True))
+    terms = (in_y[:, None, i] * in_x[None, :, j]).reshape(-1, len(i))
     samples = levels[np.ix_(rows, columns)].ravel()
     factors, difference = np.zeros((_DEGREE + 1,) * 2), samples - np.median(samples)
     for _ in range(_FITS):
         weighted = terms / np.maximum(np.abs(difference), 0.01)[:, None]
         factors[i, j] = np.linalg.lstsq(weighted.T @ terms, weighted.T @ samples, rcond=None)[0]
         difference = samples - terms @ factors[i, j]
-    paper: _Levels = x_and_y[0] @ factors @ x_and_y[1].T
-    return paper
+    return _Paper(factors)
+
+
+def _powers(n: int, start: float = 0.0, end: float = 1.0) -> _Levels:
+    """Return [n, degree + 1]: Legendre polynomials at n pixels from `start` to `end`, relative to a side of a page."""
+    at = start + (np.arange(n) + 0.5) / n * (end - start)
+    return legvander(2 * at - 1, _DEGREE)
 
 
 def _at_size(lines: Flags, size: int) -> Flags:
