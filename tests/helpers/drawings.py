@@ -95,9 +95,9 @@ def _curve(points: Stroke) -> list[tuple[float, float]]:
 def _wobbly(curve: list[tuple[float, float]], wobble: float, rng: np.random.Generator) -> list[tuple[float, float]]:
     """Shake a curve by slow random waves."""
     n = np.arange(len(curve))
-    shake = sum(
-        rng.normal(size=(2, 1)) * np.sin(n / length + rng.uniform(0, 6.3, size=(2, 1))) for length in (40, 110, 250)
-    )
+    shake = np.zeros((2, len(curve)))
+    for length in (40, 110, 250):
+        shake += rng.normal(size=(2, 1)) * np.sin(n / length + rng.uniform(0, 6.3, size=(2, 1)))
     return [(x + dx, y + dy) for (x, y), dx, dy in zip(curve, *(100 * wobble * shake), strict=True)]
 
 

@@ -240,7 +240,8 @@ def _paper_of(grey: Image.Image) -> _Paper:
 def _powers(n: int, start: float = 0.0, end: float = 1.0) -> _Levels:
     """Return [n, degree + 1]: Legendre polynomials at n pixels from `start` to `end`, relative to a side of a page."""
     at = start + (np.arange(n) + 0.5) / n * (end - start)
-    return legvander(2 * at - 1, _DEGREE)
+    powers: _Levels = legvander(2 * at - 1, _DEGREE).astype(np.float64)
+    return powers
 
 
 def _at_size(lines: Flags, size: int) -> Flags:
@@ -253,7 +254,7 @@ def _at_size(lines: Flags, size: int) -> Flags:
         for at, middle in ((x, (left + right) / 2), (y, (top + bottom) / 2))
     )
     length = scale * np.bincount(row * size + column, minlength=size * size).reshape(size, size)
-    crossed = length >= min(_CROSSED, length.max())
+    crossed: Flags = length >= min(_CROSSED, length.max())
     # Like edges of photos, the lines have corners where they turn, but no blocks of 2 x 2 pixels.
     return crossed & (thinned(crossed) | ~opened(crossed, 2))
 

@@ -49,7 +49,7 @@ def without_specks(strokes: Flags, least: int) -> Flags:
     for _ in range(steps):
         far = F.max_pool2d(far.masked_fill(~inside, -torch.inf), 3, stride=1, padding=1)
     large = inside & (torch.maximum(far[0] + far[1], far[2] + far[3]) + 1 >= steps)
-    kept = large[0].repeat_interleave(cell, 0).repeat_interleave(cell, 1)[:height, :width].numpy()
+    kept: Flags = large[0].repeat_interleave(cell, 0).repeat_interleave(cell, 1)[:height, :width].numpy()
     return strokes & kept
 
 

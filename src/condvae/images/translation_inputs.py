@@ -73,8 +73,8 @@ def _process_of(model: ConditionalVAE) -> PictureProcess:
     if not isinstance(process, PictureProcess):
         needs = "a class label or findings" if process.name == "label" else process.name
         raise ValueError(
-            f"this model needs {needs}, which cannot be read from a picture: use a model that completes holes or "
-            "observes pictures"
+            f"this model needs {needs}, which cannot be read from a picture: use it in Python, as the training guide "
+            "(docs/guides/train.md) shows"
         )
     return process
 
@@ -113,7 +113,7 @@ def _paired(model: ConditionalVAE, process: Paired, picture: Picture) -> _Shown:
     if process.channels_of_pair not in (1, 3):
         raise ValueError(
             f"this model observes pictures with {process.channels_of_pair} channels, but pictures that can be read "
-            "have 1 or 3: use it from Python with an Observation"
+            "have 1 or 3: use it in Python with condvae.Sampler"
         )
     levels, notes = whole_levels(picture, config)
     other = fit(picture.on_white(), channels=process.channels_of_pair, size=config.image_size)
