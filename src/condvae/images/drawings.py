@@ -37,11 +37,14 @@ _LEAST_INK = 0.1  # the darkness relative to the paper that the darkest strokes 
 _WEAK, _STRONG = 0.25, 0.5  # darkness of a stroke, and of at least one of its pixels, relative to the darkest strokes
 _DEGREE, _SAMPLES, _FITS = 4, 48, 10  # the polynomial of the paper, the samples per side, the steps of the fit
 
-# Telling drawings from photos; relative to the number of pixels, or of pixels with ink
-_TESTED = 384  # the longer side of the picture in pixels
-_MOST_INK, _MOST_AREAS, _MOST_PALE, _MOST_OTHER = 0.3, 0.1, 0.4, 0.15
-_PALE, _MOST_NOISE, _COLOURED = 0.07, 0.04, 40
-
+# Telling drawings from photos; tests/campaigns/drawings.py counts errors
+_TESTED = 384  # the longer side of the picture when it is judged, in pixels
+_MOST_INK = 0.3  # share of the picture that strokes may cover
+_MOST_AREAS = 0.1  # share of the strokes that may be wider than lines
+_MOST_FAINT = 0.4  # share of the centre lines that may be less dark than half of the darkest strokes
+_MOST_OTHER = 0.15  # pixels away from strokes that may not look like paper, relative to the number of stroke pixels
+_PALE, _COLOURED = 0.07, 40  # paper is less dark than this, and red, green and blue differ less; in shares and levels
+_MOST_NOISE = 0.04  # of the darkness of paper
 
 _Box: TypeAlias = tuple[float, float, float, float]
 """The left, top, right and bottom edge of a part of a page, relative to its width and height."""
@@ -91,7 +94,7 @@ def kind_of(picture: Picture, size: int) -> Literal["photo", "drawing"]:
         return "photo"
     if opened(strokes, _widest(_longer_side(strokes)) + 1).sum() > _MOST_AREAS * inked:
         return "photo"
-    if (ink.values[thinned(strokes)] < _STRONG * ink.darkest).mean() > _MOST_PALE:
+    if (ink.values[thinned(strokes)] < _STRONG * ink.darkest).mean() > _MOST_FAINT:
         return "photo"
     far = ~any_in_squares(np.pad(strokes, 1), 3)  # from strokes, whose borders are pale
     other = np.abs(ink.values[far]) > max(_PALE, 6 * ink.noise)
@@ -126,7 +129,7 @@ def lines_of(picture: Picture, size: int) -> Flags:
 def square_page(picture: Picture, *, channels: int, size: int) -> Image.Image:
     """Return the whole drawing as it was given, at size x size pixels, with more paper around it if it is no square."""
     page = _on_paper(picture).convert("L" if channels == 1 else "RGB")
-    paper = tuple(int(level) for level in np.median(np.asarray(page).reshape(-1, channels), axis=0))
+    paper = tuple(int(level) for level in np.median(np.asarray(_reduced(page, size)).reshape(-1, channels), axis=0))
     return ImageOps.pad(page, (size, size), Image.Resampling.LANCZOS, color=paper[0] if channels == 1 else paper)
 
 
