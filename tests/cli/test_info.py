@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 from helpers.commands import failure
-from helpers.models import SMALLEST, small_vae
+from helpers.models import SMALLEST, small_translator, small_vae
 from safetensors.torch import save_file
 
 from condvae import weights
 from condvae.cli import main
+from condvae.observe import Boxes, Edges, Grey, Label, LowResolution, Paired, Process
+from condvae.observe.process_names import PROCESS_INPUTS, PROCESS_MEANINGS
 from condvae.weights import sealed_file
 from condvae.weights.model_cards import card_at
 
@@ -30,6 +32,28 @@ def test_info_describes_the_default_model_names_files_and_folders(
     assert json.loads(capsys.readouterr().out)["record"] == {"steps": 7, "artifact": {"steps": 9}}
     main(["info"])
     assert "Training of the artifact\nsteps           9\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("process", "words"),
+    [
+        (Boxes(), "give it a photo, and which of its pixels are hidden (--hole, --box, --half, --random, ...)"),
+        (Edges(), "give it a drawing, with dark lines on white or the reverse; or a photo, whose edges are then found"),
+        (Grey(), "give it a grey photo; or one in colour, whose colours are then left out"),
+        (LowResolution(factor=2), "give it a small picture of 4 x 4 pixels; or a larger one, which is then reduced"),
+        (Label(), "give it a class label or findings, which condvae complete cannot read from a picture"),
+        (Paired(), "give it the left picture of a pix2pix pair"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Process) else "",
+)
+def test_info_says_what_a_model_wants_to_see(
+    process: Process, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.safetensors"
+    weights.save(small_translator(process, SMALLEST), path)
+    main(["info", str(path)])
+    assert words in " ".join(capsys.readouterr().out.split())
+    assert PROCESS_INPUTS.keys() == PROCESS_MEANINGS.keys()
 
 
 def test_info_lists_embedded_models(models: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,7 +163,7 @@ def test_many_notes_are_counted_and_a_file_is_completed_once(
 def test_an_edge_model_needs_no_hole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "edges.safetensors"
     save(ConditionalVAE(small_vae(), PartialConfig(channels=3), process=Edges()), path)
-    words = [str(photo(tmp_path / "x.png")), "--model", str(path), "-n", "2"]
+    words = [str(photo(tmp_path / "x.png", 8, 8)), "--model", str(path), "-n", "2"]
     main(["complete", *words, "-o", str(tmp_path / "out")])
     assert len(contents(tmp_path / "out")) == 3
     assert "does not complete holes" in refused([*words, "--half", "left"], tmp_path / "never", capsys)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from condvae.conditional import ConditionalVAE, PartialConfig
+from condvae.observe import Process
 from condvae.vdvae import VDVAE, Stage, VDVAEConfig, preset
 
 SMALLEST = dataclasses.replace(
@@ -13,6 +14,12 @@ SMALLEST = dataclasses.replace(
     stages=tuple(Stage(resolution=r, width=8, inner=4, encoder_blocks=1, decoder_blocks=1) for r in (8, 4)),
 )
 """A configuration with only two latent groups, for tests in which a model processes many images."""
+
+SMALL_64 = dataclasses.replace(
+    preset("tiny"),
+    stages=tuple(Stage(resolution=r, width=8, inner=4, encoder_blocks=1, decoder_blocks=1) for r in (64, 16, 4)),
+)
+"""A small configuration for images of 64 x 64 pixels."""
 
 
 def randomise(model: torch.nn.Module, seed: int, scale: float = 0.15) -> None:
@@ -35,6 +42,14 @@ def small_conditional(
     vae = small_vae(config)
     partial = PartialConfig(channels=vae.config.channels + 1, form=form)  # type: ignore[arg-type]
     model = ConditionalVAE(vae, partial, train_artifact=train_artifact)
+    randomise(model.partial, 1)
+    return model
+
+
+def small_translator(process: Process, config: VDVAEConfig = SMALL_64) -> ConditionalVAE:
+    """A model that observes what this process shows."""
+    partial = PartialConfig(channels=process.channels(config.channels))
+    model = ConditionalVAE(small_vae(config), partial, process=process)
     randomise(model.partial, 1)
     return model
 

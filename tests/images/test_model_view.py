@@ -144,7 +144,7 @@ def test_models_that_do_not_complete_holes_refuse_a_hole() -> None:
     clear = np.dstack([levels(8, 8), np.zeros((8, 8), dtype=np.uint8)])
     assert (seen(clear, Hole(), model=grey).levels == 255).all()
     labels = ConditionalVAE(small_vae(), PartialConfig(channels=10), process=Label())
-    with pytest.raises(ValueError, match="no labels"):
+    with pytest.raises(ValueError, match="needs a class label or findings, which cannot be read from a picture"):
         seen(levels(8, 8), Hole(), model=labels)
     with pytest.raises(ValueError, match="does not record what it observes"):
         seen(levels(8, 8), Hole(), model=ConditionalVAE(small_vae(), PartialConfig(channels=1)))

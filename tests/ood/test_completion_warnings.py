@@ -139,7 +139,7 @@ def test_an_edge_model_warns_too(tmp_path: Path, capsys: pytest.CaptureFixture[s
     save(edges, path)
     put_fits(edges, fit_path(path), strange=True)
     lines, _ = completed(capsys, tmp_path / "out", photo(tmp_path / "x.png", 8, 8), "-n", "1", "--model", path)
-    assert WARNING in lines[0]
+    assert "is taken for a photo" in lines[0] and WARNING in lines[1]
 
 
 def test_pictures_that_cannot_be_judged_are_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +151,8 @@ def test_pictures_that_cannot_be_judged_are_completed(tmp_path: Path, capsys: py
     fits = load_fits(fit_path(path), edges)
     save_fits(fit_path(path), [replace(fits["partial"], score="likelihood", density=None)])
     picture = photo(tmp_path / "x.png", 8, 8)
-    lines, files = completed(capsys, tmp_path / "out", picture, "-n", "1", "--model", path)
+    words = (picture, "-n", "1", "--model", path, "--image-is", "photo")
+    lines, files = completed(capsys, tmp_path / "out", *words)
     assert len(lines) == 2 and "sheet.png" in files
     assert lines[0].startswith(f"cannot tell whether {picture} is strange to {path}: ") and "no pixels" in lines[0]
 

@@ -21,7 +21,9 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     """Complete images: draw several completions of each, and save them with a contact sheet and a record.
 
     Say which pixels are hidden with one of --known, --hole, --box, --half and --random, or make them transparent in
-    the image. Images that are strange to the model get a warning if `condvae ood fit` has prepared the model.
+    the image. Models that observe edges, a grey version or a smaller version of an image need none of these options:
+    give them a photo, or a drawing, a grey picture or a small one. `condvae info` says what a model wants to see.
+    Images that are strange to the model get a warning if `condvae ood fit` has prepared the model.
     """
 
     images: shared.Images = ()

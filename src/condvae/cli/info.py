@@ -12,7 +12,7 @@ from condvae.cli import shared
 from condvae.cli.export import mebibytes
 from condvae.cli.help_text import explained
 from condvae.cli.info_page import as_text, print_section
-from condvae.observe.process_names import PROCESS_MEANINGS
+from condvae.observe.process_names import PROCESS_INPUTS, PROCESS_MEANINGS
 from condvae.weights.hub import MODEL_FILE
 from condvae.weights.model_cards import ModelCard, card_at
 from condvae.weights.model_names import DEFAULT_MODEL
@@ -155,12 +155,15 @@ def _purpose(header: "Header", card: ModelCard | None) -> dict[str, str | None]:
     colours = "grey" if config.channels == 1 else "colour"
     names = [part.name for part, _ in getattr(process, "parts", ())] or ([process.name] if process else [])
     known = [PROCESS_MEANINGS.get(name, name) for name in dict.fromkeys(names)]
+    small = config.image_size // getattr(process, "factor", 1)
+    give = [PROCESS_INPUTS[name].format(small=small) for name in names if name in PROCESS_INPUTS]
     use = "condvae train makes it conditional, condvae sample draws images from it"
     return {
         "what it is": card.summary if card else None,
         "crop to": card.subject if card else None,
         "its images": f"{colours}, {config.image_size} x {config.image_size} pixels; others are cropped and resized",
         "what it sees": "; or ".join(known) if known else None,
+        "give it": give[0] if give else None,
         "its use": None if header.partial or card else use,
     }
 

@@ -13,7 +13,6 @@ from condvae.completion.record import Provenance, RecordedImage, described
 from condvae.completion.result import Completion
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.contact_sheet import ColumnHeading, contact_sheet
-from condvae.images.model_sheets import completion_columns
 from condvae.images.picture_formats import PictureFormat
 from condvae.images.recorded_files import COMPLETIONS
 from condvae.runtime.messages import Say, silent
@@ -73,7 +72,7 @@ class CompletionFolder:
             self._out.put(name, completion.picture(k))
         self._images.append(RecordedImage(file=completion.file, hole_file=completion.view.hole_file, outputs=names))
         self._rows.append(completion.row())
-        self._columns = completion_columns(len(completion))
+        self._columns = completion.columns()
         if len(self._rows) == _ROWS:
             self._write_sheet()
         return names

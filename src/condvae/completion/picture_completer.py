@@ -15,10 +15,12 @@ from condvae.completion.record import Provenance
 from condvae.completion.result import Completion
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
+from condvae.images.drawings import ImageIs
 from condvae.images.holes import Box, Half, Hole, MaskMeaning
 from condvae.images.model_sheets import visible
 from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import Picture, PictureLike, read_picture
+from condvae.images.translation_inputs import check_suits
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.messages import DegenerateSamples, StrangeImage, printable
 from condvae.runtime.pixels import to_uint8
@@ -51,6 +53,7 @@ class CompleteArguments(TypedDict, total=False):
     hard_edges: bool
     same_noise: bool
     white: int | None
+    image_is: ImageIs
     chunk: int | None
     device: str | None
     judge: bool
@@ -86,6 +89,7 @@ def complete(
     hard_edges: bool = CompletionSettings.hard_edges,
     same_noise: bool = CompletionSettings.same_noise,
     white: int | None = CompletionSettings.white,
+    image_is: ImageIs = CompletionSettings.image_is,
     chunk: int | None = None,
     device: str | None = None,
     judge: bool = True,
@@ -94,6 +98,10 @@ def complete(
 
     An image is a path, an open binary file such as `io.BytesIO`, a PIL image, an array [H, W] or [H, W, C], or a tensor
     [C, H, W]. Arrays and tensors contain uint8 grey levels, or floats in [0, 1].
+
+    Some models do not complete holes but translate: they observe edges, a grey or a smaller version of the image. Give
+    them such a picture, or a photo, and none of these arguments. image_is says whether a picture for a model of edges
+    is a "photo" or a "drawing"; with "auto", its pixels decide.
 
     Define the hidden pixels with at most one of these arguments. Without any, transparent pixels are hidden, and the
     masked pixels of a NumPy masked array.
@@ -141,6 +149,7 @@ def complete(
         hard_edges=hard_edges,
         same_noise=same_noise,
         white=white,
+        image_is=image_is,
     )
     names = [f"image {k + 1} of the list" for k in range(len(images))] if several else ["the image"]
     pictures = [read_picture(one, name=name, white=white) for one, name in zip(images, names, strict=True)]
@@ -189,6 +198,7 @@ class PictureCompleter:
             )
         self.model: ConditionalVAE = model
         self.settings = settings.checked(model.artifact.config)
+        check_suits(model, image_is=settings.image_is, keep_size=settings.keep_size)
         self.sampler = Sampler(model, chunk=chunk)
         self.inspector: Callable[[], Inspector | None] = lambda: None
         if self.identity is not None and inspect is not None:
@@ -206,10 +216,18 @@ class PictureCompleter:
         )
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
-        """Prepare a picture for the model; raise ValueError if the hole does not fit them, or if nothing is hidden."""
-        view = make_view(self.model, picture, hole, seed=self.settings.seed, keep_size=self.settings.keep_size)
-        if view.nothing_hidden is not None:
-            raise ValueError(view.nothing_hidden)
+        """Prepare a picture for the model; raise ValueError if the hole does not fit, or nothing is hidden or seen."""
+        settings = self.settings
+        view = make_view(
+            self.model,
+            picture,
+            hole,
+            seed=settings.seed,
+            keep_size=settings.keep_size,
+            image_is=settings.image_is,
+        )
+        if (nothing := view.nothing_hidden or view.nothing_shown) is not None:
+            raise ValueError(nothing)
         return view
 
     def __call__(self, view: ModelView) -> Completion:

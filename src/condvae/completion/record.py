@@ -21,7 +21,13 @@ from condvae.runtime.messages import printable, reason_of, short, shown
 from condvae.runtime.versions import versions
 from condvae.weights.cached_models import ModelId
 
-_ABSENT: dict[str, Any] = {"picture_format": "png", "hard_edges": True, "same_noise": True, "white": 65_535}
+_ABSENT: dict[str, Any] = {
+    "picture_format": "png",
+    "hard_edges": True,
+    "same_noise": True,
+    "white": 65_535,
+    "image_is": "photo",
+}
 """Values of settings that records of earlier versions lack: what those versions did."""
 
 

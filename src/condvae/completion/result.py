@@ -16,10 +16,11 @@ from torch import Tensor
 
 from condvae.completion.inspection import Inspected, Inspector, Judgement
 from condvae.completion.record import Provenance
-from condvae.images.contact_sheet import contact_sheet, to_pil
+from condvae.images.contact_sheet import ColumnHeading, contact_sheet, to_pil
 from condvae.images.holes import Flags
+from condvae.images.model_levels import as_tensor
 from condvae.images.model_sheets import completion_columns, completion_row
-from condvae.images.model_view import ModelView, as_tensor
+from condvae.images.model_view import ModelView
 from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.recorded_files import RECORD, read_recorded
 from condvae.runtime.fingerprints import FileId
@@ -89,7 +90,10 @@ class Completion:
 
     @property
     def original(self) -> PixelArray:
-        """[H, W, C]: the whole picture in grey levels, at the model's image size, with the hidden pixels visible."""
+        """[H, W, C]: the picture that was given, in grey levels, at the model's image size, with hidden pixels visible.
+
+        For models that do not complete holes, this is the photo or the drawing from which the observation was made.
+        """
         return self.view.levels
 
     @property
@@ -177,6 +181,10 @@ class Completion:
         images = torch.from_numpy(self.images).permute(0, 3, 1, 2)
         return completion_row(as_tensor(self.original), as_tensor(self.observed), images)
 
+    def columns(self) -> list[ColumnHeading]:
+        """Return the headings of the tiles of `row`. A translation model is given a picture that is no original."""
+        return completion_columns(len(self), first="input" if self.view.observation.known is None else "original")
+
     def sheet(self) -> Image.Image:
         """Return a labelled contact sheet of the completions."""
         return sheet_of([self])
@@ -223,4 +231,4 @@ def save_completions(
 
 def sheet_of(completions: Sequence[Completion]) -> Image.Image:
     """Return one labelled contact sheet of several pictures. All must have the same number of completions."""
-    return contact_sheet([one.row() for one in completions], completion_columns(len(completions[0])))
+    return contact_sheet([one.row() for one in completions], completions[0].columns())

@@ -39,6 +39,9 @@ class CompletionSettings:
     """Use the same random numbers for all images, so that completion k looks alike in all of them. If not given, the
     random numbers also depend on the known pixels of each image."""
     white: int | None = None
+    image_is: Literal["auto", "photo", "drawing"] = "auto"
+    """For models that observe edges, what the given image is: a photo, whose edges are found, or a drawing, whose lines
+    are used as they are. With auto, its pixels decide."""
 
     def __post_init__(self) -> None:
         for name in ("n", "seed", "share", "white"):
@@ -49,6 +52,7 @@ class CompletionSettings:
             raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
         check_seed(self.seed)
         check_choice(self.pixels, "pixels", ("mean", "sample"))
+        check_choice(self.image_is, "image_is", ("auto", "photo", "drawing"))
         for name in ("keep_size", "hard_edges", "same_noise"):
             check_choice(getattr(self, name), name, (True, False))
         check_white(self.white)

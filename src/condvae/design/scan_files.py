@@ -23,7 +23,8 @@ from condvae.design.single_image import Scan, planned_scan, scan_image
 from condvae.design.sources import Completions, check_completes, check_pair
 from condvae.images.atomic_folder import AtomicFolder, stem_of
 from condvae.images.holes import Box, Hole
-from condvae.images.model_view import ModelView, as_tensor, make_view
+from condvae.images.model_levels import as_tensor
+from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import Picture
 from condvae.images.recorded_files import SCANS
 from condvae.images.selection import LimitedNotes, PictureQueue, select_pictures

@@ -1,5 +1,7 @@
 """Contact sheets of a model's samples, reconstructions and completions."""
 
+from typing import Literal
+
 import torch
 from PIL import Image
 from torch import Tensor
@@ -64,13 +66,16 @@ def completion_row(original: Tensor, observed: Tensor, completions: Tensor) -> l
     return [original, observed, *completions[:SHOWN], mean, heat]
 
 
-def completion_columns(n: int) -> list[ColumnHeading]:
-    """Return the column headings of a sheet with n completions per image."""
+def completion_columns(n: int, *, first: Literal["original", "input"] = "original") -> list[ColumnHeading]:
+    """Return the column headings of a sheet with n completions per image.
+
+    first: what the first column shows, the original image or the picture that was given to a translation model.
+    """
     numbered = [f"completion {k + 1}" for k in range(min(n, SHOWN))]
     if n == 1:
-        return ["original", "observed", *numbered]
+        return [first, "observed", *numbered]
     spread = HeatColumn(label="uncertainty", lowest="std 0", highest=f"{_LARGEST_SPREAD}+")
-    return ["original", "observed", *numbered, f"mean of {n}", spread]
+    return [first, "observed", *numbered, f"mean of {n}", spread]
 
 
 def visible(vae: VDVAE, observation: Observation) -> Tensor:

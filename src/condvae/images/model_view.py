@@ -1,6 +1,7 @@
 """Prepare a picture for a model, and paste completions back into the picture.
 
-A model sees the picture's middle square, which is its largest centred square, resized to the model's image size.
+A model that completes holes sees the picture's middle square, which is its largest centred square, resized to the
+model's image size. `translation_inputs.py` prepares pictures for models that see something else, such as edges.
 """
 
 import hashlib
@@ -11,21 +12,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
-from torch import Tensor
 
 from condvae.conditional import ConditionalVAE
 from condvae.images.blending import blend_edges
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
+from condvae.images.drawings import ImageIs
 from condvae.images.holes import Flags, Hole, known_half
+from condvae.images.model_levels import as_batch, as_tensor, resizing_notes
 from condvae.images.reading import Picture
+from condvae.images.translation_inputs import translation_input
 from condvae.observe import KnownPixels, Observation
-from condvae.observe.batch import Batch
-from condvae.runtime import pixels
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import printable
 from condvae.runtime.pixels import PixelArray
-from condvae.vdvae import VDVAEConfig
 
 _LANCZOS_REACH = 3  # reach of Pillow's filter, in pixels of the smaller image
 
@@ -49,7 +49,7 @@ class ModelView:
     """Width and height of the whole picture, in pixels."""
     hole: Hole
     levels: PixelArray
-    """[S, S, C] uint8: the middle square at the model's image size S."""
+    """[S, S, C] uint8: the middle square at the model's image size S; a drawing has more paper around it instead."""
     known: Flags
     """[S, S] bool: True where a pixel is known; False everywhere if observations have no known pixels, as for edges."""
     observation: Observation
@@ -59,6 +59,8 @@ class ModelView:
     """The picture file that the hole was read from, if any."""
     nothing_hidden: str | None = None
     """If no pixel is hidden, a sentence that says so, why, and what to do; otherwise None."""
+    nothing_shown: str | None = None
+    """If a translation model sees an empty picture, such as no edges, a sentence that says so; otherwise None."""
     icc_profile: bytes | None = None
     """The colour profile of pictures into which completions are pasted."""
     surroundings: Surroundings | None = None
@@ -109,30 +111,25 @@ class ModelView:
         return pasted
 
 
-def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool) -> ModelView:
+def make_view(
+    model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool, image_is: ImageIs = "photo"
+) -> ModelView:
     """Prepare a picture for a model; raise ValueError if the hole does not suit the model or the picture.
 
-    seed: sets the random hole, if one is drawn. keep_size: keep the whole picture, so that completions can be pasted.
+    seed: sets the random hole, if one is drawn. keep_size: keep the whole picture, so that completions can be pasted;
+    not for models that do not complete holes. image_is: what the picture is, for models of edges.
     """
-    config = model.artifact.config
     hole = hole.for_picture(picture)
-    if not model.completes_holes and hole.ways:
-        observes = model.process.name if model.process else "something else"
-        raise ValueError(f"this model observes {observes} and does not complete holes: leave out {hole.ways[0]}")
-    transparency = model.completes_holes and hole.way == "transparency"
+    if not model.completes_holes:
+        return _translation_view(model, picture, hole, image_is)
+    config = model.artifact.config
+    transparency = hole.way == "transparency"
     page = picture.colours if transparency else picture.on_white()
-    notes = _notes(picture, config.image_size, on_white=not transparency)
+    notes = resizing_notes(picture, config.image_size, on_white=not transparency)
     levels = fit(page, channels=config.channels, size=config.image_size)
-    hole_file = nothing = None
-    if model.completes_holes:
-        hidden, more, hole_file, nothing = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
-        notes += more
-        known, levels = _without_hidden(page, _middle(hidden, min(picture.size))[0], levels)
-        observation = model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None])
-    else:
-        observation = _translated(model, levels, seed)
-        known = np.zeros(levels.shape[:2], dtype=bool)
-        hidden = _in_middle(np.ones((min(picture.size),) * 2, dtype=bool), picture)
+    hidden, more, hole_file, nothing = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
+    notes += more
+    known, levels = _without_hidden(page, _middle(hidden, min(picture.size))[0], levels)
     profile = None
     if keep_size and picture.icc_profile is not None:
         profile, more = _kept_profile(picture, picture.icc_profile, "RGB" if config.channels == 3 else page.mode)
@@ -143,7 +140,7 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
         hole=hole,
         levels=levels,
         known=known,
-        observation=observation,
+        observation=model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None]),
         notes=tuple(notes),
         hole_file=hole_file,
         nothing_hidden=nothing,
@@ -152,23 +149,21 @@ def make_view(model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int,
     )
 
 
-def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[PixelArray, tuple[str, ...]]:
-    """Return a picture's middle square at the model's image size S, [S, S, C] uint8, with transparent pixels on white.
-
-    Also return messages for the user that tell how the picture was cropped and resized.
-    """
-    levels = fit(picture.on_white(), channels=config.channels, size=config.image_size)
-    return levels, tuple(_notes(picture, config.image_size, on_white=True))
-
-
-def as_batch(levels: PixelArray) -> Batch:
-    """Convert one image [H, W, C] uint8 to a batch of one image."""
-    return Batch(x=pixels.from_uint8(as_tensor(levels)[None]))
-
-
-def as_tensor(levels: PixelArray) -> Tensor:
-    """Convert an image from an array [H, W, C] to a tensor [C, H, W]."""
-    return torch.from_numpy(np.array(levels)).permute(2, 0, 1)
+def _translation_view(model: ConditionalVAE, picture: Picture, hole: Hole, image_is: ImageIs) -> ModelView:
+    if hole.ways:
+        observes = model.process.name if model.process else "something else"
+        raise ValueError(f"this model observes {observes} and does not complete holes: leave out {hole.ways[0]}")
+    levels, observation, notes, nothing = translation_input(model, picture, image_is)
+    return ModelView(
+        file=picture.file,
+        size=picture.size,
+        hole=hole,
+        levels=levels,
+        known=np.zeros(levels.shape[:2], dtype=bool),
+        observation=observation,
+        notes=notes,
+        nothing_shown=nothing,
+    )
 
 
 class _HiddenPixels(NamedTuple):
@@ -215,27 +210,6 @@ def _kept_profile(picture: Picture, profile: bytes, mode: str) -> tuple[bytes | 
     kind = f"is for {printable(profile[16:20].decode('latin-1').strip())} pictures" if is_profile else "is damaged"
     written = "grey" if mode == "L" else "RGB"
     return None, (f"{picture.name}: its colour profile {kind}, so the {written} pictures are written without it",)
-
-
-def _notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
-    notes = list(picture.notes)
-    width, height = picture.size
-    side = min(width, height)
-    if (width, height) != (size, size):
-        what = "it" if width == height else f"its middle {side} x {side}"
-        then = f"resized to {size} x {size}" if side != size else "used"
-        notes.append(f"{picture.name} is {width} x {height}: {what} is {then}")
-    if on_white and picture.alpha is not None:
-        notes.append(f"{picture.name} has transparent pixels: they are shown on white")
-    return notes
-
-
-def _translated(model: ConditionalVAE, levels: PixelArray, seed: int) -> Observation:
-    if model.process is None:
-        raise ValueError("this model does not record what it observes, and it does not complete holes: train it again")
-    return model.process.observe(
-        as_batch(levels), normalise=model.artifact.normalise, generator=_generator(levels, seed)
-    )
 
 
 def _drawn(model: ConditionalVAE, levels: PixelArray, seed: int) -> Flags:

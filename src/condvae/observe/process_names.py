@@ -22,3 +22,15 @@ PROCESS_MEANINGS = {
     "paired": "the other image of a pix2pix pair",
 }
 """What is known of an image under each process of `condvae.observe.PROCESSES`, except mixtures of these processes."""
+
+PROCESS_INPUTS = {
+    **dict.fromkeys(
+        PIXEL_PROCESS_MEANINGS, "a photo, and which of its pixels are hidden (--hole, --box, --half, --random, ...)"
+    ),
+    "edges": "a drawing, with dark lines on white or the reverse; or a photo, whose edges are then found",
+    "grey": "a grey photo; or one in colour, whose colours are then left out",
+    "low-resolution": "a small picture of {small} x {small} pixels; or a larger one, which is then reduced",
+    "label": "a class label or findings, which condvae complete cannot read from a picture",
+    "paired": "the left picture of a pix2pix pair",
+}
+"""What to give to `condvae complete` for a model of each process; {small} is the side of an image in low resolution."""

@@ -2,7 +2,8 @@
 
 from condvae.completion.inspection import Inspected
 from condvae.conditional import ConditionalVAE
-from condvae.images.model_view import ModelView, as_batch
+from condvae.images.model_levels import as_batch
+from condvae.images.model_view import ModelView
 from condvae.ood.fit_file import fits_beside
 from condvae.ood.fitting import STRANGE
 from condvae.ood.inference import EncoderKind

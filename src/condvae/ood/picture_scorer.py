@@ -7,7 +7,8 @@ from pathlib import Path
 from condvae import weights
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole, MaskMeaning
-from condvae.images.model_view import as_batch, make_view, whole_levels
+from condvae.images.model_levels import as_batch, whole_levels
+from condvae.images.model_view import make_view
 from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.observe import Observation
 from condvae.ood.features import known_share, measure_observation
