@@ -98,12 +98,19 @@ class PretrainingContext:
         found = run.train(self.settings, self.data_path, folder, str(self.device))
         return {name: torch.tensor([value], dtype=torch.float64) for name, value in found.items()}
 
-    @torch.inference_mode()
     def snapshot(self, run: TrainingRun, folder: Path, truth: ResultStore, step: int) -> ResultTensors:
-        """Measure a snapshot: its bound, and for the main condition the metrics of its answers, too."""
+        """Measure a snapshot of a training."""
         model = run.snapshot(self.settings, folder, step).to(self.device).eval()
-        found = self.bound(model, run.condition)
-        if run.condition == self.settings.condition:
+        return self.measured(model, run.condition, truth)
+
+    @torch.inference_mode()
+    def measured(self, model: ConditionalVAE, condition: str, truth: ResultStore) -> ResultTensors:
+        """Measure a model: its bound, and for the main condition the metrics of its answers, too.
+
+        truth: where the Inception features of the test images are stored.
+        """
+        found = self.bound(model, condition)
+        if condition == self.settings.condition:
             self._load_truth(truth)
             found |= self.answers(model)
         return found
