@@ -1,9 +1,13 @@
-r"""Fill the tables of docs/results/edges.md from the raw numbers in docs/results/edges. After the commands of
-recipes/edges.py:
+r"""Fill the tables of docs/results/edges.md from the raw numbers in docs/results/edges. These commands make them, after
+those of recipes/edges.py:
 
-    python recipes/edges_results.py --shoes out/edges/shoes/results.json --bags out/edges/bags/results.json --figures
+    python recipes/edges_model.py --model shoes64 --data shoes64.zip bags64.zip --out out/shoes64.json
+    python benchmarks/edges.py --data shoes64.zip --out out/benchmark.json
+    python recipes/edges_results.py --shoes64 out/shoes64.json --benchmark out/benchmark.json \
+        --shoes out/edges/shoes/results.json --bags out/edges/bags/results.json --figures
 
-Without options, the tables are filled from the numbers that are already in the folder.
+Without options, the tables are filled from the numbers that are already in the folder. The comparison of arms needs the
+numbers of both data sets.
 """
 
 import sys
@@ -14,12 +18,14 @@ from typing import Any
 
 import tyro
 
-from condvae.experiments.pretraining.plan import SCRATCH
+from condvae.experiments.pretraining.plan import SCRATCH, metrics_for
+from condvae.experiments.pretraining.report import REPORT
+from condvae.observe import Edges
 from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.edges_statements import RULES, statements
-from recipes.pages import Page, markdown
+from recipes.pages import Page, markdown, short
 from recipes.pretraining_results import (
     ARM_HEAD,
     STATEMENT_HEAD,
@@ -33,6 +39,12 @@ from recipes.pretraining_statements import IPA, TRANSFER
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "edges.md"
 SETS = ("shoes", "bags")
+MADE_BY = {
+    **dict.fromkeys(SETS, (REPORT.format, "recipes/edges.py")),
+    "shoes64": ("condvae edges model", "recipes/edges_model.py"),
+    "benchmark": ("condvae edges benchmark", "benchmarks/edges.py"),
+}
+"""The format of each file of raw numbers, and the command that writes it."""
 ARTIFACTS = {SCRATCH: "none", TRANSFER: "a VAE of Tiny ImageNet", IPA: "a VAE of shoes and bags"}
 """The artifact of each arm."""
 
@@ -45,6 +57,10 @@ class Options:
     """results.json of recipes/edges.py for shoes."""
     bags: Path | None = None
     """results.json of recipes/edges.py for bags."""
+    shoes64: Path | None = None
+    """JSON file of recipes/edges_model.py for the embedded model shoes64."""
+    benchmark: Path | None = None
+    """JSON file of benchmarks/edges.py."""
     page: Path = PAGE
     """The page to fill; its numbers are in the folder of the same name."""
     figures: bool = False
@@ -52,11 +68,11 @@ class Options:
 
 
 def main(options: Options) -> None:
-    page, given = page_at(options.page), {name: getattr(options, name) for name in SETS}
-    update(page, given, "recipes/edges.py")
+    page = page_at(options.page)
+    update(page, {name: getattr(options, name) for name in MADE_BY}, MADE_BY)
     if options.figures:
-        for name, results in given.items():
-            add_pictures(page.folder, name, results, f"{name}-")
+        for name in SETS:
+            add_pictures(page.folder, name, getattr(options, name), f"{name}-")
 
 
 def page_at(path: Path = PAGE) -> Page:
@@ -64,6 +80,30 @@ def page_at(path: Path = PAGE) -> Page:
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tables for which there are numbers."""
+    made = {"shoes64": model_table, "benchmark": speed_table}
+    tables = {name: make(raw[name]) for name, make in made.items() if name in raw}
+    return tables | (comparison_tables(raw) if any(name in raw for name in SETS) else {})
+
+
+def model_table(result: Mapping[str, Any]) -> str:
+    """Return a table with a row for each set of test images that a model was measured on."""
+    names = metrics_for(Edges.name)
+    rows = [
+        [name, f"{found['images']:,}", *(short(found["metrics"][key], one.digits) for key, one in names.items())]
+        for name, found in result["sets"].items()
+    ]
+    return markdown(["test images", "number", *(one.title for one in names.values())], rows)
+
+
+def speed_table(result: Mapping[str, Any]) -> str:
+    rows = [[f"edges made {name}", f"{rate:,.0f}"] for name, rate in result["images_per_second"].items()]
+    once, each = result["images_per_second"].values()
+    rows.append(["ratio", f"{once / each:.1f}"])
+    return markdown([f"{result['device']}, {result['preset']}, batch {result['batch']}", "images/s"], rows)
+
+
+def comparison_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     if missing := [name for name in SETS if name not in raw]:
         raise ValueError(f"there are no results for {missing[0]}: give its results.json with --{missing[0]}")
     results = {name: raw[name] for name in SETS}

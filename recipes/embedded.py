@@ -49,7 +49,9 @@ MODELS = {
     "xray": Model(
         preset="xray64", vae_minutes=5, partial_minutes=2.6, held_out=300, every=2_000, largest=4 * 2**20, size=64
     ),
-    "shoes64": Model(preset="shoes64", vae_minutes=9, partial_minutes=4, held_out=300, every=2_000, largest=6 * 2**20),
+    "shoes64": Model(
+        preset="shoes64", vae_minutes=8.5, partial_minutes=5, held_out=300, every=2_000, largest=6 * 2**20
+    ),
 }
 
 

@@ -7,12 +7,15 @@ The text of the page is written by hand. The raw numbers come from these calls:
         --out out/cifar10
     condvae evaluate --model faces64 --data lfw64.zip --temperature 1 0.85 --deep-images 300 --precision fast \
         --out out/faces64
+    condvae evaluate --model tiny64 --data tiny64-a.zip tiny64-b.zip --temperature 1 0.85 --deep-images 200 \
+        --precision fast --out out/tiny64            (tiny64 is the run folder of `condvae train`)
     condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --pixels mean sample --images 10000 \
         --metrics inception lpips coverage --baselines --precision fast --out out/pixels
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100
     python benchmarks/measuring.py --data cifar10 --out out/measuring.json
     python recipes/evaluation_results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
-        --pixels out/pixels/results.json --curve out/curve/curve.json --measuring out/measuring.json --figures
+        --tiny64 out/tiny64/results.json --pixels out/pixels/results.json --curve out/curve/curve.json \
+        --measuring out/measuring.json --figures
 
 To measure only the bounds again, on the same images and holes, and keep all other numbers:
 
@@ -25,7 +28,7 @@ Without options, the tables are filled from the JSON files that are already in t
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +46,7 @@ MIXTURE = "mixture"
 
 
 class Published(NamedTuple):
-    """A CIFAR-10 row of the paper's table tab:results-completion, with its GPU-hours from the table tab:exp-details."""
+    """A row of the paper's table tab:results-completion, with its GPU-hours from the table tab:exp-details."""
 
     method: str
     fid: float
@@ -54,7 +57,7 @@ class Published(NamedTuple):
     """Number of trained weights, in millions."""
 
 
-PAPER = (
+CIFAR10 = (
     Published("ANP", 30.03, 5.86, 0.0447, 33, "11.5"),
     Published("CE", 21.92, 4.77, 0.0628, 14, "34"),
     Published("RFR", 44.35, 2.76, 0.0883, 450, "31"),
@@ -64,6 +67,17 @@ PAPER = (
     Published("IPA", 10.50, 13.24, 0.0262, 115, "18"),
     Published("IPA, t = 0.85", 8.61, 14.19, 0.0263, 115, "18"),
 )
+IMAGENET64 = (
+    Published("PIC", 40.0, 0.24, 0.170, 430, "9"),
+    Published("CoModGAN", 20.2, 7.09, 0.160, 552, "99"),
+    Published("IPA-R", 28.8, 6.46, 0.166, 121, "58"),
+    Published("IPA", 18.9, 9.20, 0.138, 120, "58"),
+    Published("IPA, t = 0.85", 15.1, 11.26, 0.133, 120, "58"),
+)
+PAPER = {"cifar10": CIFAR10, "tiny64": IMAGENET64}
+"""What the paper published, for our data sets that can be put beside its own."""
+DATA = ("cifar10", "faces64", "tiny64")
+"""The data sets that models are measured on, by the names of their files of raw numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +88,8 @@ class Options:
     """results.json of `condvae evaluate` for the model cifar10."""
     faces64: Path | None = None
     """results.json of `condvae evaluate` for the model faces64."""
+    tiny64: Path | None = None
+    """results.json of `condvae evaluate` for a model of Tiny-ImageNet."""
     pixels: Path | None = None
     """results.json of `condvae evaluate --pixels mean sample` for the model cifar10."""
     curve: Path | None = None
@@ -88,13 +104,13 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    new = read({name: getattr(options, name) for name in ("cifar10", "faces64", "pixels", "curve", "measuring")})
-    for name in ("cifar10", "faces64"):
+    new = read({name: getattr(options, name) for name in (*DATA, "pixels", "curve", "measuring")})
+    for name in DATA:
         if name in new and new[name]["settings"]["metrics"] == ["bounds"]:
             new[name] = with_bounds(page.raw()[name], new[name])
     page.update(new)
     if options.figures:
-        for name in ("cifar10", "faces64"):
+        for name in (one for one in DATA if one in page.raw()):
             draw(page.folder / f"{name}.json", redraw, page.folder, prefix=f"{name}_")
 
 
@@ -126,10 +142,14 @@ def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
-    tables = {"paper": compared_with_paper(raw["cifar10"]), "curve": of_curve(raw["curve"])}
+    """Return the tables. Those of a data set are left out as long as it has no numbers."""
+    tables = {"curve": of_curve(raw["curve"])}
+    tables |= {f"{data}-paper": compared_with_paper(raw[data], rows) for data, rows in PAPER.items() if data in raw}
+    if "tiny64" in raw:
+        tables["tiny64-gain"] = of_gain(raw["tiny64"]["methods"])
     tables["pixels"] = of_pixel_choice(raw["pixels"]["methods"])
     tables["speed"] = of_speed(raw["measuring"])
-    for data in ("cifar10", "faces64"):
+    for data in (name for name in DATA if name in raw):
         methods, (model,) = raw[data]["methods"], raw[data]["models"].values()
         for metric, digits in (("fid", 1), ("p_ids", 1), ("lpips_gt", 4), ("lpips_diversity", 4)):
             tables[f"{data}-{metric}"] = by_bin(methods, metric, digits, best=max if metric == "p_ids" else min)
@@ -139,7 +159,7 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     return tables
 
 
-def compared_with_paper(result: Mapping[str, Any]) -> str:
+def compared_with_paper(result: Mapping[str, Any], paper: Sequence[Published]) -> str:
     """Return a table of our numbers, in the mixture of bins, and of the paper's."""
     rows = []
     minutes = sum(next(iter(result["models"].values()))["training_minutes"].values())
@@ -147,7 +167,7 @@ def compared_with_paper(result: Mapping[str, Any]) -> str:
         cells = [found["metrics"][metric][MIXTURE] for metric in ("fid", "p_ids", "lpips_gt")]
         spent = f"{minutes:.1f} GPU-minutes, with the VAE" if "temperature" in found else "none"
         rows.append([name, estimate(cells[0], 1), percent(cells[1]), estimate(cells[2], 4), spent])
-    for row in PAPER:
+    for row in paper:
         spent = f"{row.hours} GPU-hours" + (", without the VAE" if row.method.startswith("IPA") else "")
         rows.append([f"*paper: {row.method}*", f"{row.fid:.2f}", f"{row.p_ids:.2f}", short(row.lpips_gt, 4), spent])
     return markdown(["", "FID", "P-IDS, %", "LPIPS-GT", "training"], rows)
@@ -170,6 +190,22 @@ def by_bin(methods: Mapping[str, Any], metric: str, digits: int, *, best: Any) -
         max(found["metrics"][metric][column]["standard_error"] for found in methods.values()) for column in columns
     ]
     rows.append(["*largest standard error*", *(short(scale * error, digits + (scale == 1)) for error in errors)])
+    return markdown(["hidden share", *columns], rows)
+
+
+def of_gain(methods: Mapping[str, Any]) -> str:
+    """Return a table of how far LPIPS-GT of the model is below that of the best baseline, in each bin."""
+    columns = (*BINS, MIXTURE)
+
+    def distance(name: str, column: str) -> float:
+        return float(methods[name]["metrics"]["lpips_gt"][column]["mean"])
+
+    models = [name for name, found in methods.items() if "temperature" in found]
+    best = {column: min((distance(name, column), name) for name in methods.keys() - models) for column in columns}
+    rows = [["best baseline", *(f"{name}, {short(value, 4)}" for value, name in best.values())]]
+    for name in models:
+        gains = [100 * (1 - distance(name, column) / best[column][0]) for column in columns]
+        rows.append([f"{name}: below it by", *(f"{gain:.1f} %" for gain in gains)])
     return markdown(["hidden share", *columns], rows)
 
 

@@ -59,17 +59,21 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    update(page, {"results": options.results}, REPORT.command)
+    update(page, {"results": options.results}, {"results": (REPORT.format, REPORT.command)})
     if options.figures:
         add_pictures(page.folder, "results", options.results)
 
 
-def update(page: Page, given: Mapping[str, Path | None], command: str) -> None:
-    """Store new results in the page's folder and fill its tables. given: results.json files, or None, by name."""
+def update(page: Page, given: Mapping[str, Path | None], made_by: Mapping[str, tuple[str, str]]) -> None:
+    """Store new results in the page's folder and fill its tables.
+
+    given: JSON files of results, or None, by name. made_by: the format of each, and the command that writes it.
+    """
     new = read(given)
     for name, result in new.items():
-        if result.get("format") != REPORT.format:
-            raise ValueError(f"{given[name]} has no results of {command}: give the results.json that it wrote")
+        wanted, command = made_by[name]
+        if result.get("format") != wanted:
+            raise ValueError(f"{given[name]} has no results of {command}: give the JSON file that it wrote")
     page.update(rounded(new, DIGITS))
 
 
