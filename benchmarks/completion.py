@@ -1,4 +1,8 @@
-"""Time `condvae complete` on a CPU, from the start of its process to its end, and then each of its parts."""
+"""Time `condvae complete` on a CPU, from the start of its process to its end, and then each of its parts.
+
+python benchmarks/completion.py
+python benchmarks/completion.py --model shoes64 --image tests/fixtures/drawings/sneaker.png --half none
+"""
 
 import json
 import os
@@ -8,6 +12,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -21,9 +26,10 @@ def mark(name):
 import torch; mark("import torch")
 import condvae, condvae.completion; mark("import condvae")
 model = condvae.load(sys.argv[2]); mark("load the model")
-condvae.complete(sys.argv[1], half="right", model=model, n=8); mark("8 completions")
-condvae.complete(sys.argv[1], half="right", model=model, n=8); mark("8 more completions")
-condvae.complete(sys.argv[1], half="right", model=model, n=64); mark("64 completions")
+half = sys.argv[3] or None
+condvae.complete(sys.argv[1], half=half, model=model, n=8); mark("8 completions")
+condvae.complete(sys.argv[1], half=half, model=model, n=8); mark("8 more completions")
+condvae.complete(sys.argv[1], half=half, model=model, n=64); mark("64 completions")
 print(json.dumps(seconds))
 """
 
@@ -34,6 +40,8 @@ class Options:
 
     image: Path = FACE
     model: str = "faces64"
+    half: Literal["left", "right", "top", "bottom", "none"] = "right"
+    """Which half of the image is hidden; none for a model that is given edges or another picture."""
     n: int = 8
     """Number of completions per call."""
     runs: int = 5
@@ -44,13 +52,14 @@ def main(options: Options) -> None:
     print(f"{os.cpu_count()} CPU cores")
     for i in range(options.runs):
         with tempfile.TemporaryDirectory() as out:
-            words = ["complete", options.image, "--half", "right", "-n", options.n, "--model", options.model]
-            words += ["--device", "cpu", "-o", out]
+            words = ["complete", options.image, "-n", options.n, "--model", options.model, "--device", "cpu", "-o", out]
+            words += [] if options.half == "none" else ["--half", options.half]
             begin = time.perf_counter()
             command = [sys.executable, "-m", "condvae", *map(str, words)]
             subprocess.run(command, check=True, capture_output=True)
             print(f"call {i + 1}: {time.perf_counter() - begin:.2f} s for {options.n} completions", flush=True)
-    parts = [sys.executable, "-c", PARTS, str(options.image), options.model]
+    half = "" if options.half == "none" else options.half
+    parts = [sys.executable, "-c", PARTS, str(options.image), options.model, half]
     seconds = json.loads(subprocess.run(parts, check=True, capture_output=True, text=True).stdout)
     print("; ".join(f"{name} {took:.2f} s" for name, took in seconds.items()))
 

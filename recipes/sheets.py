@@ -1,13 +1,15 @@
-"""Draw contact sheets of a conditional model, with test images of different people or classes.
+r"""Draw contact sheets of a conditional model, with test images of different people or classes.
 
 A model that completes holes gets four sheets: freeform holes of all five sizes, a box over the eyes or the mouth, a
-half hidden, and a few images without any known pixel. Another model, such as one that is given edges, gets one sheet.
+half hidden, and a few images without any known pixel. Another model, such as one that is given edges, gets one sheet,
+and a second one of drawings if some are given.
 
 The sheets in the README and in docs were made by
 
     python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/results/faces64
     python recipes/sheets.py --model cifar10 --data cifar10 --images 5 --format webp --out out/cifar10
-    python recipes/sheets.py --model shoes64 --data shoes64.zip bags64.zip --images 6 --format webp --out out/shoes64
+    python recipes/sheets.py --model shoes64 --data shoes64.zip bags64.zip --images 6 --format webp \
+        --drawings tests/fixtures/drawings/*.png --out docs/results/edges
 """
 
 import sys
@@ -21,6 +23,7 @@ import tyro
 from torch import Tensor
 
 from condvae import weights
+from condvae.completion import complete, sheet_of
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
@@ -48,6 +51,8 @@ class Options:
     """Folder for the sheets: freeform, boxes, halves and nothing; or one with the name of the observation process."""
     images: int = 24
     """How many test images to use. Each has another label, and the labels are spread evenly over all labels."""
+    drawings: tuple[Path, ...] = ()
+    """Drawings for a model that is given edges."""
     format: Literal["png", "webp"] = "png"
     """File format of the sheets."""
     n: int = 8
@@ -69,6 +74,19 @@ def main(options: Options) -> None:
         made = Sampler(model)(observation, options.n, seed=options.seed, temperature=temperature)
         sheet = options.out / f"{name}.{options.format}"
         conditional_sheet(model, Batch(x=batch.x[: len(made)]), observation, made).save(sheet, quality=80)
+        print(f"wrote {sheet}")
+    if options.drawings:
+        answered = complete(
+            list(options.drawings),
+            model=model,
+            n=options.n,
+            seed=options.seed,
+            temperature=temperature,
+            judge=False,
+            image_is="drawing",
+        )
+        sheet = options.out / f"drawings.{options.format}"
+        sheet_of(answered).save(sheet, quality=80)
         print(f"wrote {sheet}")
 
 

@@ -11,6 +11,8 @@ from helpers.fixtures import ROOT
 
 from condvae import weights
 from condvae.weights.model_cards import ModelCard, card_at
+from recipes.edges_model import DIGITS
+from recipes.pages import rounded
 
 NAMES = weights.embedded_names()
 SECTIONS = [
@@ -123,6 +125,21 @@ def test_metrics_are_those_of_the_evaluation(name: str) -> None:
     assert (
         found[0]["coverage"]["white"]["mixture"]["verdict"] == "overconfident" and "The model is overconfident" in page
     )
+
+
+def test_the_numbers_of_shoes64_are_those_of_its_measurement() -> None:
+    page, result = page_of("shoes64"), raw("edges/shoes64.json")
+    assert result["record"] == rounded(weights.describe("shoes64").record, DIGITS)
+    shoes, bags = result["sets"].values()
+    assert list(result["sets"]) == ["shoes64.zip", "bags64.zip"]
+
+    def row(metric: str, digits: int) -> str:
+        return " | ".join(short(one["metrics"][metric], digits) for one in (shoes, bags))
+
+    assert f"LPIPS-GT (AlexNet, {result['n']} answers, lower is better) | {row('lpips_gt', 4)} |" in page
+    assert f"| LPIPS diversity (AlexNet) | {row('diversity', 4)} |" in page
+    assert f"FID ({shoes['images']} and {bags['images']} images, lower is better) | {row('fid', 1)} |" in page
+    assert f"| KID x 1,000 (lower is better) | {row('kid', 1)} |" in page
 
 
 def test_the_numbers_of_xray_are_those_of_the_experiment_and_of_its_record() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from helpers.fixtures import ROOT
 from helpers.training import call
 
-from condvae.weights import describe, locate
+from condvae.weights import describe, embedded_names, locate
 from recipes.evaluation_results import CIFAR10
 from recipes.pages import short
 
@@ -105,7 +105,7 @@ def test_speed() -> None:
 
 
 def test_training_times_and_sizes() -> None:
-    records = {name: describe(locate(name)).record for name in ("cifar10", "faces64", "xray")}
+    records = {name: describe(locate(name)).record for name in embedded_names()}
     minutes = {name: record["minutes"] + record["artifact"]["minutes"] for name, record in records.items()}
     low, high = re.search(r"each took (\d+) to (\d+) minutes to train", README).groups()  # type: ignore[union-attr]
     assert (round(min(minutes.values())), round(max(minutes.values()))) == (int(low), int(high))

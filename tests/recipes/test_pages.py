@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from recipes import design_results, evaluation_results, ood_results, pretraining_results
+from recipes import design_results, edges_results, evaluation_results, ood_results, pretraining_results
 from recipes.pages import Page, compact, draw, markdown, read, rounded, short
 
 PAGES = [
     evaluation_results.page_at(),
     design_results.page_at(),
+    edges_results.page_at(),
     ood_results.page_at(),
     pretraining_results.page_at(),
 ]
