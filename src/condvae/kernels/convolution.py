@@ -16,6 +16,7 @@ import triton  # type: ignore[import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
+from condvae.kernels.proxy_fence import fenced
 from condvae.kernels.tiles import WIDEST, choose_tile
 
 
@@ -128,7 +129,7 @@ def accumulate(
             )
             if GELU:
                 a = gelu(a.to(tl.float32)).to(b.dtype)
-            acc = tl.dot(a, b, acc, input_precision="ieee")
+            acc = tl.dot(a, fenced(b), acc, input_precision="ieee")
     return acc
 
 
@@ -224,10 +225,10 @@ def _convolve_wide(
         n = first + tl.arange(0, BN)
         in_n = (n < N)[None, :]
         b = tl.load(w + k[:, None] * w_k + n[None, :] * w_n, mask=(k < K)[:, None] & in_n, other=0.0)
-        acc = tl.dot(a, b, input_precision="ieee")
+        acc = tl.dot(a, fenced(b), input_precision="ieee")
         if K2 > 0:
             b2 = tl.load(w2 + k2[:, None] * w2_k + n[None, :] * w2_n, mask=(k2 < K2)[:, None] & in_n, other=0.0)
-            acc = tl.dot(a2, b2, acc, input_precision="ieee")
+            acc = tl.dot(a2, fenced(b2), acc, input_precision="ieee")
         finish(
             acc, rows, n, inside, bias, slope_of, add, out, pre,
             N, GELU_OUT, RELU6_OUT, BIAS, SLOPE, ADD, PRE,

@@ -8,6 +8,7 @@ import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 from condvae.kernels.convolution import ConvInput, Kernel, Shape, accumulate, check_size, finish, gelu
+from condvae.kernels.proxy_fence import fenced
 from condvae.kernels.tiles import WIDEST, block, choose_tile_twice, depth
 
 
@@ -42,10 +43,10 @@ def _convolve_twice(
         n = first + tl.arange(0, BN)
         in_n = (n < N)[None, :]
         b = tl.load(v + c[:, None] * v_k + n[None, :] * v_n, mask=(c < C)[:, None] & in_n, other=0.0)
-        total = tl.dot(a, b, input_precision="ieee")
+        total = tl.dot(a, fenced(b), input_precision="ieee")
         if CZ > 0:
             b2 = tl.load(u + cz[:, None] * u_k + n[None, :] * u_n, mask=(cz < CZ)[:, None] & in_n, other=0.0)
-            total = tl.dot(a2, b2, total, input_precision="ieee")
+            total = tl.dot(a2, fenced(b2), total, input_precision="ieee")
         finish(
             total, rows, n, inside, bias2, x, add, out, out,
             N, False, False, True, False, ADD, False,

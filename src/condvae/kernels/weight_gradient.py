@@ -14,6 +14,7 @@ import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 from condvae.kernels.convolution import Shape
+from condvae.kernels.proxy_fence import fenced
 from condvae.kernels.tiles import block
 
 _ROWS = 64  # pixels per step
@@ -43,7 +44,7 @@ def _products(
         at = rows + (down * width + right)
         a = tl.load(x + at[:, None] * K + k[None, :], mask=seen[:, None] & (k < K)[None, :], other=0.0)
         g = tl.load(dy + rows[:, None] * N + n[None, :], mask=inside[:, None] & (n < N)[None, :], other=0.0)
-        acc = tl.dot(tl.trans(g), a, acc, input_precision="ieee")
+        acc = tl.dot(tl.trans(g), fenced(a), acc, input_precision="ieee")
         if BIAS:
             # Sum by a product with ones: any other use of g would take it out of the tensor cores' pipeline.
             total = tl.dot(tl.trans(g), ones, total, input_precision="ieee")
