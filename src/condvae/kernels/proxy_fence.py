@@ -26,8 +26,8 @@ _NEEDED: tl.constexpr = tl.constexpr(lacks_fences(triton.__version__, dict(os.en
 
 @triton.jit
 def fenced(tile):
-    """Return a tile of half-precision numbers, through registers if Triton would leave out the fence otherwise."""
-    if _NEEDED:
+    """Return a tile; if Triton would leave out the fence otherwise, a tile in half precision that was in registers."""
+    if _NEEDED and tile.dtype.primitive_bitwidth == 16:  # products of float32 do not use these tensor cores
         # The compiler cannot see that this instruction, which moves two numbers at a time, changes nothing.
         tile = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [tile], dtype=tile.dtype, is_pure=True, pack=2)
     return tile
