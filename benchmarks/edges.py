@@ -24,6 +24,7 @@ from condvae.training import TrainOptions, options_for
 from condvae.training.batches import batches_from
 from condvae.training.capture import Capture, why_not_fused
 from condvae.training.pictures import with_pictures
+from condvae.training.presets import PRETRAIN_PRESETS
 from condvae.training.step import TrainingPrecision, TrainingStep
 from condvae.training.task import ConditionalTraining
 from condvae.vdvae import VDVAE, preset
@@ -51,7 +52,7 @@ class Options:
 def main(options: Options) -> None:
     given: dict[str, Any] = {} if options.batch is None else {"batch": options.batch}
     training = options_for(TrainOptions, options.preset, data=(options.data,), out=Path(), **given)
-    config = preset(options.preset)
+    config = preset(network_of(options))
     with join(options.device) as world:
         images = open_data(options.data, size=config.image_size, channels=config.channels).train
         begin = time.perf_counter()
@@ -76,12 +77,16 @@ def main(options: Options) -> None:
         options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
+def network_of(options: Options) -> str:
+    return str(PRETRAIN_PRESETS[options.preset]["network"])
+
+
 def images_per_second(
     images: ImageSet, training: TrainOptions, world: World, options: Options, *, pictures_given: bool
 ) -> float:
     torch.manual_seed(0)
     process = Edges()
-    vae = VDVAE(preset(options.preset))
+    vae = VDVAE(preset(network_of(options)))
     model = ConditionalVAE(vae, PartialConfig(channels=process.channels(3), form=training.form), process=process)
     task = ConditionalTraining(model.train(), process)
     task.pictures_given = pictures_given

@@ -66,6 +66,7 @@ def main(options: Options) -> None:
         preset=options.preset,
         condition=Edges.name,
         conditions=(),
+        batch=1,
         validation=1,
         images=0,
         bound_images=0,
