@@ -29,6 +29,8 @@ from condvae.training.step import TrainingPrecision, TrainingStep
 from condvae.training.task import ConditionalTraining
 from condvae.vdvae import VDVAE, preset
 
+FORMAT = "condvae edges benchmark"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -65,7 +67,7 @@ def main(options: Options) -> None:
             "in every step": images_per_second(images, training, world, options, pictures_given=False),
         }
         result = {
-            "format": "condvae edges benchmark", "images_per_second": found, "seconds_before_training": preparing,
+            "format": FORMAT, "images_per_second": found, "seconds_before_training": preparing,
             "images": len(images), "batch": training.batch, "preset": options.preset, "steps": options.steps,
             "versions": versions(), "device": device_name(world.device),
         }  # fmt: skip

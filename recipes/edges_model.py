@@ -30,10 +30,9 @@ from condvae.runtime.versions import device_name, versions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import compact, rounded
+from recipes.pretraining_results import DIGITS
 
 FORMAT = "condvae edges model"
-DIGITS = 7
-"""How many significant digits are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,8 @@ from condvae.observe import Edges
 from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks import edges
+from recipes import edges_model
 from recipes.edges_statements import RULES, statements
 from recipes.pages import Page, markdown, short
 from recipes.pretraining_results import (
@@ -41,8 +43,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "results" / "edges.md"
 SETS = ("shoes", "bags")
 MADE_BY = {
     **dict.fromkeys(SETS, (REPORT.format, "recipes/edges.py")),
-    "shoes64": ("condvae edges model", "recipes/edges_model.py"),
-    "benchmark": ("condvae edges benchmark", "benchmarks/edges.py"),
+    "shoes64": (edges_model.FORMAT, "recipes/edges_model.py"),
+    "benchmark": (edges.FORMAT, "benchmarks/edges.py"),
 }
 """The format of each file of raw numbers, and the command that writes it."""
 ARTIFACTS = {SCRATCH: "none", TRANSFER: "a VAE of Tiny ImageNet", IPA: "a VAE of shoes and bags"}

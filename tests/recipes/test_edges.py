@@ -1,17 +1,14 @@
 """The recipe of the experiment on edges, with networks and images that take milliseconds."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.evaluation_runs import SmallInception
-from helpers.pretraining_runs import PixelDistance, artifact, inputs, small_data, small_presets
+from helpers.pretraining_runs import artifact, inputs, small_data
 from helpers.recipe_calls import Call, run
 from helpers.resumed_runs import times
 
-from condvae.metrics import LPIPS, Inception
 from recipes.edges import Options, tasks_of
 from recipes.pretraining_work import shards_of
 
@@ -21,12 +18,7 @@ QUICK = {
 STEPS = ("--steps", 1, 2, "--scratch-steps", 1)
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, undrawn: None) -> Iterator[None]:
-    monkeypatch.setattr(LPIPS, "load", PixelDistance)
-    monkeypatch.setattr(Inception, "load", lambda *, precision: SmallInception())
-    with small_presets():
-        yield
+pytestmark = pytest.mark.usefixtures("small_experiment")
 
 
 @pytest.fixture

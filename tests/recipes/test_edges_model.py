@@ -1,33 +1,22 @@
 """A model that is given edges is measured on each set of test images, with real networks."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from helpers.fixtures import FIXTURES
+from helpers.fixtures import faces_pack
 from helpers.lpips_networks import real_file
 from helpers.recipe_calls import run
 
 from condvae import weights
 from condvae.metrics.network_files import INCEPTION, LPIPS_ALEX
 
-FACES = sorted((FIXTURES / "faces64").iterdir())
-
-
-def pack(folder: Path) -> Path:
-    for i, face in enumerate(FACES):
-        split = folder / ("test" if i < 5 else "train")
-        split.mkdir(parents=True, exist_ok=True)
-        shutil.copy(face, split)
-    return folder
-
 
 def test_every_set_gets_all_metrics(tmp_path: Path) -> None:
     real_file(INCEPTION), real_file(LPIPS_ALEX)  # skips this test if they were not fetched
     out = tmp_path / "out.json"
     words = ("--deep-images", "5", "--n", "2", "--device", "cpu")
-    done = run("edges_model.py", "--data", pack(tmp_path / "faces"), "--out", out, *words)
+    done = run("edges_model.py", "--data", faces_pack(tmp_path / "faces", test=5), "--out", out, *words)
     assert done.returncode == 0, done.stderr
     result = json.loads(out.read_text())
     assert (

@@ -1,26 +1,15 @@
 """The recipes for embedded models, contact sheets and the demo run on a few real faces."""
 
-import shutil
 from pathlib import Path
 
 import pytest
-from helpers.fixtures import FIXTURES
+from helpers.fixtures import FIXTURES, faces_pack
 from helpers.recipe_calls import run
 from PIL import Image
 from safetensors import safe_open
 
 from condvae import ConditionalVAE, load
 from condvae.weights import describe
-
-FACES = sorted((FIXTURES / "faces64").iterdir())
-
-
-def pack(folder: Path) -> Path:
-    for i, face in enumerate(FACES):
-        split = folder / ("test" if i < 2 else "train")
-        split.mkdir(parents=True, exist_ok=True)
-        shutil.copy(face, split)
-    return folder
 
 
 @pytest.mark.parametrize(("name", "largest"), [("faces64", 14), ("cifar10", 5), ("shoes64", 6)])
@@ -29,7 +18,7 @@ def test_the_recipe_trains_both_stages_and_writes_a_half_precision_file_with_bot
 ) -> None:
     # Contact sheets would take as long as all the rest, and this test does not use them.
     monkeypatch.setattr("condvae.training.entry_points._sheet", lambda *_: Image.new("RGB", (8, 8)))
-    data = FIXTURES / "faces32.zip" if name == "cifar10" else pack(tmp_path / "faces")
+    data = FIXTURES / "faces32.zip" if name == "cifar10" else faces_pack(tmp_path / "faces", test=2)
     words = ("--steps", "1", "--batch", "2", "--held-out", "2")
     done = run("embedded.py", name, "--data", data, "--out", tmp_path / "out", *words)
     assert done.returncode == 0, done.stderr
@@ -52,7 +41,7 @@ def test_the_recipe_trains_both_stages_and_writes_a_half_precision_file_with_bot
 
 def test_the_sheets_are_drawn(tmp_path: Path) -> None:
     words = ("--images", "2", "--n", "2", "--out", tmp_path / "out")
-    done = run("sheets.py", "--data", pack(tmp_path / "faces"), *words)
+    done = run("sheets.py", "--data", faces_pack(tmp_path / "faces", test=2), *words)
     assert done.returncode == 0, done.stderr
     for name in ("freeform", "boxes", "halves", "nothing"):
         with Image.open(tmp_path / "out" / f"{name}.png") as sheet:

@@ -1,19 +1,16 @@
 """The recipe of the experiment on pretraining, with networks and images that take milliseconds."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.evaluation_runs import SmallInception
-from helpers.pretraining_runs import PixelDistance, inputs, small_data, small_presets
+from helpers.pretraining_runs import inputs, small_data
 from helpers.recipe_calls import Call, run
 from helpers.resumed_runs import times
 
 from condvae import weights
-from condvae.metrics import LPIPS, Inception
 from condvae.vdvae import Normalisation
 
 QUICK = {
@@ -22,12 +19,7 @@ QUICK = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, undrawn: None) -> Iterator[None]:
-    monkeypatch.setattr(LPIPS, "load", PixelDistance)
-    monkeypatch.setattr(Inception, "load", lambda *, precision: SmallInception())
-    with small_presets():
-        yield
+pytestmark = pytest.mark.usefixtures("small_experiment")
 
 
 def call(out: Path, *words: object, **options: Any) -> Call:

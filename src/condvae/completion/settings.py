@@ -4,8 +4,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
+from condvae.observe.process_names import ImageIs
 from condvae.runtime.checks import check_choice, check_seed, check_white, check_whole
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class CompletionSettings:
     """Use the same random numbers for all images, so that completion k looks alike in all of them. If not given, the
     random numbers also depend on the known pixels of each image."""
     white: int | None = None
-    image_is: Literal["auto", "photo", "drawing"] = "auto"
+    image_is: ImageIs = "auto"
     """For models that observe edges, what the given image is: a photo, whose edges are found, or a drawing, whose lines
     are used as they are. With auto, its pixels decide."""
 
@@ -52,7 +53,7 @@ class CompletionSettings:
             raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
         check_seed(self.seed)
         check_choice(self.pixels, "pixels", ("mean", "sample"))
-        check_choice(self.image_is, "image_is", ("auto", "photo", "drawing"))
+        check_choice(self.image_is, "image_is", get_args(ImageIs))
         for name in ("keep_size", "hard_edges", "same_noise"):
             check_choice(getattr(self, name), name, (True, False))
         check_white(self.white)

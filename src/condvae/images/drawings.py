@@ -18,8 +18,6 @@ from condvae.images.reading import Picture
 from condvae.images.thinning import any_in_squares, centre_lines, opened, thinned, without_specks
 from condvae.observe.canny import grown
 
-ImageIs: TypeAlias = Literal["auto", "photo", "drawing"]
-"""What a given picture is; with "auto", its pixels decide."""
 _Levels: TypeAlias = npt.NDArray[np.float64]
 
 FILLED = 0.8
