@@ -9,6 +9,7 @@ from helpers.models import generator, images
 from condvae.observe import Edges, Grey, Label, LowResolution, Observation, Paired, Process
 from condvae.observe.batch import Batch
 from condvae.observe.canny import canny
+from condvae.observe.translations import random_boxes
 
 
 def observe(process: Process, batch: Batch) -> Observation:
@@ -102,6 +103,8 @@ def test_paired_images_are_normalised() -> None:
     [
         (lambda: Edges(sigma=-1), "sigma is -1"),
         (lambda: Edges(low=0.3, high=0.2), "low 0.3 and high 0.2"),
+        (lambda: Edges(gaps=-1), "gaps is -1"),
+        (lambda: Edges(gaps=101), "gaps is 101, expected at most 100"),
         (lambda: LowResolution(factor=0), "factor is 0"),
         (lambda: Label(classes=0), "classes is 0"),
         (lambda: Paired(channels_of_pair=0), "channels_of_pair is 0"),
@@ -110,3 +113,29 @@ def test_paired_images_are_normalised() -> None:
 def test_wrong_parameters_are_errors(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_gaps_erase_lines_only_with_a_generator() -> None:
+    x = torch.rand(40, 3, 32, 32, generator=generator()) * 2 - 1
+    whole, gapped = Edges(sigma=0.5, low=0.02, high=0.05), Edges(sigma=0.5, low=0.02, high=0.05, gaps=4)
+    pictures = gapped.pictures_of(Batch(x=x))
+    assert torch.equal(pictures, whole.pictures_of(Batch(x=x)))  # gaps are no part of a picture
+    shown = gapped.show(pictures, normalise=lambda y: y).y
+    assert torch.equal(shown, pictures)
+    erased = gapped.show(pictures, normalise=lambda y: y, generator=generator(1)).y
+    assert torch.equal(whole.show(pictures, normalise=lambda y: y, generator=generator(1)).y, pictures)
+    changed = (erased != pictures).any(dim=1)
+    assert (erased[changed[:, None].expand_as(erased)] == 1).all() and (erased >= pictures).all()
+    each = changed.flatten(1).any(dim=1).float().mean()
+    assert 0.5 < each < 1  # about a fifth of the images get no box
+
+
+def test_a_random_box_is_a_rectangle_of_the_right_size() -> None:
+    boxes = random_boxes(1, 400, 64, generator())[:, 0]
+    some = boxes.flatten(1).any(dim=1)
+    assert 0.4 < some.float().mean() < 0.6  # none or one, equally often
+    rows, columns = boxes.any(dim=2), boxes.any(dim=1)
+    assert torch.equal(boxes, rows[:, :, None] & columns[:, None, :])
+    sides = torch.cat((rows.sum(dim=1)[some], columns.sum(dim=1)[some]))
+    assert sides.max() <= 0.35 * 64 + 1 and sides.float().mean() > 0.1 * 64
+    assert not random_boxes(3, 5, 8, generator())[:, 0].all()

@@ -16,11 +16,11 @@ from condvae.completion.result import Completion
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
 from condvae.images.holes import Box, Half, Hole, MaskMeaning
+from condvae.images.image_meanings import ImageIs
 from condvae.images.model_sheets import visible
 from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import Picture, PictureLike, read_picture
 from condvae.images.translation_inputs import check_suits
-from condvae.observe.process_names import ImageIs
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.messages import DegenerateSamples, StrangeImage, printable
 from condvae.runtime.pixels import to_uint8

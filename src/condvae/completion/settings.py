@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, get_args
 
-from condvae.observe.process_names import ImageIs
+from condvae.images.image_meanings import ImageIs
 from condvae.runtime.checks import check_choice, check_seed, check_white, check_whole
 
 if TYPE_CHECKING:

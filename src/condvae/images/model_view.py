@@ -18,11 +18,11 @@ from condvae.images.blending import blend_edges
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
+from condvae.images.image_meanings import ImageIs
 from condvae.images.model_levels import as_batch, as_tensor, resizing_notes
 from condvae.images.reading import Picture
 from condvae.images.translation_inputs import translation_input
 from condvae.observe import KnownPixels, Observation
-from condvae.observe.process_names import ImageIs
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import printable
 from condvae.runtime.pixels import PixelArray

@@ -8,10 +8,10 @@ from torch import Tensor
 from condvae.conditional import ConditionalVAE
 from condvae.images.decode import fit
 from condvae.images.drawings import kind_of, lines_of, square_page
+from condvae.images.image_meanings import ImageIs
 from condvae.images.model_levels import as_batch, resizing_notes, whole_levels
 from condvae.images.reading import Picture
 from condvae.observe import Edges, LowResolution, Observation, Paired, PictureProcess
-from condvae.observe.process_names import ImageIs
 from condvae.runtime.pixels import PixelArray
 
 

@@ -3,8 +3,6 @@
 This file does not import torch, so that `--help` is quick.
 """
 
-from typing import Literal, TypeAlias
-
 PIXEL_PROCESS_MEANINGS = {
     "freeform": "all pixels except random brush strokes and rectangles",
     "patches": "a few square patches",
@@ -36,6 +34,3 @@ PROCESS_INPUTS = {
     "paired": "the left picture of a pix2pix pair",
 }
 """What to give to `condvae complete` for a model of each process; {small} is the side of an image in low resolution."""
-
-ImageIs: TypeAlias = Literal["auto", "photo", "drawing"]
-"""What a picture is that is given to a model of edges; with "auto", its pixels decide."""
