@@ -3,8 +3,8 @@ measure them against time. For each of the data sets there are three arms: with 
 the paper's setting), from scratch, and with an artifact of shoes and bags (ipa).
 
     condvae fetch metrics
-    condvae pretrain --preset tiny64 --data tiny64-a.zip tiny64-b.zip --minutes 7 --out out/tiny-vae
-    condvae pretrain --preset tiny64 --data shoes64.zip bags64.zip --minutes 3 --out out/shoesbags-vae
+    condvae pretrain --preset tiny64 --data tiny64-a.zip tiny64-b.zip --minutes 12 --out out/tiny-vae
+    condvae pretrain --preset tiny64 --data shoes64.zip bags64.zip --minutes 5 --out out/shoesbags-vae
     python recipes/edges.py --shoes shoes64.zip --bags bags64.zip --transfer-artifact out/tiny-vae \
         --ipa-artifact out/shoesbags-vae --out out/edges --precision fast --processes 6
 
@@ -46,12 +46,13 @@ class Options(WorkOptions):
     preset: str = "tiny64"
     condition: str = "edges"
     seeds: int = 2
-    steps: tuple[int, ...] = (250, 500, 1_000, 2_000, 3_000, 4_500)
-    scratch_steps: tuple[int, ...] = (125, 250, 500, 1_000, 1_500, 2_250)
+    steps: tuple[int, ...] = (325, 650, 1_300, 2_260, 3_870)
+    scratch_steps: tuple[int, ...] = (120, 240, 480, 840, 1_440)
     conditions: tuple[str, ...] = ()
     pace_steps: int = 240
     lr: float = 1e-3
     validation: int = 200
+    n: int = 50
     images: int = 0
     bound_images: int = 0
 

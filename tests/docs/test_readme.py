@@ -4,11 +4,12 @@ import json
 import re
 from typing import Any
 
+import pytest
 from helpers.fixtures import ROOT
 from helpers.training import call
 
 from condvae.weights import describe, embedded_names, locate
-from recipes.evaluation_results import CIFAR10
+from recipes.evaluation_results import CIFAR10, IMAGENET64
 from recipes.pages import short
 
 README = (ROOT / "README.md").read_text()
@@ -58,13 +59,23 @@ def test_calibration_of_cifar10() -> None:
     )
 
 
-def test_faces() -> None:
-    methods = raw("evaluation/faces64")["methods"]
+@pytest.mark.parametrize(
+    ("data", "question", "paper"),
+    [
+        ("faces64", "The same question for faces", ""),
+        ("tiny64", "The same question for photos", "; ImageNet-64 in the paper: IPA {}, its best baseline {}"),
+    ],
+)
+def test_other_data(data: str, question: str, paper: str) -> None:
+    methods = raw(f"evaluation/{data}")["methods"]
     ours, nearest = (
         short(methods[name]["metrics"]["lpips_gt"]["mixture"]["mean"], 4)
-        for name in ("faces64, t 1", "nearest training images")
+        for name in (f"{data}, t 1", "nearest training images")
     )
-    assert answer("The same question for faces") == (ours, f"nearest training images {nearest}")
+    ipa = next(row.lpips_gt for row in IMAGENET64 if row.method == "IPA")
+    best = min(row.lpips_gt for row in IMAGENET64 if not row.method.startswith("IPA"))
+    theirs = paper.format(short(ipa, 3), short(best, 3))
+    assert answer(question) == (ours, f"nearest training images {nearest}{theirs}")
 
 
 def test_design() -> None:
@@ -96,6 +107,13 @@ def test_pretraining() -> None:
     longer = f"{scratch} after {ends['scratch']['minutes']:.1f} minutes of training all weights from scratch"
     assert answer("Does pretraining pay?") == (ipa, longer)
     assert f"FID after {ends['ipa']['minutes']:.1f} minutes of training the partial encoder" in README
+
+
+def test_edges() -> None:
+    ends = {name: arm["points"][-1] for name, arm in raw("edges/shoes")["arms"].items()}
+    transfer, scratch = (f"{ends[name]['fid']['mean']:.1f}" for name in ("transfer", "scratch"))
+    assert answer("Does a VAE of other images help?") == (transfer, f"{scratch} from scratch")
+    assert {f"{end['minutes']:.1f}" for end in ends.values()} == {"1.0"} and "FID after 1.0 minutes" in README
 
 
 def test_speed() -> None:
