@@ -110,7 +110,7 @@ def main(options: Options) -> None:
             new[name] = with_bounds(page.raw()[name], new[name])
     page.update(new)
     if options.figures:
-        for name in (one for one in DATA if one in page.raw()):
+        for name in DATA:
             draw(page.folder / f"{name}.json", redraw, page.folder, prefix=f"{name}_")
 
 
@@ -142,14 +142,12 @@ def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tables. Those of a data set are left out as long as it has no numbers."""
-    tables = {"curve": of_curve(raw["curve"])}
-    tables |= {f"{data}-paper": compared_with_paper(raw[data], rows) for data, rows in PAPER.items() if data in raw}
-    if "tiny64" in raw:
-        tables["tiny64-gain"] = of_gain(raw["tiny64"]["methods"])
+    tables = {f"{data}-paper": compared_with_paper(raw[data], rows) for data, rows in PAPER.items()}
+    tables["tiny64-gain"] = of_gain(raw["tiny64"]["methods"])
+    tables["curve"] = of_curve(raw["curve"])
     tables["pixels"] = of_pixel_choice(raw["pixels"]["methods"])
     tables["speed"] = of_speed(raw["measuring"])
-    for data in (name for name in DATA if name in raw):
+    for data in DATA:
         methods, (model,) = raw[data]["methods"], raw[data]["models"].values()
         for metric, digits in (("fid", 1), ("p_ids", 1), ("lpips_gt", 4), ("lpips_diversity", 4)):
             tables[f"{data}-{metric}"] = by_bin(methods, metric, digits, best=max if metric == "p_ids" else min)
