@@ -211,14 +211,19 @@ def early_on(ours: Curve, theirs: Curve, metric: str) -> tuple[str, str]:
 
 
 def ahead_until(ours: Curve, theirs: Curve) -> str:
-    """Say until when the mean of our arm is below the mean of theirs, from their first common time on."""
+    """Say until when the mean of our arm is below the mean of theirs, from their first common time on.
+
+    If it is below at their last common time, too, this is said.
+    """
     times = ours.common(theirs)
     # Both means are linear between these times, so the crossing is exact.
-    crossing = _first_at_most(times, [theirs.mean(time) - ours.mean(time) for time in times])
+    leads = [theirs.mean(time) - ours.mean(time) for time in times]
+    crossing, at_the_end = _first_at_most(times, leads), leads[-1] > 0
     if crossing == times[0]:
-        return "its mean is not ahead"
+        return "its mean is ahead only later" if at_the_end else "its mean is not ahead"
     if crossing is not None:
-        return f"its mean is ahead until {minutes_text(crossing)} minutes"
+        again = ", and again at the end" if at_the_end else ""
+        return f"its mean is ahead until {minutes_text(crossing)} minutes{again}"
     end, their_end = float(ours.positions[-1]), float(theirs.positions[-1])
     other = NAMES[theirs.arm]
     if their_end <= end:

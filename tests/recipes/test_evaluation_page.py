@@ -46,6 +46,6 @@ def test_images_weights_and_minutes(result: dict[str, Any]) -> None:
         in WORDS
     )
     assert f"{model['parameters'] / 1e6:.1f}" == "9.3" and "6.6 + 2.7 million weights" in WORDS
-    assert f"trained on 29,000 images in {vae['minutes']:.1f} + {record['minutes']:.1f} minutes" in WORDS
-    assert "29,000 training" in record["data"] and f"of {vae['steps']:,} steps" in WORDS
-    assert f"{vae['bits_per_dim']:.3f}".lstrip("0") + " on held-out images" in WORDS
+    assert f"trained on 29,000 images in {vae['minutes']:.2f} + {record['minutes']:.2f} minutes" in WORDS
+    assert "29,000 training" in record["data"] and f"after {vae['steps']:,} steps" in WORDS
+    assert f"{vae['bits_per_dim']:.3f}".lstrip("0") + " on 300 held-out images" in WORDS

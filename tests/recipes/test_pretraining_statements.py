@@ -69,7 +69,7 @@ def test_one_time_is_enough_to_refute_and_is_shown() -> None:
     mean = 1 - 0.1 * math.log(0.8)
     assert verdict == REFUTED
     assert f"{mean + 0.1:.4f} ±.0100 (IPA) against {mean:.4f} ±.0100 (from scratch) after .80 minutes" in numbers
-    assert numbers.endswith("5 and worse at 1 of 6 common times; its mean is ahead until .71 minutes")
+    assert numbers.endswith("worse at 1 of 6 common times; its mean is ahead until .71 minutes, and again at the end")
 
 
 def test_without_a_common_time_nothing_is_decided() -> None:
@@ -146,6 +146,7 @@ def test_the_crossing_of_two_lines_is_exact() -> None:
     ("ours", "theirs", "text"),
     [
         ((SHORT, 9.0, 0.5), (LONG, 5.0, 0.5), "its mean is not ahead"),
+        ((SHORT, 1.0, 0.9), (LONG, 1.1, 0.1), "its mean is ahead only later"),
         ((LONG, 1.0, 0.5), (SHORT, 5.0, 0.5), "its mean is ahead to the end of the run from scratch, 1.50 minutes"),
         (
             (SHORT, 1.0, 0.5),
