@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-import tyro
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -28,6 +27,7 @@ from condvae.design.avp_cnn.layers import Norm
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig
 from condvae.design.candidates import Candidates
 from condvae.runtime.ranks import join
+from condvae.runtime.scripts import run_script
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,4 +127,4 @@ def untrained() -> AVPCNN:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    run_script(main, Options, __doc__)

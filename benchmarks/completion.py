@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
+from condvae.runtime.scripts import run_script
 
 FACE = Path(__file__).parents[1] / "tests" / "fixtures" / "faces64" / "Eva_Amurri_0001.jpg"
 PARTS = """
@@ -65,4 +65,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main, Options)

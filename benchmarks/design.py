@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import tyro
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -33,6 +32,7 @@ from condvae.experiments.design.run import sampler_chunk
 from condvae.observe.observation import observe_levels
 from condvae.runtime.pixels import from_uint8, to_uint8
 from condvae.runtime.ranks import join
+from condvae.runtime.scripts import run_script
 from condvae.sampling.plain import sample_conditional, seeds_from
 from condvae.vdvae import VDVAE, preset
 
@@ -191,4 +191,4 @@ def networks_of(options: Options) -> tuple[ConditionalVAE, AVPCNN]:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    run_script(main, Options, __doc__)

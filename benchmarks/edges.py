@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.clock import seconds
@@ -19,6 +18,7 @@ from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import ImageSet, open_data
 from condvae.observe import Edges
 from condvae.runtime.ranks import World, join
+from condvae.runtime.scripts import run_script
 from condvae.runtime.versions import device_name, versions
 from condvae.training import TrainOptions, options_for
 from condvae.training.batches import batches_from
@@ -109,8 +109,4 @@ def images_per_second(
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"edges: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import tyro
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from helpers.plain_freeform import candidate
 
 from condvae.observe import Freeform
+from condvae.runtime.scripts import run_script
 
 RANGES = ((0.0, 1.0), (0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.0))
 
@@ -81,4 +81,4 @@ def rate(work: Callable[[], None], seconds: float) -> float:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main, Options)

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -28,6 +27,7 @@ from condvae.metrics import HOLE_BINS, LPIPS, Inception, known_in_bin, sample_di
 from condvae.metrics.frechet import Moments, frechet_distance
 from condvae.runtime.pixels import from_uint8, to_uint8
 from condvae.runtime.ranks import join
+from condvae.runtime.scripts import run_script
 from condvae.sampling.plain import sample_conditional, seeds_from
 from condvae.sampling.sampler import Sampler
 
@@ -150,4 +150,4 @@ def take(test: ImageSet, n: int) -> Tensor:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    run_script(main, Options, __doc__)

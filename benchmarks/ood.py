@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import tyro
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -30,6 +29,7 @@ from condvae.ood.inference import Inference
 from condvae.ood.scores import Gradient, score_of
 from condvae.runtime.pixels import from_uint8
 from condvae.runtime.ranks import join
+from condvae.runtime.scripts import run_script
 from condvae.sampling.plain import seeds_from
 
 WANTED_SECONDS = {"cuda": 60.0, "cpu": 3.0}
@@ -153,4 +153,4 @@ def command_seconds(model: str, file: Path, repeats: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    run_script(main, Options, __doc__)

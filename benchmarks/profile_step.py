@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import tyro
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.works import ON_CPU, ON_GPU, Variant, ours
+from condvae.runtime.scripts import run_script
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,4 +53,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main, Options)

@@ -9,17 +9,16 @@ not finite.
 """
 
 import json
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-import tyro
 
 from condvae.data import ImageSet, open_data
 from condvae.runtime.ranks import World, join
+from condvae.runtime.scripts import run_script
 from condvae.training.capture import why_not_fused
 from condvae.training.optimiser import Rule
 from condvae.training.step import TrainingStep
@@ -79,8 +78,4 @@ def wrong(images: ImageSet, world: World, options: Options, *, fused: bool) -> l
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"shared_gpu: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

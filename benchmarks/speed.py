@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-import tyro
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.works import ON_CPU, ON_GPU, Runner, Variant, Work, ours, theirs
+from condvae.runtime.scripts import run_script
 
 WARM_UP, REPEATS = 3, 5
 TOGETHER, LONGEST_START = 0.2, 300.0  # seconds
@@ -299,4 +299,4 @@ def first_line(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main, Options)

@@ -10,10 +10,10 @@ from dataclasses import dataclass  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import torch  # noqa: E402
-import tyro  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.works import ON_CPU, ON_GPU, OurTraining, Variant  # noqa: E402
+from condvae.runtime.scripts import run_script  # noqa: E402
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,4 +51,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main, Options)

@@ -22,9 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import tyro
-
 import condvae
+from condvae.runtime.scripts import run_script
 
 REFERENCE = re.compile(r"`(~?(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([^`]*\))?`")
 """A name in backticks, with or without arguments."""
@@ -62,7 +61,10 @@ def main(options: Options) -> None:
         raise ValueError("docstrings name things that do not exist:\n  " + "\n  ".join(broken))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "docs"
-        render(modules, folder)
+        try:
+            render(modules, folder)
+        except UserWarning as warning:
+            raise ValueError(str(warning)) from warning
         if dead := dead_links(folder):
             raise ValueError("links of the reference lead nowhere:\n  " + "\n  ".join(dead))
         shutil.rmtree(options.out, ignore_errors=True)
@@ -199,8 +201,4 @@ def dead_links(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError, UserWarning) as error:
-        print(f"api_reference: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

@@ -4,7 +4,6 @@
 """
 
 import itertools
-import sys
 import time
 
 BEGAN = time.perf_counter()
@@ -12,10 +11,9 @@ BEGAN = time.perf_counter()
 from dataclasses import dataclass  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-import tyro  # noqa: E402
-
 import condvae  # noqa: E402
 from condvae.completion import sheet_of  # noqa: E402
+from condvae.runtime.scripts import run_script  # noqa: E402
 from condvae.weights.model_names import DEFAULT_MODEL  # noqa: E402
 
 HIDDEN = (
@@ -61,8 +59,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"demo: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

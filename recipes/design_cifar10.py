@@ -8,13 +8,11 @@ explains the scans of one picture.
     python recipes/design_cifar10.py            (20 minutes on one core of a CPU)
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor
 
 from condvae import weights
@@ -30,6 +28,7 @@ from condvae.design.scan_figure import draw_figure, draw_frames, gif_options
 from condvae.design.single_image import scan_image
 from condvae.runtime.atomic import writing
 from condvae.runtime.checks import check_whole, option_name
+from condvae.runtime.scripts import run_script
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
@@ -191,8 +190,4 @@ def labels_of(labels: Tensor | None) -> Tensor:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"design_cifar10: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from condvae.design.avp_cnn.classifier_file import describe_classifier
 from condvae.experiments.design.plan import FULL, OURS, PAPER_TASKS
 from condvae.experiments.design.report import redraw
+from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, rounded, short
@@ -281,8 +280,4 @@ def time(ms: float) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"design_results: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

@@ -81,4 +81,4 @@ def artifacts_of(options: Options) -> dict[str, str | Path]:
 
 
 if __name__ == "__main__":
-    run_recipe("edges", main, Options, __doc__)
+    run_recipe(main, Options, __doc__)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from condvae import weights
 from condvae.experiments.pretraining import PretrainingSettings
 from condvae.experiments.pretraining.jobs import PART
@@ -26,6 +24,7 @@ from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.observe import Edges
 from condvae.runtime.atomic import writing
 from condvae.runtime.ranks import join
+from condvae.runtime.scripts import run_script
 from condvae.runtime.versions import device_name, versions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -107,8 +106,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"edges_model: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

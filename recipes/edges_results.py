@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from condvae.experiments.pretraining.plan import SCRATCH, metrics_for
 from condvae.experiments.pretraining.report import REPORT
 from condvae.observe import Edges
+from condvae.runtime.scripts import run_script
 from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -146,8 +145,4 @@ def protocol_table(results: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"edges_results: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

@@ -11,7 +11,6 @@ The models in the package were made by these commands on one H200, with kernels 
 Each of the two trainings ends when its minutes are used up. If the command is interrupted, repeat it to resume.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +18,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from condvae import weights
+from condvae.runtime.scripts import run_script
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 
 
@@ -101,8 +101,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"embedded: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

@@ -33,9 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import tyro
-
 from condvae.experiments.evaluation import redraw
+from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.pages import Page, draw, markdown, read, short
@@ -318,8 +317,4 @@ def percent(cell: Mapping[str, float]) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"evaluation_results: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

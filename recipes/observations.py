@@ -5,12 +5,10 @@ The picture in docs/guides/train.md was made by
 python recipes/observations.py --data tests/fixtures/faces32.zip --out docs/guides/observations.png
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import tyro
 
 from condvae.data import open_data
 from condvae.data.order import spread
@@ -18,6 +16,7 @@ from condvae.images.contact_sheet import contact_sheet
 from condvae.images.model_sheets import visible
 from condvae.observe import parse
 from condvae.runtime.pixels import to_uint8
+from condvae.runtime.scripts import run_script
 from condvae.vdvae import VDVAE, preset
 
 PROCESSES = (
@@ -62,8 +61,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options))
-    except (ValueError, OSError) as error:
-        print(f"observations: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options)

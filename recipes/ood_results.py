@@ -36,12 +36,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
 from PIL import Image
 
 from condvae.experiments.ood.plan import MEAN
 from condvae.experiments.ood.report import EXAMPLES, redraw
 from condvae.experiments.ood.summary import ALL, PAPERS
+from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.design_results import difference
@@ -341,8 +341,4 @@ def speed_table(measured: Sequence[Mapping[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"ood_results: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

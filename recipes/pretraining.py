@@ -79,4 +79,4 @@ def vae_of(options: Options, name: str, arm: str, data: tuple[Path, ...], minute
 
 
 if __name__ == "__main__":
-    run_recipe("pretraining", main, Options, __doc__)
+    run_recipe(main, Options, __doc__)

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 from numpy.typing import NDArray
 from PIL import Image
 
 from condvae.experiments.pretraining.plan import SCRATCH, TARGETS, condition_of, metrics_for
 from condvae.experiments.pretraining.report import REPORT, redraw
+from condvae.runtime.scripts import run_script
 from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -222,8 +222,4 @@ def arm_rows(result: Mapping[str, Any], artifacts: Mapping[str, str]) -> list[li
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"pretraining_results: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

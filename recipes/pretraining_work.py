@@ -9,8 +9,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import tyro
-
 from condvae.experiments.pretraining import PretrainingSettings, Shard, experiment
 from condvae.experiments.pretraining.run import open_data_for, read_arms
 from condvae.experiments.pretraining.training_runs import TrainingRun, runs_of
@@ -18,6 +16,7 @@ from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.checks import check_whole
 from condvae.runtime.ranks import join
+from condvae.runtime.scripts import run_script
 from condvae.training import Stopped
 
 
@@ -127,13 +126,10 @@ def run(options: WorkOptions, tasks_of: TasksOf, number: int | None = None) -> N
             )
 
 
-def run_recipe(name: str, main: Callable[[Any], None], options: type[WorkOptions], description: str) -> None:
-    """Run a recipe with the options of the command line; errors are one line, with exit code 2."""
+def run_recipe(main: Callable[[Any], None], options: type[WorkOptions], description: str) -> None:
+    """Run a recipe with the options of the command line. If it is interrupted, say that it can be resumed."""
     try:
-        main(tyro.cli(options, description=description))
+        run_script(main, options, description)
     except (KeyboardInterrupt, Stopped):
-        print(f"{name}: interrupted: repeat the command to resume", file=sys.stderr)
+        print("interrupted: repeat the command to resume", file=sys.stderr)
         sys.exit(130)
-    except (ValueError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        sys.exit(2)

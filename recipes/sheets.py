@@ -12,14 +12,12 @@ The sheets in the README and in docs were made by
         --drawings tests/fixtures/drawings/*.png --out docs/results/edges
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor
 
 from condvae import weights
@@ -32,6 +30,7 @@ from condvae.images.model_sheets import conditional_sheet
 from condvae.metrics import HOLE_BINS, known_in_bin
 from condvae.observe import Observation, PictureProcess
 from condvae.observe.batch import Batch
+from condvae.runtime.scripts import run_script
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
@@ -117,8 +116,4 @@ def regions(n: int, size: int, seed: int) -> dict[str, Tensor]:
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"sheets: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)

@@ -2,13 +2,11 @@
 partial encoder, and complete test faces. The result demonstrates the method; it is not a good model.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor
 
 from condvae import objectives
@@ -16,6 +14,7 @@ from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.images.model_sheets import conditional_sheet
 from condvae.observe.batch import Batch
+from condvae.runtime.scripts import run_script
 from condvae.sampling.sampler import Sampler
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
 from condvae.weights import load
@@ -89,8 +88,4 @@ def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, n: int = 24) -> 
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options))
-    except (ValueError, OSError) as error:
-        print(f"train_in_a_minute: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options)

@@ -8,12 +8,9 @@ better value than the curve shows.
 """
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-
-import tyro
 
 from condvae import weights
 from condvae.data import open_data
@@ -23,6 +20,7 @@ from condvae.experiments.evaluation.run import experiment
 from condvae.metrics import LPIPS
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.ranks import join
+from condvae.runtime.scripts import run_script
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +84,4 @@ def as_curve(result: dict[str, Any], minutes: dict[str, float]) -> dict[str, Any
 
 
 if __name__ == "__main__":
-    try:
-        main(tyro.cli(Options, description=__doc__))
-    except (ValueError, OSError) as error:
-        print(f"training_curve: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_script(main, Options, __doc__)
