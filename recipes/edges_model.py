@@ -19,7 +19,6 @@ from condvae.experiments.pretraining.measure import PretrainingContext
 from condvae.experiments.pretraining.run import open_data_for
 from condvae.experiments.pretraining.summary import metrics_of
 from condvae.experiments.resumable_work import ResultStore
-from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.observe import Edges
 from condvae.runtime.atomic import writing
@@ -73,10 +72,7 @@ def main(options: Options) -> None:
         seed=options.seed,
     )
     with join(options.device) as world:
-        networks = FeatureNetworks(
-            lpips=LPIPS.load().to(world.device),
-            inception=Inception.load(precision=options.precision).to(world.device),
-        )
+        networks = FeatureNetworks.load(world.device, inception=options.precision)
         model = model.to(world.device).eval()
         opened = {path: open_data_for(settings, path) for path in options.data}
         found: dict[str, Any] = {}

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from condvae.experiments.pretraining import PretrainingSettings, Shard, experiment
 from condvae.experiments.pretraining.run import open_data_for, read_arms
 from condvae.experiments.pretraining.training_runs import TrainingRun, runs_of
-from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.checks import check_whole
 from condvae.runtime.ranks import join
@@ -104,10 +103,7 @@ def run(options: WorkOptions, tasks_of: TasksOf, number: int | None = None) -> N
     settings = settings_of(options)
     with join(options.device) as world:
         shard = Shard.of_text(options.shard, ranks=world.size)
-        networks = FeatureNetworks(
-            lpips=LPIPS.load().to(world.device),
-            inception=Inception.load(precision=options.precision).to(world.device),
-        )
+        networks = FeatureNetworks.load(world.device, inception=options.precision)
         tasks = tasks_of(options)
         if len(tasks) > 1 and number is None:  # bad input of the last task is found before the work of the first
             for task in tasks:

@@ -12,7 +12,7 @@ from condvae.metrics import LPIPS, Inception
 @pytest.fixture
 def small_experiment(monkeypatch: pytest.MonkeyPatch, undrawn: None) -> Iterator[None]:
     """Give experiments on pretraining networks that take milliseconds."""
-    monkeypatch.setattr(LPIPS, "load", PixelDistance)
+    monkeypatch.setattr(LPIPS, "load", lambda *, trunk: PixelDistance())
     monkeypatch.setattr(Inception, "load", lambda *, precision: SmallInception())
     with small_presets():
         yield

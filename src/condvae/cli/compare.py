@@ -59,7 +59,6 @@ class Compare:
     def run(self) -> None:
         if self.out is not None:
             _check_free(self.out)
-        from condvae.metrics import LPIPS, Inception
         from condvae.metrics.compare_folders import OF_INCEPTION, OF_SETS, check_folders, compare
         from condvae.metrics.feature_networks import FeatureNetworks
         from condvae.runtime.devices import resolve_device
@@ -74,9 +73,10 @@ class Compare:
         found = compare(
             self.real,
             self.fake,
-            FeatureNetworks(
-                inception=Inception.load(precision=self.precision).to(device) if needs_inception else None,
-                lpips=LPIPS.load(trunk=self.lpips).to(device) if "lpips" in chosen else None,
+            FeatureNetworks.load(
+                device,
+                lpips=self.lpips if "lpips" in chosen else None,
+                inception=self.precision if needs_inception else None,
             ),
             metrics=chosen,
             paired=not self.unpaired,

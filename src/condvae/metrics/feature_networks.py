@@ -7,7 +7,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from condvae.metrics.inception import Inception
 from condvae.metrics.lpips import LPIPS
+from condvae.metrics.metric_names import FeaturePrecision, Trunk
 
 
 class FeatureNetwork(Protocol):
@@ -29,3 +31,16 @@ class FeatureNetworks:
 
     lpips: LPIPS | None = None
     inception: FeatureNetwork | None = None
+
+    @classmethod
+    def load(
+        cls, device: torch.device, *, lpips: Trunk | None = "alex", inception: FeaturePrecision | None = "exact"
+    ) -> "FeatureNetworks":
+        """Load the released networks to a device. lpips: the network of LPIPS. inception: the precision of Inception.
+
+        A network is left out if None is given for it.
+        """
+        return cls(
+            lpips=None if lpips is None else LPIPS.load(trunk=lpips).to(device),
+            inception=None if inception is None else Inception.load(precision=inception).to(device),
+        )

@@ -18,7 +18,6 @@ from condvae.experiments.evaluation.plan import DEEP, EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
 from condvae.experiments.evaluation.run import experiment
 from condvae.experiments.resumable_work import Shard
-from condvae.metrics import LPIPS, Inception
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.checks import strict
 from condvae.runtime.folders import check_apart
@@ -61,9 +60,10 @@ def evaluate(
         check_apart(data, Path(out))
     with join(device) as world:
         share = Shard.of_text(shard, ranks=world.size)
-        networks = FeatureNetworks(
-            lpips=LPIPS.load(trunk=lpips).to(world.device) if settings.needs_lpips else None,
-            inception=Inception.load(precision=precision).to(world.device) if "inception" in settings.metrics else None,
+        networks = FeatureNetworks.load(
+            world.device,
+            lpips=lpips if settings.needs_lpips else None,
+            inception=precision if "inception" in settings.metrics else None,
         )
         opened = data if isinstance(data, Dataset) else open_data(data, size=size)
         problems = Problems.choose(opened, settings)
