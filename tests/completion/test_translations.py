@@ -95,7 +95,10 @@ def test_bad_input_is_reported_in_one_sentence_and_nothing_is_written(
     Image.new("RGB", (90, 90), (200, 150, 100)).save(one_colour)
     assert "wall.jpg has no edges" in refused([str(one_colour), *edges, "--image-is", "photo"], out, capsys)
     for words, message in (
-        ([drawing, *edges, "--half", "left"], "observes edges and does not complete holes: leave out half"),
+        (
+            [drawing, *edges, "--half", "left"],
+            "observes edges and does not complete holes: leave out --half (half in Python)",
+        ),
         ([drawing, *edges, "--keep-size"], "observes edges and draws the whole image, so no pixels of the given"),
         ([good, *grey, "--keep-size"], "observes grey and draws the whole image"),
         ([good, *grey, "--image-is", "drawing"], "observes grey, and only models that observe edges take drawings"),

@@ -119,7 +119,7 @@ def test_a_model_of_edges_scores_edges(tmp_path: Path) -> None:
     put_fits(edges, fit_path(path))
     found = strangeness(levels(8, 8), model=path)
     assert (found.kind, found.known_share) == ("partial", 0.0)
-    with pytest.raises(ValueError, match="observes edges and does not complete holes: leave out half"):
+    with pytest.raises(ValueError, match="observes edges and does not complete holes: leave out --half "):
         strangeness(levels(8, 8), model=path, half="left")
 
 

@@ -152,7 +152,10 @@ def make_view(
 def _translation_view(model: ConditionalVAE, picture: Picture, hole: Hole, image_is: ImageIs) -> ModelView:
     if hole.ways:
         observes = model.process.name if model.process else "something else"
-        raise ValueError(f"this model observes {observes} and does not complete holes: leave out {hole.ways[0]}")
+        way = hole.ways[0]
+        raise ValueError(
+            f"this model observes {observes} and does not complete holes: leave out --{way} ({way} in Python)"
+        )
     levels, observation, notes, nothing = translation_input(model, picture, image_is)
     return ModelView(
         file=picture.file,
