@@ -6,8 +6,7 @@ those of recipes/edges.py:
     python recipes/edges_results.py --shoes64 out/shoes64.json --benchmark out/benchmark.json \
         --shoes out/edges/shoes/results.json --bags out/edges/bags/results.json --figures
 
-Without options, the tables are filled from the numbers that are already in the folder. The comparison of arms needs the
-numbers of both data sets.
+Without options, the tables are filled from the numbers that are already in the folder.
 """
 
 import sys
@@ -81,10 +80,20 @@ def page_at(path: Path = PAGE) -> Page:
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tables for which there are numbers."""
-    made = {"shoes64": model_table, "benchmark": speed_table}
-    tables = {name: make(raw[name]) for name, make in made.items() if name in raw}
-    return tables | (comparison_tables(raw) if any(name in raw for name in SETS) else {})
+    if missing := [name for name in MADE_BY if name not in raw]:
+        raise ValueError(f"there are no numbers of {missing[0]}: give its JSON file with --{missing[0]}")
+    results = {name: raw[name] for name in SETS}
+    return {
+        "shoes64": model_table(raw["shoes64"]),
+        "benchmark": speed_table(raw["benchmark"]),
+        **{f"curves-{name}": curve_table(result) for name, result in results.items()},
+        "statements": statement_table(results),
+        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+        "protocol": protocol_table(results),
+        "arms": markdown(
+            ["data", *ARM_HEAD], [[name, *row] for name in SETS for row in arm_rows(results[name], ARTIFACTS)]
+        ),
+    }
 
 
 def model_table(result: Mapping[str, Any]) -> str:
@@ -102,21 +111,6 @@ def speed_table(result: Mapping[str, Any]) -> str:
     once, each = result["images_per_second"].values()
     rows.append(["ratio", f"{once / each:.1f}"])
     return markdown([f"{result['device']}, {result['preset']}, batch {result['batch']}", "images/s"], rows)
-
-
-def comparison_tables(raw: Mapping[str, Any]) -> dict[str, str]:
-    if missing := [name for name in SETS if name not in raw]:
-        raise ValueError(f"there are no results for {missing[0]}: give its results.json with --{missing[0]}")
-    results = {name: raw[name] for name in SETS}
-    return {
-        **{f"curves-{name}": curve_table(result) for name, result in results.items()},
-        "statements": statement_table(results),
-        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
-        "protocol": protocol_table(results),
-        "arms": markdown(
-            ["data", *ARM_HEAD], [[name, *row] for name in SETS for row in arm_rows(results[name], ARTIFACTS)]
-        ),
-    }
 
 
 def statement_table(results: Mapping[str, Any]) -> str:

@@ -11,10 +11,10 @@ from helpers.recipe_calls import run
 from PIL import Image
 
 from condvae.experiments.pretraining import figures
-from recipes.edges_results import Options, main, page_at
+from recipes.edges_results import PAGE, Options, main, page_at
 from recipes.edges_statements import RULES
 
-TABLES = ("curves-shoes", "curves-bags", "statements", "rules", "protocol", "arms")
+TABLES = ("shoes64", "benchmark", "curves-shoes", "curves-bags", "statements", "rules", "protocol", "arms")
 TIMES = (0.25, 0.5, 1.0)
 
 
@@ -38,12 +38,12 @@ def page(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def given(tmp_path: Path) -> dict[str, Any]:
-    """The results of both data sets, which differ in the FID from scratch."""
+    """The results of both data sets, which differ in the FID from scratch, and the published numbers of the rest."""
     paths = {name: tmp_path / name / "results.json" for name in ("shoes", "bags")}
     for start, path in zip((50.0, 60.0), paths.values(), strict=True):
         path.parent.mkdir()
         path.write_text(json.dumps(result(start)))
-    return paths
+    return {**paths, **{name: PAGE.with_suffix("") / f"{name}.json" for name in ("shoes64", "benchmark")}}
 
 
 def test_the_tables_show_the_numbers_of_each_data_set(given: dict[str, Any], page: Path) -> None:
@@ -71,7 +71,7 @@ def test_refilling_changes_nothing(given: dict[str, Any], page: Path) -> None:
     main(Options(**given, page=page))
     kept = {path.name: path.read_text() for path in page.with_suffix("").iterdir()}
     text = page.read_text()
-    assert kept.keys() == {"shoes.json", "bags.json"}
+    assert kept.keys() == {f"{name}.json" for name in given}
     main(Options(page=page))
     assert page.read_text() == text == page_at(page).filled()
     assert {path.name: path.read_text() for path in page.with_suffix("").iterdir()} == kept
@@ -99,9 +99,9 @@ def test_bad_input_is_one_line_and_changes_nothing(given: dict[str, Any], page: 
     before = page.read_text()
     done = run("edges_results.py", "--page", page, "--shoes", given["shoes"])
     assert (done.returncode, done.stderr) == (
-        2, "edges_results: there are no results for bags: give its results.json with --bags\n",
+        2, "edges_results: there are no numbers of bags: give its JSON file with --bags\n",
     )  # fmt: skip
     given["bags"].write_text(json.dumps({**result(1.0), "format": "condvae evaluation"}))
-    done = run("edges_results.py", "--page", page, "--shoes", given["shoes"], "--bags", given["bags"])
+    done = run("edges_results.py", "--page", page, *(word for name in given for word in (f"--{name}", given[name])))
     assert done.returncode == 2 and "bags/results.json has no results of recipes/edges.py: give the" in done.stderr
     assert page.read_text() == before and not page.with_suffix("").exists()
