@@ -193,7 +193,9 @@ def test_minutes_end_on_time_with_a_model(tmp_path: Path) -> None:
     options = {**QUICK, "network": "tiny", "schedule": "linear", "lr": 1e-3}
     file = pretrain(PretrainOptions(**options, minutes=0.06, out=tmp_path / "run"))
     end = [json.loads(line) for line in (file.parent / "log.jsonl").read_text().splitlines()][-1]
-    assert 2 < end["elapsed"] < 12  # 3.6 s are expected; the tolerance is for a busy machine
+    # At most 3.6 s are expected, of which one and the time of an evaluation are reserved for the end of the run. The
+    # tolerance is for a busy machine.
+    assert 1 < end["elapsed"] < 12
     last = log_of(file.parent, "train")[-1]
     assert last["lr"] < 0.2e-3  # the learning rate decays with the clock
     assert weights.describe(file).record["steps"] == end["step"]
