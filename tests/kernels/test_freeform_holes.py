@@ -11,7 +11,7 @@ from torch import Tensor
 
 from condvae import kernels
 from condvae.kernels.freeform_process import kernel_law
-from condvae.observe import Freeform, Mixture
+from condvae.observe import Freeform, Halves, Mixture
 from condvae.observe.freeform import _flipped, draw_strokes
 from condvae.observe.strokes import Strokes, covered
 
@@ -20,7 +20,8 @@ if not kernels.installed():
 
 from triton.runtime import interpreter
 
-from condvae.kernels.freeform_holes import Plan, draw, draw_with_plan
+from condvae.kernels.freeform_holes import draw, draw_with_plan
+from condvae.kernels.freeform_laws import Plan
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -211,3 +212,26 @@ def test_a_graph_draws_new_holes_each_time() -> None:
     assert not torch.equal(first, known)
     hidden = 1 - torch.cat((first, known)).double().mean(dim=(1, 2, 3))
     assert bool((((hidden > 0) & (hidden < 0.2)) | ((hidden > 0.6) & (hidden < 0.8))).all())
+
+
+def test_a_mixture_in_one_launch_has_the_same_holes_as_one_launch_for_each_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from condvae.kernels.freeform_process import draw_known, draw_mixture
+
+    if DEVICE.type == "cpu":
+        monkeypatch.setattr(Freeform, "most_parts", (10, 5, 1))  # no strokes, which the interpreter draws slowly
+    parts = (Freeform(low=0.1, high=0.4), Halves(), Freeform(low=0.3, high=0.9), Freeform(low=0.4))
+    n, size = 9, 16
+    choice = (torch.arange(n) % len(parts)).to(DEVICE)
+    known = draw_mixture(parts, choice, size, torch.Generator(DEVICE).manual_seed(3))
+    source = torch.Generator(DEVICE).manual_seed(3)
+    separate = torch.stack(
+        [draw_known(p, n, size, source) if isinstance(p, Freeform) else p.draw(n, size, source) for p in parts]
+    )
+    assert torch.equal(known, separate[choice, torch.arange(n, device=DEVICE)])
+    assert known[1].double().mean() == 0.5  # a half
+    hidden = 1 - known.double().mean(dim=(1, 2, 3)).cpu()
+    for k, part in enumerate(parts):
+        if isinstance(part, Freeform):
+            assert bool(((hidden[k :: len(parts)] > part.low) & (hidden[k :: len(parts)] < part.high)).all())

@@ -60,5 +60,15 @@ def _freeform_holes(device: torch.device) -> Callable[..., Any] | None:
     return draw_known
 
 
+def find_mixtures(device: torch.device) -> Callable[..., Any] | None:
+    """Return the function that draws the holes of a mixture in one launch, or None if the device has no kernels."""
+    if not available(device):
+        return None
+    from condvae.kernels.freeform_process import draw_mixture
+
+    return draw_mixture
+
+
 attach("seeded noise", _seeded_noise)
 attach("freeform holes", _freeform_holes)
+attach("mixtures of holes", find_mixtures)

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from condvae.kernels.freeform_laws import Law, LawOfEach, Plan
+
 MOST_TRIES = 300_000
 """Maximum number of candidates per image. If 1 in 10,000 fits, no candidate fits for 1 in 10^13 images."""
 
@@ -25,44 +27,6 @@ _ITEMS_AT_ONCE = 16
 """Number of vertices that are processed together. Strokes have 5 to 18 vertices, so most need only one round."""
 _NUMBERS = ("least", "most", "most_tries", "small_boxes", "large_boxes", "most_strokes")
 """Kernel arguments that the compiler does not specialise on, so that one compiled kernel serves all hidden shares."""
-
-
-class Law(NamedTuple):
-    """Parameters of the distribution of holes, in the order in which the kernel takes them."""
-
-    small_boxes: int
-    """An image has randint(small_boxes) small boxes, whose sides are randint(size // 2) pixels."""
-    large_boxes: int
-    """An image has randint(large_boxes) large boxes, whose sides are randint(size) pixels."""
-    strokes: int
-    """An image has randint(strokes) strokes."""
-    least_segments: int
-    most_segments: int
-    """A stroke has randint(least_segments, most_segments) segments."""
-    least_width: float
-    most_width: float
-    """A stroke is int(uniform(least_width, most_width)) pixels wide."""
-    turn: float
-    turn_spread: float
-    """Angles of a stroke's segments are between turn - U(0, turn_spread) and turn + U(0, turn_spread), in radians."""
-    length: float
-    length_spread: float
-    """Segment lengths are normal with mean `length` and this standard deviation, and are clipped to [0, 2 length]."""
-
-
-class Plan(NamedTuple):
-    """The boxes and strokes that make up the holes of n images, in whole pixels. All tensors are int32."""
-
-    counts: Tensor
-    """[n, 3]: for each image, the numbers of small boxes, large boxes and strokes."""
-    flips: Tensor
-    """[n, 2]: whether the strokes of an image are flipped vertically, and whether horizontally."""
-    boxes: Tensor
-    """[n, 16, 4]: x, y, width and height of each box. Small boxes start at index 0, large boxes at index 9."""
-    strokes: Tensor
-    """[n, K, 2]: number of segments and width of each of K strokes."""
-    vertices: Tensor
-    """[n, K, 2, 32]: x and y of up to 32 vertices of each stroke. Entries after the last vertex are not drawn."""
 
 
 class Drawn(NamedTuple):
@@ -84,11 +48,19 @@ def draw_with_plan(seeds: Tensor, size: int, pixels: tuple[int, int], law: Law) 
 
 
 def draw(
-    seeds: Tensor, size: int, pixels: tuple[int, int], law: Law, *, tries: int = MOST_TRIES, plan: Tensor | None = None
+    seeds: Tensor,
+    size: int,
+    pixels: tuple[int, int],
+    law: Law,
+    *,
+    tries: int = MOST_TRIES,
+    plan: Tensor | None = None,
+    each: LawOfEach | None = None,
 ) -> Drawn:
     """Draw n holes, each with pixels[0] to pixels[1] hidden pixels. The CPU does not wait for the GPU.
 
-    seeds: [n] int64; each hole depends on its seed alone. plan: int32 tensor that receives the boxes and strokes.
+    seeds: [n] int64; each hole depends on its seed and its law alone. plan: int32 tensor that receives the boxes and
+    strokes. each: replaces `pixels` and the first three numbers of the law, separately for each hole.
     """
     if law.small_boxes > _SMALL + 1 or law.large_boxes > _BOXES - _SMALL + 1 or law.most_segments > _VERTICES:
         raise ValueError(f"{law} has more boxes or vertices than the kernel has room for")
@@ -100,9 +72,11 @@ def draw(
     if len(seeds):
         # No fused multiply-add: products are rounded first, as in plain torch, and pixels at halves depend on this.
         _draw[(len(seeds),)](
-            seeds, known.view(torch.uint8), tries_of, tries_of if plan is None else plan, *pixels, tries, *law,
+            seeds, known.view(torch.uint8), tries_of, tries_of if plan is None else plan,
+            *((tries_of, tries_of) if each is None else each), *pixels, tries, *law,
             size=size, words_in_row=words, cells=cells, blocks=-(-size * words // cells), items=_ITEMS_AT_ONCE,
             small=_SMALL, boxes=_BOXES, vertices=_VERTICES, keep_plan=plan is not None,
+            mixed=each is not None,
             num_warps=1 if cells <= 32 else 4 if cells <= 128 else 8, enable_fp_fusion=False,
         )  # fmt: skip
     return Drawn(known, tries_of)
@@ -251,15 +225,22 @@ def _under_stroke(x, y, segments, width, row, word, item, left_to_right, size: t
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def _draw(
-    seeds, known, tries_of, plans, least, most, most_tries,
+    seeds, known, tries_of, plans, table, rows, least, most, most_tries,
     small_boxes, large_boxes, most_strokes, least_segments, most_segments, least_width, most_width,
     turn, turn_spread, length_mean, length_spread,
     size: tl.constexpr, words_in_row: tl.constexpr, cells: tl.constexpr, blocks: tl.constexpr, items: tl.constexpr,
     small: tl.constexpr, boxes: tl.constexpr, vertices: tl.constexpr, keep_plan: tl.constexpr,
+    mixed: tl.constexpr,
 ):  # fmt: skip
     """Draw one hole. Random numbers come from Philox of the seed and (candidate, purpose, box or stroke, vertex)."""
     image = tl.program_id(0).to(tl.int64)
     seed = tl.load(seeds + image)
+    if mixed:
+        row_of_law = tl.load(rows + image)
+        most_tries = tl.where(row_of_law < 0, 0, most_tries)
+        law = table + 5 * tl.maximum(row_of_law, 0)
+        least, most = tl.load(law), tl.load(law + 1)
+        small_boxes, large_boxes, most_strokes = tl.load(law + 2), tl.load(law + 3), tl.load(law + 4)
     box, vertex, bit = tl.arange(0, boxes), tl.arange(0, vertices), tl.arange(0, 32)
     places = tl.maximum(most_strokes - 1, 1)
     plan = plans + image * (5 + 4 * boxes + places * (2 + 2 * vertices))

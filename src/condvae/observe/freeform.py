@@ -51,15 +51,9 @@ class Freeform(KnownPixels):
         """
         check_whole(n, "n")
         check_whole(size, "size", least=1)
-        # Numbers of hidden pixels whose share is strictly inside the range.
-        least, most = math.floor(self.low * size**2) + 1, math.ceil(self.high * size**2) - 1
-        if least > most:
-            raise ValueError(
-                f"the hidden share cannot be between {self.low} and {self.high} for {size} x {size} pixels, because no "
-                "whole number of pixels fits: give a wider range"
-            )
+        least, most = self.hidden_pixels(size)
         if draw_by_kernel := fast_path("freeform holes", generator.device):
-            known: Tensor = draw_by_kernel(self, n, size, (least, most), generator)
+            known: Tensor = draw_by_kernel(self, n, size, generator)
             return known
         largest_round = max(1, _PIXELS_AT_ONCE // size**2)
         kept: list[Tensor] = []
@@ -78,6 +72,16 @@ class Freeform(KnownPixels):
             kept.append(fitting[: n - accepted])
             drawn, accepted = drawn + tries, accepted + len(fitting)
         return torch.cat(kept) if kept else torch.ones(0, 1, size, size, dtype=torch.bool, device=generator.device)
+
+    def hidden_pixels(self, size: int) -> tuple[int, int]:
+        """Return the least and the most hidden pixels of an image whose hidden share is strictly inside the range."""
+        least, most = math.floor(self.low * size**2) + 1, math.ceil(self.high * size**2) - 1
+        if least > most:
+            raise ValueError(
+                f"the hidden share cannot be between {self.low} and {self.high} for {size} x {size} pixels, because no "
+                "whole number of pixels fits: give a wider range"
+            )
+        return least, most
 
     def _fitting(
         self, n: int, size: int, pixels: tuple[int, int], generator: torch.Generator, *, reject_early: bool

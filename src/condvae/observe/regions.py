@@ -8,6 +8,7 @@ from torch import Tensor
 
 from condvae.observe.process import KnownPixels, check_number
 from condvae.runtime.checks import check_whole
+from condvae.runtime.fast_paths import fast_path
 
 _MOST_PATCHES = 10_000
 
@@ -170,7 +171,12 @@ class Mixture(KnownPixels):
 
         Process k is chosen if the image's number in `position`, [n], is from bounds[k - 1] up to bounds[k].
         """
-        known, *others = (part.draw(len(position), size, generator) for part, _ in self.parts)
+        processes = [process for process, _ in self.parts]
+        if draw_together := fast_path("mixtures of holes", generator.device):
+            choice = torch.stack([position >= bound for bound in bounds]).sum(dim=0)
+            drawn: Tensor = draw_together(processes, choice, size, generator)
+            return drawn
+        known, *others = (process.draw(len(position), size, generator) for process in processes)
         for bound, other in zip(bounds, others, strict=True):
             known = torch.where((position >= bound)[:, None, None, None], other, known)
         return known
