@@ -1,0 +1,105 @@
+"""Create the learned baselines from their names, from JSON files and from model files."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from condvae.completers.context_encoder import ContextEncoder, ContextEncoderConfig, ContextEncoderLoss
+from condvae.completers.feature_reasoning import FeatureReasoning, FeatureReasoningConfig, FeatureReasoningLoss
+from condvae.completers.feature_reasoning.reasoning_loss import PerceptualFeatures
+from condvae.completers.learned_completer import BaselineConfig, CompleterLoss, LearnedCompleter
+from condvae.completers.learned_names import LARGER_IMAGES, LEARNED_PRESETS, SIZES_OF_PAPER
+from condvae.completers.neural_process import NeuralProcess, NeuralProcessConfig, NeuralProcessLoss
+from condvae.completers.pluralistic import Pluralistic, PluralisticConfig, PluralisticLoss
+from condvae.runtime.checks import check_choice, strict
+from condvae.runtime.json_reading import read_json_file
+from condvae.runtime.messages import reason_of, shown
+
+_CONFIGS: dict[str, type[BaselineConfig]] = {
+    ContextEncoder.kind: ContextEncoderConfig,
+    NeuralProcess.kind: NeuralProcessConfig,
+    Pluralistic.kind: PluralisticConfig,
+    FeatureReasoning.kind: FeatureReasoningConfig,
+}
+
+
+def named_config(name: str, *, image_size: int, channels: int) -> BaselineConfig:
+    """Return the configuration of a baseline for images of this size.
+
+    name: one of `LEARNED_PRESETS`, or a JSON file with the same content as one of them.
+    """
+    if Path(name).suffix != ".json":
+        known = ", ".join(LEARNED_PRESETS)
+        if name not in LEARNED_PRESETS:
+            raise ValueError(f"unknown baseline {name!r}, expected one of {known}, or a .json file")
+        if image_size != (size := SIZES_OF_PAPER.get(name, image_size)):
+            raise ValueError(
+                f"the baseline {name} is for images of {size} x {size} pixels, but these have {image_size} x "
+                f"{image_size}: give --size {size} to resize them, or use {name.removesuffix('-paper')}"
+            )
+        preset = LEARNED_PRESETS[name]
+        larger = LARGER_IMAGES.get(preset["kind"], {}) if image_size > 32 else {}
+        return config_from({**preset, **larger, "image_size": image_size, "channels": channels})
+    try:
+        plain = read_json_file(Path(name))
+        if not isinstance(plain, dict):
+            raise ValueError(f"it contains {shown(plain)}, expected a mapping of keys to values")
+        if given := {"image_size", "channels"} & plain.keys():
+            raise ValueError(f"it contains {min(given)}, which is taken from the images: leave it out")
+        return config_from({**plain, "image_size": image_size, "channels": channels})
+    except OSError as error:
+        raise ValueError(f"{name} cannot be read: {error.strerror}") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is not a valid configuration of a baseline: {reason_of(error)}") from error
+
+
+def config_from(plain: Mapping[str, Any]) -> BaselineConfig:
+    """Read a configuration from plain data, as `config_to_dict` writes it."""
+    fields = dict(plain)
+    kind = fields.pop("kind", None)
+    check_choice(kind, "the kind of the baseline", tuple(_CONFIGS))
+    return strict(_CONFIGS[kind], fields, where=f"configuration of {kind}")
+
+
+def config_to_dict(config: BaselineConfig) -> dict[str, Any]:
+    """Return a configuration as plain data for JSON."""
+    return {"kind": kind_of_config(config), **dataclasses.asdict(config)}
+
+
+def kind_of_config(config: BaselineConfig) -> str:
+    """Return the short name of the method that a configuration belongs to."""
+    return next(kind for kind, cls in _CONFIGS.items() if type(config) is cls)
+
+
+def make_completer(config: BaselineConfig) -> LearnedCompleter:
+    """Create the network of a baseline, with random weights."""
+    match config:
+        case ContextEncoderConfig():
+            return ContextEncoder(config)
+        case NeuralProcessConfig():
+            return NeuralProcess(config)
+        case PluralisticConfig():
+            return Pluralistic(config)
+        case FeatureReasoningConfig():
+            return FeatureReasoning(config)
+    raise ValueError(f"{type(config).__name__} is not the configuration of a learned baseline")
+
+
+def make_loss(completer: LearnedCompleter, features: PerceptualFeatures | None = None) -> CompleterLoss:
+    """Create the loss that trains a baseline. features: the network of the loss, if `needs_features` says so."""
+    match completer:
+        case ContextEncoder():
+            return ContextEncoderLoss(completer)
+        case NeuralProcess():
+            return NeuralProcessLoss(completer)
+        case Pluralistic():
+            return PluralisticLoss(completer)
+        case FeatureReasoning():
+            return FeatureReasoningLoss(completer, features)
+    raise ValueError(f"{type(completer).__name__} is not a learned baseline")
+
+
+def needs_features(config: BaselineConfig) -> bool:
+    """Return whether the loss of a baseline compares features of a trained network, VGG16."""
+    return isinstance(config, FeatureReasoningConfig) and bool(config.perceptual_weight or config.style_weight)
