@@ -82,7 +82,7 @@ def small_presets() -> Iterator[None]:
         mock.patch.dict(presets._OURS_BY_NAME, tiny=_NETWORK),
         mock.patch.dict(PRETRAIN_PRESETS, tiny={**_OPTIONS, "network": "tiny"}),
         mock.patch.dict(TRAIN_PRESETS, tiny={**_OPTIONS, "form": "relative", "observe": ("halves",)}),
-        mock.patch("condvae.training.entry_points._sheet", return_value=Image.new("RGB", (8, 8))),
+        mock.patch("condvae.training.training_run._sheet", return_value=Image.new("RGB", (8, 8))),
     ):
         yield
 

@@ -13,20 +13,21 @@ import sys
 import torch
 
 from condvae import cli
-from condvae.objectives import Bound
 from condvae.observe.batch import Batch
-from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
+from condvae.training.baseline_task import BaselineTraining
+from condvae.training.task import BoundTask, ConditionalTraining, TaskLoss, TrainingTask
 
 
 def main() -> None:
     what, step, rank, *arguments = sys.argv[1:]
-    for task in (ConditionalTraining, Pretraining):
+    # ConditionalTraining has a `prepare` of its own, and the same `loss` as BoundTask.
+    for task in (BoundTask, ConditionalTraining, BaselineTraining):
         sabotage(task, what, int(step), int(rank))
     cli.main(arguments)
 
 
 def sabotage(task: type[TrainingTask], what: str, at: int, rank: int) -> None:
-    prepare, bound = task.prepare, task.bound
+    prepare, loss = task.prepare, task.loss
     state = {"step": -1}
 
     def prepared(self: TrainingTask, step: int) -> None:
@@ -39,14 +40,14 @@ def sabotage(task: type[TrainingTask], what: str, at: int, rank: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         prepare(self, step)
 
-    def bounded(self: TrainingTask, batch: Batch, generator: torch.Generator) -> Bound:
+    def lossy(self: TrainingTask, batch: Batch, generator: torch.Generator) -> TaskLoss:
         here = what == "nan" and state["step"] == at and int(os.environ.get("RANK", "0")) == rank
         from_here = what == "broken" and state["step"] >= at
         if (here or from_here) and torch.is_grad_enabled():  # evaluations are not affected
             batch = Batch(x=torch.full_like(batch.x, torch.nan))
-        return bound(self, batch, generator)
+        return loss(self, batch, generator)
 
-    task.prepare, task.bound = prepared, bounded  # type: ignore[method-assign]
+    task.prepare, task.loss = prepared, lossy  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -54,3 +54,19 @@ def test_heat_maps_have_a_scale_with_both_ends(size: int, side: int) -> None:
     assert len(reds) > 20 and not reds[0, 1:].any() and (np.diff(reds[:, 1]) >= 0).all()
     # Texts stay above their own column.
     assert all(sheet.getpixel((x, y)) == (255, 255, 255) for x in range(left - 2, left + 2) for y in range(18))
+
+
+def test_rows_can_have_labels_left_of_their_images() -> None:
+    tile = torch.full((3, 8, 8), 90, dtype=torch.uint8)
+    rows = [[tile, tile], [tile, tile]]
+    plain = contact_sheet(rows, ["a", "b"], tile=32)
+    labelled = contact_sheet(rows, ["a", "b"], tile=32, row_labels=["the first row", "second"])
+    room = labelled.width - plain.width
+    assert labelled.height == plain.height and room > 50
+    moved = np.asarray(labelled)[:, room:]
+    assert np.array_equal(moved[:, 4:], np.asarray(plain)[:, 4:])  # right of the margin, which a label may touch
+    ink = np.asarray(labelled.convert("L"))[:, :room].min(axis=1).tolist()  # of each line of pixels
+    first = plain.height - 2 * 36  # two rows of 32 pixels, each with a margin
+    assert max(min(ink[first : first + 32]), min(ink[first + 36 : first + 68])) < 128 <= min(ink[:first])
+    with pytest.raises(ValueError, match="has 2 rows, but 1 row labels were given"):
+        contact_sheet(rows, ["a", "b"], row_labels=["one"])

@@ -57,7 +57,7 @@ def test_edges_of_a_photo_are_shown_without_gaps() -> None:
 @pytest.mark.parametrize("image_is", ["auto", "drawing"])
 def test_a_saved_edge_picture_gives_exactly_what_the_photo_gave(image_is: str) -> None:
     of_photo = seen(shoe(), EDGES, image_is="photo").observation
-    picture = to_uint8(visible(EDGES.artifact, of_photo))[0].permute(1, 2, 0).numpy()
+    picture = to_uint8(visible(of_photo, EDGES.artifact.config))[0].permute(1, 2, 0).numpy()
     for shown in (picture, picture.repeat(2, axis=0).repeat(2, axis=1), 255 - picture):
         assert torch.equal(seen(shown, EDGES, image_is=image_is).observation.y, of_photo.y)
 
@@ -68,7 +68,7 @@ def test_a_drawing_is_shown_as_its_lines() -> None:
     assert note.endswith(
         "sneaker.png is taken for a drawing: its lines are used as they are; give --image-is photo if it is a photo"
     )
-    levels = to_uint8(visible(EDGES.artifact, view.observation))
+    levels = to_uint8(visible(view.observation, EDGES.artifact.config))
     assert set(levels.unique().tolist()) == {0, 255}
     assert torch.equal(levels[:, :1].expand(-1, 3, -1, -1), levels)
     assert view.levels.shape == (64, 64, 3) and (view.levels[:10] == 255).all()  # a wide drawing, on more paper

@@ -130,6 +130,29 @@ def test_the_callers_half_precision_does_not_change_distances() -> None:
     torch.testing.assert_close(inside, lpips(a, b), rtol=0, atol=0)
 
 
+def test_pooled_features_are_those_after_the_first_three_poolings_of_vgg() -> None:
+    weights = random_weights(trunk="vgg")
+    network = LPIPS(weights, trunk="vgg")
+    x = torch.rand(2, 3, 24, 16, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    found = network.pooled(x)
+    assert [tuple(feature.shape) for feature in found] == [(2, 64, 12, 8), (2, 128, 6, 4), (2, 256, 3, 2)]
+    y, expected = x, []  # as it is, without the normalisation of LPIPS
+    for layer in VGG_WIDTHS:
+        y = F.conv2d(y, weights[f"features.{layer}.weight"], weights[f"features.{layer}.bias"], padding=1).clamp_min(0)
+        if layer in VGG_HEADS:
+            y = y.unfold(2, 2, 2).unfold(3, 2, 2).amax(dim=(4, 5))
+            expected.append(y)
+        if len(expected) == 3:
+            break
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+    # Gradients pass to the image, and not to the weights.
+    mine, theirs = (torch.autograd.grad([one.sum() for one in all_three], x)[0] for all_three in (found, expected))
+    torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
+    assert bool(mine.any())
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+
+
 @pytest.mark.parametrize("trunk", ["alex", "vgg"])
 def test_distances_of_real_images_match_the_reference(trunk: Trunk) -> None:
     lpips = LPIPS.load(real_lpips_file(trunk), trunk=trunk)

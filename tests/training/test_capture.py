@@ -1,8 +1,11 @@
 """Steps with fused kernels and CUDA graphs give the results of plain steps, and plain steps replace them if needed."""
 
+import warnings
+
 import pytest
 import torch
 from helpers.models import generator, small_vae
+from helpers.tiny_baselines import TINY, WITH_CRITIC, micro_batch, tiny_step
 
 from condvae import kernels
 from condvae.conditional import ConditionalVAE, PartialConfig
@@ -79,6 +82,17 @@ def test_on_a_cpu_steps_run_directly_with_one_message() -> None:
     assert "GPU" in said[0]
 
 
+@pytest.mark.parametrize("kind", WITH_CRITIC)
+def test_on_a_cpu_steps_with_a_critic_run_directly(kind: str) -> None:
+    plain, captured = tiny_step(kind), tiny_step(kind)
+    call = Capture(captured, lambda line: None)
+    for seed in range(2):
+        for one in (plain, call):
+            one([micro_batch(seed)], torch.tensor(1e-3), shards=1)
+    assert plain.report() == captured.report()
+    assert torch.equal(plain.buffers.values, captured.buffers.values)
+
+
 def test_why_kernels_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "GPU" in str(why_not_fused(CPU, "bf16"))
     assert "bf16" in str(why_not_fused(torch.device("cuda"), "fp32"))
@@ -125,7 +139,7 @@ def gradients_of(step: TrainingStep, steps: int, *, capture: bool, batch: int) -
     """Return the gradients of each step at constant weights; images and random numbers repeat every four steps."""
     call = Capture(step, lambda line: pytest.fail(line)) if capture else step
     device = step.world.device
-    size = step.task.vae.config.image_size
+    size = step.task.image_size
     draws, still, gradients = torch.Generator(device), torch.zeros((), device=device), []
     for number in range(steps):
         draws.manual_seed(number % 4)
@@ -195,3 +209,64 @@ def test_evaluation_uses_the_current_weights() -> None:
     with step.flat.replaced_by(torch.zeros_like(step.flat.values)):
         assert evaluate_held_out(step, held_out, seed=0).nats_per_dim != first
     assert evaluate_held_out(step, held_out, seed=0).nats_per_dim == first
+
+
+@gpu
+@pytest.mark.parametrize("kind", TINY)
+def test_recorded_steps_of_baselines_equal_direct_steps(kind: str) -> None:
+    """Some of torch's backward passes add numbers in any order, so both agree within rounding errors only."""
+    world = World(0, 1, torch.device("cuda", 0))
+    direct, recorded = (tiny_step(kind, world=world, process=Freeform(), precision="bf16") for _ in range(2))
+    before = {name: learner.flat.values.clone() for name, learner in direct.learners.items()}
+    said: list[str] = []
+    capture, lr = Capture(recorded, said.append), torch.tensor(1e-3, device=world.device)
+    for seed in range(6):
+        for call in (direct, capture):
+            call([micro_batch(seed, device=world.device)], lr, shards=1)
+        one, other = direct.report(), recorded.report()
+        assert other.skipped == 0 and other.loss == pytest.approx(one.loss, rel=0.02)
+        assert other.critic == pytest.approx(one.critic, rel=0.1, abs=0.02)
+    assert not said and capture.recorded is not None
+    for name, learner in direct.learners.items():
+        change = learner.flat.values - before[name]
+        difference = learner.flat.values - recorded.learners[name].flat.values
+        assert difference.norm() < 0.1 * change.norm(), name
+    torch.testing.assert_close(recorded.buffers.values, direct.buffers.values, rtol=0.05, atol=0.01)
+
+
+@gpu
+@pytest.mark.parametrize("kind", WITH_CRITIC)
+def test_recorded_micro_batches_of_baselines_and_a_nan(kind: str) -> None:
+    """Each replayed graph has the random numbers of its own micro-batch, and a NaN sets the buffers back."""
+    world = World(0, 1, torch.device("cuda", 0))
+    direct, recorded = (tiny_step(kind, world=world, precision="bf16") for _ in range(2))
+    capture = Capture(recorded, lambda line: pytest.fail(line))
+    still = torch.zeros((), device=world.device)
+    for seed in range(4):
+        for call in (direct, capture):
+            call([micro_batch(2 * seed + part, device=world.device) for part in range(2)], still, shards=2)
+        one, other = direct.report(), recorded.report()
+        assert (other.loss, other.critic["loss"]) == pytest.approx((one.loss, one.critic["loss"]), rel=0.02)
+    kept = recorded.buffers.values.clone()
+    recorded.flat.values.fill_(torch.nan)
+    capture([micro_batch(part, device=world.device) for part in range(2)], still, shards=2)
+    assert torch.equal(recorded.buffers.values, kept)
+    assert (recorded.report().skipped, recorded.streak.item()) == (1, 1)
+
+
+@gpu
+@pytest.mark.parametrize("kind", TINY)
+def test_a_step_of_a_baseline_never_waits_for_the_device(kind: str) -> None:
+    device = torch.device("cuda", 0)
+    step = tiny_step(kind, world=World(0, 1, device), precision="bf16")
+    batches, lr = [micro_batch(seed, device=device) for seed in range(2)], torch.tensor(1e-3, device=device)
+    step(batches[:1], lr, shards=1)
+    torch.cuda.synchronize()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns that this mode is a prototype
+            torch.cuda.set_sync_debug_mode("error")
+        step(batches[1:], lr, shards=1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert step.report().steps == 2

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.models import generator, small_vae
+from helpers.tiny_baselines import take, tiny_step
 
 from condvae.runtime.ranks import World
 from condvae.training.checkpoint import Checkpoints, Position, pack, unpack
@@ -75,6 +76,56 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is a checkpoint of another model, .*encoder"):
         unpack(make_step(channels=1), pack(make_step()), tmp_path / "x")
+
+
+@pytest.mark.parametrize("kind", ["ce", "pic", "rfr"])
+def test_the_critic_and_all_buffers_are_restored(tmp_path: Path, kind: str) -> None:
+    one, other = tiny_step(kind), tiny_step(kind, seed=1)
+    for seed in range(2):
+        take(one, seed)
+    tensors = pack(one)
+    names = set(tensors)
+    for learner, prefix in ((one.model, ""), (one.critic, "critic/")):
+        if learner is not None:
+            vectors = ("weights", "first", "second", "average")
+            assert {f"{prefix}{vector}/{name}" for vector in vectors for name in learner.flat.parameters} <= names
+    buffers = [name for network in one.learners.values() for name in buffers_of(network.module)]
+    assert len([name for name in names if name.startswith("buffers/")]) == len(buffers) > 0
+    assert ("critic/updates" in names) == (one.critic is not None)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Position(step=2), tensors)
+    take(one, 2)  # checkpoints contain copies
+    found = checkpoints.latest(pytest.fail)
+    assert found is not None
+    unpack(other, found[1], tmp_path)
+    take(other, 2)
+    assert {name: tensor.tolist() for name, tensor in pack(one).items()} == {
+        name: tensor.tolist() for name, tensor in pack(other).items()
+    }
+    assert one.report() == other.report()
+
+
+def buffers_of(module: torch.nn.Module) -> list[str]:
+    stored = module.state_dict()
+    return [name for name, _ in module.named_buffers() if name in stored]
+
+
+def test_a_checkpoint_of_another_baseline_is_rejected_and_nothing_is_loaded(tmp_path: Path) -> None:
+    step = tiny_step("ce")
+    before = pack(step)
+    without = tiny_step("pic", adversarial=False)
+    for other, odd in (
+        (pack(tiny_step("pic")), "average/"),
+        (pack(tiny_step("ce", width=8)), "average/"),
+        (pack(make_step()), "average/"),
+        ({name: part for name, part in before.items() if not name.startswith("buffers/")}, "buffers/0/"),
+        ({name: part for name, part in before.items() if not name.startswith("critic/")}, "critic/average/"),
+    ):
+        with pytest.raises(ValueError, match=f"is a checkpoint of another model, .*: {odd}"):
+            unpack(step, other, tmp_path / "x")
+    with pytest.raises(ValueError, match=r"is a checkpoint of another model"):
+        unpack(without, pack(tiny_step("pic")), tmp_path / "x")
+    assert all(torch.equal(part, before[name]) for name, part in pack(step).items())
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,15 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed.run
 from helpers.fixtures import HELPERS
 from helpers.processes import CONDVAE, PATIENCE, on_two_ranks, say, to_the_end, two_ranks
+from helpers.tiny_baselines import SIZE, tiny_file
 from helpers.training import SMALL, assert_same_model, call, log_of, smallest_network
+from safetensors.torch import load_file
 
-SABOTAGE = HELPERS / "sabotage.py"
+SABOTAGE, DUMPED = HELPERS / "sabotage.py", HELPERS / "dumped_ranks.py"
 STEPS = [
     *("--lr", "2e-3", "--warm-up", "5", "--log-every", "10", "--evaluate-every", "10", "--checkpoint-every", "10"),
     *("--sheet-every", "0"),
@@ -78,3 +81,28 @@ def test_a_signal_stops_all_ranks_at_the_same_step(tmp_path: Path, artifact: Pat
         for rank in ranks:
             to_the_end(rank, said, expect=130)
     assert "stopped at step" in said.read_text()
+
+
+def test_two_ranks_train_and_resume_a_baseline_with_a_critic(tmp_path: Path) -> None:
+    """Both ranks have the same weights and buffers of both networks, also after a resumed run.
+
+    Unlike that of a VAE, the result depends on the number of ranks: BatchNorm uses the statistics of a micro-batch, and
+    the running statistics are averaged over ranks.
+    """
+    training: list[str | Path] = ["train", *SMALL, *STEPS, "--baseline", tiny_file("ce"), "--size", str(SIZE)]
+    training += ["--observe", "halves", "--skip-above", "1e5"]
+    states = []
+    for name, several in (("whole", (20,)), ("parts", (10, 20))):
+        for steps in several:
+            words = (*training, "--steps", str(steps), "--out", tmp_path / name, "--resume")
+            on_two_ranks(DUMPED, tmp_path / f"{name}-state", *words, said=tmp_path / f"{name}.log")
+        states += [load_file(tmp_path / f"{name}-state" / f"rank-{rank}.safetensors") for rank in range(2)]
+    assert "resuming from step 10" in (tmp_path / "parts.log").read_text()
+    first = states[0]
+    assert {"critic/updates", "buffers/0/layers.3.running_mean", "buffers/1/encoder.3.running_var"} <= first.keys()
+    for other in states[1:]:
+        assert first.keys() == other.keys()
+        assert [name for name, part in first.items() if not torch.equal(part, other[name])] == []
+    assert first["updates"].item() == first["critic/updates"].item() == 20
+    assert_same_model(tmp_path / "whole" / "model.safetensors", tmp_path / "parts" / "model.safetensors")
+    assert log_of(tmp_path / "whole", "train") == log_of(tmp_path / "parts", "train")

@@ -9,28 +9,31 @@ import pytest
 from helpers.fixtures import HELPERS
 from helpers.processes import CONDVAE, PATIENCE, started
 from helpers.sabotage import sabotage
+from helpers.tiny_baselines import SIZE, tiny_file
 from helpers.training import FACES, SMALL, assert_same_model, call, log_of, smallest_network
 
+from condvae.training.baseline_task import BaselineTraining
 from condvae.training.checkpoint import Checkpoints
-from condvae.training.task import Pretraining
+from condvae.training.task import Pretraining, TrainingTask
 
 SABOTAGE = HELPERS / "sabotage.py"
-TRAINING = [
-    *("pretrain", *SMALL, "--network", smallest_network(), "--lr", "2e-3", "--warm-up", "5", "--log-every", "5"),
-    *("--evaluate-every", "20", "--checkpoint-every", "5", "--sheet-every", "0"),
+SCHEDULE = [
+    *("--lr", "2e-3", "--warm-up", "5", "--log-every", "5", "--evaluate-every", "20", "--checkpoint-every", "5"),
+    *("--sheet-every", "0"),
 ]
+TRAINING = ["pretrain", *SMALL, *SCHEDULE, "--network", smallest_network()]
 
 
 def checkpoints(folder: Path) -> Checkpoints:
     return Checkpoints(folder / "checkpoints")
 
 
-def broken(*words: str | Path, at: int, expect: int = 0) -> str:
+def broken(*words: str | Path, at: int, expect: int = 0, task: type[TrainingTask] = Pretraining) -> str:
     """Run a command in which every loss is NaN from step `at` on, then undo the change."""
     with pytest.MonkeyPatch.context() as whole:
-        for name in ("prepare", "bound"):
-            whole.setattr(Pretraining, name, getattr(Pretraining, name))  # so that it is restored on exit
-        sabotage(Pretraining, "broken", at, 0)
+        for name in ("prepare", "loss"):
+            whole.setattr(task, name, getattr(task, name))  # so that it is restored on exit
+        sabotage(task, "broken", at, 0)
         return call(*words, expect=expect)
 
 
@@ -82,6 +85,20 @@ def test_divergence_rolls_back_three_times_and_then_stops(tmp_path: Path) -> Non
     # Once the losses are finite again, the run resumes from a good checkpoint at the lower learning rate.
     printed = call(*training, "--resume")
     assert log_of(folder, "train")[-1]["lr"] == pytest.approx(2e-3 / 8)
+
+
+def test_a_baseline_whose_loss_is_nan_rolls_back_and_can_be_resumed(tmp_path: Path) -> None:
+    """The critic's own loss stays finite, but its updates after the last good step are undone, too."""
+    folder = tmp_path / "run"
+    training: list[str | Path] = ["train", *SMALL, *SCHEDULE, "--baseline", tiny_file("ce"), "--size", str(SIZE)]
+    training += ["--observe", "halves", "--skip-above", "1e5", "--patience", "5", "--steps", "30", "--out", folder]
+    printed = broken(*training, at=12, expect=1, task=BaselineTraining)
+    assert "training has diverged" in printed and "after 3 roll-backs" in printed
+    assert all(step <= 10 for step in checkpoints(folder).steps())
+    call(*training, "--resume")
+    state = Checkpoints.read(checkpoints(folder).path(30))[1]
+    assert all(bool(tensor.isfinite().all()) for tensor in state.values())
+    assert state["updates"] == state["critic/updates"] == 30  # no step counts twice
 
 
 def test_no_checkpoint_is_written_while_updates_are_skipped(tmp_path: Path) -> None:

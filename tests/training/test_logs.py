@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.models import small_vae
 from PIL import Image
 
 from condvae.runtime.messages import silent
 from condvae.training.logs import RunLog, TensorBoard, WeightsAndBiases, step_note
 from condvae.training.step import Progress
+from condvae.training.task import Pretraining
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
@@ -49,13 +51,20 @@ def test_other_ranks_are_silent(tmp_path: Path) -> None:
 
 
 def test_the_note_of_the_last_steps_is_never_zero_images_per_second() -> None:
-    given: dict[str, Any] = {"gradient_norm": 1.0, "longest_streak": 0, "streak": 0, "kl_nats": (1.0,)}
-    one = Progress(steps=2, skipped=0, loss=math.log(2), log_likelihood_nats=-3.0, **given)
-    assert step_note(one, {1: 2.4, 4: 9.6}, batch=32, pace=80.0) == "0.4 images/s, 1.000 bits/dim, KL 1:2 4:10"
+    task = Pretraining(small_vae())  # latent groups at 1, 4 and 8 pixels
+    kl = {f"kl_nats_{group}": nats for group, nats in enumerate((2.4, 9.6, 0.4))}
+    assert task.figures == ("log_likelihood_nats", *kl)
+
+    def note(log_likelihood: float, skipped: int, *, batch: int, pace: float) -> str:
+        figures = {"log_likelihood_nats": log_likelihood, **kl}
+        given: dict[str, Any] = {"gradient_norm": 1.0, "longest_streak": 0, "streak": 0, "critic": {}}
+        progress = Progress(steps=2, skipped=skipped, loss=math.log(2), figures=figures, **given)
+        return step_note(progress, task.note(progress), batch=batch, pace=pace)
+
+    assert note(-3.0, 0, batch=32, pace=80.0) == "0.4 images/s, 1.000 bits/dim, KL 1:2 4:10 8:0"
     # Before the pace is known there is no rate; a loss without a likelihood is the KL alone.
-    other = Progress(steps=2, skipped=1, loss=math.log(2), log_likelihood_nats=0.0, **given)
-    assert step_note(other, {1: 2.4}, batch=32, pace=0.0) == "1.000 bits/dim of KL, KL 1:2, 1 skipped"
-    assert step_note(one, {}, batch=3200, pace=0.1).startswith("32,000 images/s")
+    assert note(0.0, 1, batch=32, pace=0.0) == "1.000 bits/dim of KL, KL 1:2 4:10 8:0, 1 skipped"
+    assert note(-3.0, 0, batch=3200, pace=0.1).startswith("32,000 images/s")
 
 
 def test_a_log_that_cannot_be_written_gives_one_warning(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ AT = (2, 4, 6)
 @pytest.fixture(autouse=True)
 def without_sheets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no contact sheets, which take longer than the training."""
-    monkeypatch.setattr("condvae.training.entry_points._sheet", lambda *_: Image.new("RGB", (8, 8)))
+    monkeypatch.setattr("condvae.training.training_run._sheet", lambda *_: Image.new("RGB", (8, 8)))
 
 
 @pytest.fixture(scope="module")

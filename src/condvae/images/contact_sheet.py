@@ -1,5 +1,6 @@
-"""Contact sheets: images in rows and columns, with a label above each column."""
+"""Contact sheets: images in rows and columns, with a label above each column and, if wanted, left of each row."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -25,24 +26,37 @@ class HeatColumn(NamedTuple):
 ColumnHeading: TypeAlias = str | HeatColumn
 
 
-def contact_sheet(rows: Sequence[Sequence[Tensor]], columns: Sequence[ColumnHeading], *, tile: int = 96) -> Image.Image:
+def contact_sheet(
+    rows: Sequence[Sequence[Tensor]],
+    columns: Sequence[ColumnHeading],
+    *,
+    tile: int = 96,
+    row_labels: Sequence[str] = (),
+) -> Image.Image:
     """Arrange images in rows and columns, with a heading above each column.
 
     All images are [C, H, W] uint8 and of the same size. Each is enlarged to about `tile` x `tile` pixels.
+    row_labels: a label for each row, which is written left of its images. Without labels, there is no room for them.
     """
     if not rows or any(len(row) != len(columns) for row in rows):
         raise ValueError(
             f"a contact sheet with {len(columns)} columns needs at least one row, and one image per column in every row"
         )
+    if row_labels and len(row_labels) != len(rows):
+        raise ValueError(f"a contact sheet has {len(rows)} rows, but {len(row_labels)} row labels were given")
     size = rows[0][0].shape[-1]
     side = size * max(1, round(tile / size))
     pitch = side + _MARGIN
     header = _HEADER + _SCALE * any(isinstance(heading, HeatColumn) for heading in columns)
-    sheet = Image.new("RGB", (len(columns) * pitch + _MARGIN, len(rows) * pitch + _MARGIN + header), "white")
-    draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(size=12)
+    labels = max((math.ceil(font.getlength(label)) + _MARGIN for label in row_labels), default=0)
+    width, height = labels + len(columns) * pitch + _MARGIN, len(rows) * pitch + _MARGIN + header
+    sheet = Image.new("RGB", (width, height), "white")
+    draw = ImageDraw.Draw(sheet)
+    for i, label in enumerate(row_labels):
+        draw.text((labels, header + _MARGIN + i * pitch + side / 2), label, fill="black", font=font, anchor="rm")
     for j, heading in enumerate(columns):
-        left = _MARGIN + j * pitch
+        left = labels + _MARGIN + j * pitch
         label = heading if isinstance(heading, str) else heading.label
         # Labels are just above their column, except that of a scale, which has its own line there.
         line = header - _HEADER if isinstance(heading, str) else 0

@@ -6,13 +6,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from condvae.conditional import ConditionalVAE
 from condvae.images.contact_sheet import ColumnHeading, HeatColumn, contact_sheet, heat_map
 from condvae.observe import Observation
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
 from condvae.sampling.plain import reconstruct, sample_prior, seeds_from
-from condvae.vdvae import VDVAE
+from condvae.vdvae import VDVAE, VDVAEConfig
 
 _UNKNOWN = 0.2  # the grey that is shown for hidden pixels, in [-1, 1]
 _LARGEST_SPREAD = 51  # standard deviation that is shown as white, in grey levels
@@ -40,14 +39,12 @@ def unconditional_sheet(vae: VDVAE, x: Tensor) -> Image.Image:
     )
 
 
-def conditional_sheet(
-    model: ConditionalVAE, batch: Batch, observation: Observation, completions: Tensor
-) -> Image.Image:
+def conditional_sheet(batch: Batch, observed: Tensor, completions: Tensor) -> Image.Image:
     """Make a contact sheet with one row per image: original, observation, completions, their mean and uncertainty.
 
-    completions: [B, n, C, H, W] uint8.
+    observed: the observations as images, [B, C, H, W] in [-1, 1], from `visible`. completions: [B, n, C, H, W] uint8.
     """
-    x, seen = (pixels.to_uint8(images) for images in (batch.x, visible(model.artifact, observation)))
+    x, seen = (pixels.to_uint8(images) for images in (batch.x, observed))
     rows = [completion_row(*tiles) for tiles in zip(x, seen, completions, strict=True)]
     return contact_sheet(rows, completion_columns(completions.shape[1]))
 
@@ -78,13 +75,16 @@ def completion_columns(n: int, *, first: Literal["original", "input"] = "origina
     return [first, "observed", *numbered, f"mean of {n}", spread]
 
 
-def visible(vae: VDVAE, observation: Observation) -> Tensor:
-    """Convert an observation to images [B, C, H, W] in [-1, 1]; observations such as labels become uniform grey."""
+def visible(observation: Observation, config: VDVAEConfig | None = None) -> Tensor:
+    """Convert an observation to images [B, C, H, W] in [-1, 1]; observations such as labels become uniform grey.
+
+    config: the configuration of the artifact, if the observation may have no known pixels.
+    """
     if observation.known is not None and observation.pixels is not None:
         return torch.where(observation.known, observation.pixels, _UNKNOWN)
+    assert config is not None
     batch, channels, height, width = observation.y.shape
-    if channels not in (1, vae.config.channels):
-        return observation.y.new_full((batch, vae.config.channels, height, width), _UNKNOWN)
-    normalisation = vae.config.normalisation
-    levels = observation.y / normalisation.scale - normalisation.shift
-    return (levels / 127.5 - 1).clamp(-1, 1).expand(-1, vae.config.channels, -1, -1)
+    if channels not in (1, config.channels):
+        return observation.y.new_full((batch, config.channels, height, width), _UNKNOWN)
+    levels = observation.y / config.normalisation.scale - config.normalisation.shift
+    return (levels / 127.5 - 1).clamp(-1, 1).expand(-1, config.channels, -1, -1)

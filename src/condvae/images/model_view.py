@@ -18,6 +18,7 @@ from condvae.images.blending import blend_edges
 from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
 from condvae.images.holes import Flags, Hole, known_half
+from condvae.images.image_completer import ImageCompleter
 from condvae.images.image_meanings import ImageIs
 from condvae.images.model_levels import as_batch, as_tensor, resizing_notes
 from condvae.images.reading import Picture
@@ -112,7 +113,7 @@ class ModelView:
 
 
 def make_view(
-    model: ConditionalVAE, picture: Picture, hole: Hole, *, seed: int, keep_size: bool, image_is: ImageIs = "photo"
+    model: ImageCompleter, picture: Picture, hole: Hole, *, seed: int, keep_size: bool, image_is: ImageIs = "photo"
 ) -> ModelView:
     """Prepare a picture for a model; raise ValueError if the hole does not suit the model or the picture.
 
@@ -121,18 +122,19 @@ def make_view(
     """
     hole = hole.for_picture(picture)
     if not model.completes_holes:
+        assert isinstance(model, ConditionalVAE)
         return _translation_view(model, picture, hole, image_is)
-    config = model.artifact.config
+    size, channels = model.image_size, model.channels
     transparency = hole.way == "transparency"
     page = picture.colours if transparency else picture.on_white()
-    notes = resizing_notes(picture, config.image_size, on_white=not transparency)
-    levels = fit(page, channels=config.channels, size=config.image_size)
+    notes = resizing_notes(picture, size, on_white=not transparency)
+    levels = fit(page, channels=channels, size=size)
     hidden, more, hole_file, nothing = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
     notes += more
     known, levels = _without_hidden(page, _middle(hidden, min(picture.size))[0], levels)
     profile = None
     if keep_size and picture.icc_profile is not None:
-        profile, more = _kept_profile(picture, picture.icc_profile, "RGB" if config.channels == 3 else page.mode)
+        profile, more = _kept_profile(picture, picture.icc_profile, "RGB" if channels == 3 else page.mode)
         notes += more
     return ModelView(
         file=picture.file,
@@ -180,7 +182,7 @@ class _HiddenPixels(NamedTuple):
 
 
 def _hidden(
-    model: ConditionalVAE, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
+    model: ImageCompleter, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
 ) -> _HiddenPixels:
     """Find out which pixels of a picture are hidden."""
     side = min(picture.size)
@@ -215,7 +217,7 @@ def _kept_profile(picture: Picture, profile: bytes, mode: str) -> tuple[bytes | 
     return None, (f"{picture.name}: its colour profile {kind}, so the {written} pictures are written without it",)
 
 
-def _drawn(model: ConditionalVAE, levels: PixelArray, seed: int) -> Flags:
+def _drawn(model: ImageCompleter, levels: PixelArray, seed: int) -> Flags:
     if not isinstance(model.process, KnownPixels):
         raise ValueError(
             "this model does not record what it was trained to observe, so no random hole can be drawn: specify a hole"

@@ -8,6 +8,7 @@ from torch import Tensor
 from condvae.conditional import ConditionalVAE
 from condvae.images.decode import fit
 from condvae.images.drawings import kind_of, lines_of, square_page
+from condvae.images.image_completer import ImageCompleter
 from condvae.images.image_meanings import ImageIs
 from condvae.images.model_levels import as_batch, resizing_notes, whole_levels
 from condvae.images.reading import Picture
@@ -35,9 +36,12 @@ class _Shown(NamedTuple):
     nothing: str | None = None
 
 
-def check_suits(model: ConditionalVAE, *, image_is: ImageIs, keep_size: bool) -> None:
+def check_suits(model: ImageCompleter, *, image_is: ImageIs, keep_size: bool) -> None:
     """Raise ValueError if a model cannot be given pictures, or if these settings do not suit what it observes."""
-    process = None if model.completes_holes else _process_of(model)
+    process = None
+    if not model.completes_holes:
+        assert isinstance(model, ConditionalVAE)
+        process = _process_of(model)
     if image_is == "drawing" and not isinstance(process, Edges):
         observes = "known pixels" if process is None else process.name
         raise ValueError(

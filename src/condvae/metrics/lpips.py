@@ -148,6 +148,21 @@ class LPIPS(nn.Module):
                     found.append((x / length * weight[:, None, None]).flatten(1))
         return torch.cat(found, dim=1)
 
+    def pooled(self, images: Tensor) -> list[Tensor]:
+        """Return three feature maps of VGG16, after its first three poolings. Gradients pass through them.
+
+        images: [B, 3, H, W]. They are used as they are, without the normalisation of LPIPS.
+        """
+        x, found = images, list[Tensor]()
+        for layer in self.layers:
+            x = F.relu(_convolved(layer, self.convolutions[str(layer.number)], x))
+            if layer.head:
+                x = F.max_pool2d(x, kernel_size=2, stride=2)
+                found.append(x)
+            if len(found) == 3:
+                break
+        return found
+
     @staticmethod
     def distance(a: Tensor, b: Tensor) -> Tensor:
         """Return the LPIPS distances [...] between two tensors of features, both [..., D]."""

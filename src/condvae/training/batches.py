@@ -13,15 +13,19 @@ from condvae.training.step import MicroBatch
 
 
 def batches_from(
-    train: ImageSet, options: TrainingOptions, world: World, *, step: int, rollbacks: int
+    train: ImageSet, options: TrainingOptions, world: World, *, step: int, rollbacks: int, critic: bool = False
 ) -> Iterator[list[MicroBatch]]:
-    """Yield this rank's micro-batches of every step from `step` on. After a roll-back they get other random numbers."""
+    """Yield this rank's micro-batches of every step from `step` on. After a roll-back they get other random numbers.
+
+    critic: whether the micro-batches need random numbers for a critic, too.
+    """
     micro, passes = options.micro_batches(world.size)
     shards = passes * world.size
     order = Order(len(train), options.seed)
-    seeds = Seeds(options.seed, f"training, {rollbacks} roll-backs")
+    purposes = ("training", "critic") if critic else ("training",)
+    seeds = [Seeds(options.seed, f"{purpose}, {rollbacks} roll-backs") for purpose in purposes]
     mine = range(world.rank * passes, (world.rank + 1) * passes)
-    generators = [torch.Generator(world.device) for _ in mine]
+    generators = [[torch.Generator(world.device) for _ in purposes] for _ in mine]
     places = ((later, shard) for later in itertools.count(step) for shard in mine)
     levels = deliver(
         train,
@@ -31,6 +35,7 @@ def batches_from(
         workers=options.workers,
     )
     for later in itertools.count(step):
-        for shard, generator in zip(mine, generators, strict=True):
-            generator.manual_seed(seeds(later * shards + shard))
-        yield [MicroBatch(next(levels), generator) for generator in generators]
+        for shard, several in zip(mine, generators, strict=True):
+            for generator, numbers in zip(several, seeds, strict=True):
+                generator.manual_seed(numbers(later * shards + shard))
+        yield [MicroBatch(next(levels), *several) for several in generators]

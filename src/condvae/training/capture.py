@@ -8,7 +8,7 @@ from torch import Tensor
 from condvae import kernels
 from condvae.data import LevelBatch
 from condvae.kernels.cuda_graphs import reason, record, run_on
-from condvae.training.step import MicroBatch, TrainingPrecision, TrainingStep
+from condvae.training.step import MicroBatch, TrainedNetwork, TrainingPrecision, TrainingStep
 
 
 def why_not_fused(device: torch.device, precision: TrainingPrecision) -> str | None:
@@ -26,9 +26,10 @@ class Capture:
     """Run a `TrainingStep` as recorded CUDA graphs, with the same results as without them.
 
     The first call runs the step directly, the second records it, and from then on the recording is replayed. With one
-    process and one micro-batch, one graph contains the whole step. Otherwise one graph adds the gradients of a
-    micro-batch to the sum, another one makes the update, and between the two, the gradients are summed over ranks. If
-    recording fails, all steps run directly, and `say` receives one message with the reason.
+    process, one micro-batch and no critic, one graph contains the whole step. Otherwise one graph adds the gradients of
+    a micro-batch to the sum, another one makes the update, and between the two, the gradients are summed over ranks. A
+    critic has two such graphs of its own. If recording fails, all steps run directly, and `say` receives one message
+    with the reason.
     """
 
     def __init__(self, step: TrainingStep, say: Callable[[str], None]) -> None:
@@ -83,19 +84,25 @@ class _Recorded:
         self.levels = LevelBatch(images.clone(), *(None if part is None else part.clone() for part in others))
         self.generator = torch.Generator(device)
         self.lr = torch.zeros((), device=device)
-        self.whole = step.world.size == 1 and len(micro_batches) == 1
-        mine = MicroBatch(self.levels, self.generator)
+        self.whole = step.world.size == 1 and len(micro_batches) == 1 and step.critic is None
+        mine = MicroBatch(self.levels, self.generator, self.generator)
 
         def whole() -> None:
             step([mine], self.lr, shards=shards)
 
-        def learn() -> None:
-            step.learn(mine, share=1 / shards)
+        def parts(learner: TrainedNetwork) -> tuple[Callable[[], None], Callable[[], None]]:
+            def learn() -> None:
+                step.learn(learner, mine, share=1 / shards)
 
-        def finish() -> None:
-            step.finish(self.lr)
+            def update() -> None:
+                step.update(learner, self.lr)
+                if learner is step.model:
+                    step.finish()
 
-        self.graphs = record((whole,) if self.whole else (learn, finish), stream, self.generator)
+            return learn, update
+
+        works = [work for learner in step.learners.values() for work in parts(learner)]
+        self.graphs = record((whole,) if self.whole else tuple(works), stream, self.generator)
 
     def fits(self, micro_batches: Sequence[MicroBatch], shards: int) -> bool:
         """Return whether the micro-batches have the shapes, types and number that the graphs were recorded for."""
@@ -105,18 +112,26 @@ class _Recorded:
     def replay(self, step: TrainingStep, micro_batches: Sequence[MicroBatch], lr: Tensor) -> None:
         """Replay the graphs for one training step on new micro-batches."""
         self.lr.copy_(lr)
-        if not self.whole:
-            step.begin()
-        for levels, generator in micro_batches:
-            for place, part in zip(self.levels, levels, strict=True):
-                if place is not None and part is not None:
-                    place.copy_(part)
-            # The micro-batch's own generator has drawn nothing yet, so its initial seed is its whole state.
-            self.generator.manual_seed(generator.initial_seed())
-            self.graphs[0].replay()
-        if not self.whole:
-            step.exchange()
-            self.graphs[1].replay()
+        if self.whole:
+            self._replay(self.graphs[0], micro_batches[0], micro_batches[0].generator)
+            return
+        step.begin()
+        for learner, learn, update in zip(step.learners.values(), self.graphs[::2], self.graphs[1::2], strict=True):
+            for micro_batch in micro_batches:
+                generator = micro_batch.generator if learner is step.model else micro_batch.critic_generator
+                assert generator is not None
+                self._replay(learn, micro_batch, generator)
+            step.exchange(learner)
+            update.replay()
+
+    def _replay(self, graph: torch.cuda.CUDAGraph, micro_batch: MicroBatch, generator: torch.Generator) -> None:
+        """Replay a graph on the images of a micro-batch, with the random numbers of a generator."""
+        for place, part in zip(self.levels, micro_batch.levels, strict=True):
+            if place is not None and part is not None:
+                place.copy_(part)
+        # The micro-batch's own generator has drawn nothing yet, so its initial seed is its whole state.
+        self.generator.manual_seed(generator.initial_seed())
+        graph.replay()
 
 
 def _shapes_and_types(levels: LevelBatch) -> list[object]:

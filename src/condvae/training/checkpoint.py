@@ -7,7 +7,7 @@ and the step (`runtime/seeds.py`).
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from condvae.runtime.checks import check_whole, first_few, strict
 from condvae.runtime.messages import reason_of, shown
-from condvae.training.step import TrainingStep
+from condvae.training.step import TrainedNetwork, TrainingStep
 from condvae.weights import sealed_file
 
 _NAME = re.compile(r"step-(\d{9})\.safetensors")
@@ -55,9 +55,12 @@ def pack(step: TrainingStep) -> dict[str, Tensor]:
     """Return CPU copies of all tensors of the training state, by name, for a checkpoint."""
     tensors = {"updates": step.optimiser.updates, "tally": step.tally, "streak": step.streak}
     packed = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-    for vector, values in step.optimiser.vectors().items():
-        packed |= {f"{vector}/{name}": part for name, part in step.flat.by_name(values).items()}
-    return packed
+    for prefix, learner in _prefixes(step):
+        for vector, values in learner.optimiser.vectors().items():
+            packed |= {f"{prefix}{vector}/{name}": part for name, part in learner.flat.by_name(values).items()}
+    if step.critic is not None:
+        packed["critic/updates"] = step.critic.optimiser.updates.detach().to("cpu", copy=True)
+    return packed | {f"buffers/{name}": part for name, part in step.buffers.by_name().items()}
 
 
 def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None:
@@ -72,9 +75,22 @@ def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None
     step.optimiser.updates.copy_(tensors["updates"])
     step.tally.copy_(tensors["tally"])
     step.streak.copy_(tensors["streak"])
-    for vector, values in step.optimiser.vectors().items():
-        prefix = f"{vector}/"
-        step.flat.fill(values, {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
+    for prefix, learner in _prefixes(step):
+        for vector, values in learner.optimiser.vectors().items():
+            learner.flat.fill(values, _below(f"{prefix}{vector}/", tensors))
+    if step.critic is not None:
+        step.critic.optimiser.updates.copy_(tensors["critic/updates"])
+    step.buffers.fill(_below("buffers/", tensors))
+
+
+def _prefixes(step: TrainingStep) -> Iterator[tuple[str, TrainedNetwork]]:
+    """Yield the learners of a step with the prefixes of their names in a checkpoint; the model has none."""
+    for name, learner in step.learners.items():
+        yield ("" if learner is step.model else f"{name}/"), learner
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)}
 
 
 class Checkpoints:

@@ -73,3 +73,47 @@ class FlatParameters:
             yield
         finally:
             self.values.copy_(own)
+
+
+class FlatBuffers:
+    """Move the stored buffers of modules, such as running means of activations, into one vector, `values`.
+
+    The buffers become views of that vector. So all of them can be set back at once after a step that went wrong.
+    """
+
+    def __init__(self, *modules: nn.Module) -> None:
+        self._buffers: dict[str, Tensor] = {}
+        for number, module in enumerate(modules):
+            stored = module.state_dict(keep_vars=True)
+            named = ((name, buffer) for name, buffer in module.named_buffers() if name in stored)
+            self._buffers |= {f"{number}/{name}": buffer for name, buffer in named}
+        parts = [buffer.detach().flatten().float() for buffer in self._buffers.values()]
+        device = next(modules[0].parameters()).device
+        self.values = torch.cat(parts) if parts else torch.zeros(0, device=device)
+        self._kept = self.values.clone()
+        for buffer, part in zip(self._buffers.values(), self._parts(self.values), strict=True):
+            buffer.data = part
+
+    def _parts(self, vector: Tensor) -> Iterator[Tensor]:
+        sizes = [buffer.numel() for buffer in self._buffers.values()]
+        for part, buffer in zip(vector.split(sizes), self._buffers.values(), strict=True):
+            yield part.view(buffer.shape)
+
+    def keep(self) -> None:
+        """Keep a copy of the present values."""
+        self._kept.copy_(self.values)
+
+    def restore_unless(self, fine: Tensor) -> None:
+        """Set the buffers back to the kept values unless `fine`, a bool scalar on the device, is True."""
+        self.values.copy_(torch.where(fine, self.values, self._kept))
+
+    def by_name(self) -> dict[str, Tensor]:
+        """Return CPU copies of the buffers, for checkpoints."""
+        parts = zip(self._buffers, self._parts(self.values), strict=True)
+        return {name: part.to("cpu", copy=True).contiguous() for name, part in parts}
+
+    @torch.no_grad()
+    def fill(self, parts: Mapping[str, Tensor]) -> None:
+        """Set the buffers from their parts by name; `parts` must have an entry for every buffer."""
+        for name, part in zip(self._buffers, self._parts(self.values), strict=True):
+            part.copy_(parts[name])

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import torch
@@ -11,10 +11,14 @@ from torch import Tensor
 from condvae.data import ImageSet
 from condvae.runtime.progress import track
 from condvae.runtime.seeds import Seeds
-from condvae.training.step import TrainingStep
-from condvae.training.task import ScoredPixels
 from condvae.vdvae import VDVAEConfig
 
+if TYPE_CHECKING:
+    from condvae.training.step import TrainingStep
+    from condvae.training.task import BoundTask
+
+ScoredPixels: TypeAlias = Literal["known", "hidden", "whole"]
+"""Which pixels a bound is about: the known pixels, log p(y); the hidden pixels given y; or the whole image."""
 _PIXELS: tuple[ScoredPixels, ...] = get_args(ScoredPixels)
 CHUNK = 50
 """Number of images that are evaluated together. It is fixed: each chunk has its own seed, so another size would change
@@ -40,10 +44,45 @@ class Evaluation:
     these nats over all images, divided by the number of hidden dimensions, in bits. whole_nats, whole_bits_per_dim: the
     same for whole images. The reverse objective has known_nats and known_bits_per_dim instead, for the bound on log
     p(y)."""
+    config: VDVAEConfig
+
+    @property
+    def loss(self) -> float:
+        return self.nats_per_dim
 
     @property
     def bits_per_dim(self) -> float:
         return self.nats_per_dim / math.log(2)
+
+    @property
+    def short(self) -> str:
+        return f"{self.bits_per_dim:.4f} bits/dim"
+
+    @property
+    def text(self) -> str:
+        error = f" +- {self.standard_error / math.log(2):.4f}" if self.images > 1 else ""
+        return f"{self.bits_per_dim:.4f}{error} bits/dim ({self.summary})"
+
+    def numbers(self, raw: "Evaluation | None" = None) -> dict[str, Any]:
+        return {
+            "images": self.images,
+            "nats_per_dim": self.nats_per_dim,
+            "standard_error": self.standard_error,
+            "bits_per_dim": self.bits_per_dim,
+            "raw_bits_per_dim": None if raw is None else raw.bits_per_dim,
+            "log_likelihood_nats": self.log_likelihood_nats,
+            "kl_nats": by_resolution(self.config, self.kl_nats),
+            **self.by_pixels,
+        }
+
+    def record(self) -> dict[str, Any]:
+        kl = by_resolution(self.config, self.kl_nats)
+        return {
+            "bits_per_dim": round(self.bits_per_dim, 5),
+            **{name: round(cost, 5) for name, cost in self.by_pixels.items() if "error" not in name},
+            "evaluated_on": self.images,
+            "kl_nats": {str(resolution): round(nats, 2) for resolution, nats in kl.items()},
+        }
 
     @property
     def summary(self) -> str:
@@ -57,16 +96,26 @@ class Evaluation:
         return "; ".join(costs)
 
 
+def by_resolution(config: VDVAEConfig, kl_nats: tuple[float, ...]) -> dict[int, float]:
+    """Sum the KLs of the latent groups at each resolution, from coarse to fine."""
+    sums: dict[int, float] = {}
+    for stage, kl in zip(config.group_stages, kl_nats, strict=True):
+        sums[stage.resolution] = sums.get(stage.resolution, 0.0) + kl
+    return sums
+
+
 @torch.no_grad()
-def evaluate_held_out(step: TrainingStep, images: ImageSet, *, seed: int) -> Evaluation:
+def evaluate_held_out(step: "TrainingStep", images: ImageSet, *, seed: int) -> Evaluation:
     """Compute the task's bounds on these images with the current weights."""
     if not len(images):
         raise ValueError("there are no images to evaluate on")
+    task = cast("BoundTask", step.task)
     seeds, world = Seeds(seed, "evaluation"), step.world
-    dims = step.task.vae.config.image_dims
+    config = task.vae.config
+    dims, groups = config.image_dims, len(config.group_stages)
     # Sums over images of: 1, loss, squared loss, log-likelihood, KLs. They are in float64, so that the order of
     # summation hardly matters.
-    sums = torch.zeros(4 + step.groups, dtype=torch.float64, device=world.device)
+    sums = torch.zeros(4 + groups, dtype=torch.float64, device=world.device)
     # [scored pixels, (nats, dimensions), image]
     table = torch.zeros(len(_PIXELS), 2, len(images), dtype=torch.float64, device=world.device)
     chunks = np.split(np.arange(len(images)), range(CHUNK, len(images), CHUNK))
@@ -77,7 +126,7 @@ def evaluate_held_out(step: TrainingStep, images: ImageSet, *, seed: int) -> Eva
             for pixels, found in bounds.items():
                 costs = torch.stack((-found.nats.double(), found.scored_dims.double()))
                 table[_PIXELS.index(pixels), :, number * CHUNK :][:, : len(batch)] = costs
-            bound = bounds[step.task.scores]
+            bound = bounds[task.scores]
             loss, log_likelihood = -bound.nats.double() / dims, bound.log_likelihood_nats
             assert log_likelihood is not None
             figures = torch.stack((torch.ones_like(loss), loss, loss.square(), log_likelihood.double()), dim=1)
@@ -92,6 +141,7 @@ def evaluate_held_out(step: TrainingStep, images: ImageSet, *, seed: int) -> Eva
         log_likelihood_nats=log_likelihoods / n,
         kl_nats=tuple(kl / n for kl in kls),
         by_pixels=_by_pixels(world.sum(table).cpu()),
+        config=config,
     )
 
 
@@ -110,11 +160,3 @@ def _by_pixels(table: Tensor) -> dict[str, float]:
             found[f"{pixels}_nats"] = float(nats.mean())
             found[f"{pixels}_nats_standard_error"] = error(nats)
     return found
-
-
-def by_resolution(config: VDVAEConfig, kl_nats: tuple[float, ...]) -> dict[int, float]:
-    """Sum the KLs of the latent groups at each resolution, from coarse to fine."""
-    sums: dict[int, float] = {}
-    for stage, kl in zip(config.group_stages, kl_nats, strict=True):
-        sums[stage.resolution] = sums.get(stage.resolution, 0.0) + kl
-    return sums

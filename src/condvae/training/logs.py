@@ -175,16 +175,13 @@ class RunLog:
         self._track(lambda tracker: tracker.close())
 
 
-def step_note(progress: "Progress", kl_nats: Mapping[int, float], *, batch: int, pace: float) -> str:
+def step_note(progress: "Progress", described: list[str], *, batch: int, pace: float) -> str:
     """Describe the last training steps for the console.
 
-    kl_nats: the KL of each resolution. pace: seconds per step, or 0 if not known.
+    described: what the task says about them. pace: seconds per step, or 0 if not known.
     """
-    parts = [f"{batch / pace:,.{0 if batch > 10 * pace else 1}f} images/s"] if pace else []
-    # With a frozen artifact the likelihood is constant and not computed: the loss is the KL alone.
-    parts.append(f"{progress.loss / math.log(2):.3f} bits/dim" + ("" if progress.log_likelihood_nats else " of KL"))
-    parts.append("KL " + " ".join(f"{resolution}:{nats:.0f}" for resolution, nats in kl_nats.items()))
-    return ", ".join([*parts, f"{progress.skipped} skipped"] if progress.skipped else parts)
+    speed = [f"{batch / pace:,.{0 if batch > 10 * pace else 1}f} images/s"] if pace else []
+    return ", ".join([*speed, *described, *([f"{progress.skipped} skipped"] if progress.skipped else [])])
 
 
 def _plain(value: Any) -> Any:

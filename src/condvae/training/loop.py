@@ -14,7 +14,7 @@ from condvae.runtime.messages import counted, in_words
 from condvae.runtime.progress import TrackedJob, track
 from condvae.training.batches import batches_from
 from condvae.training.checkpoint import Checkpoints, Position
-from condvae.training.held_out_bound import CHUNK, Evaluation, by_resolution, evaluate_held_out
+from condvae.training.held_out_bound import CHUNK
 from condvae.training.logs import RunLog, step_note
 from condvae.training.memory import peak_gigabytes
 from condvae.training.options import TrainingOptions
@@ -23,6 +23,7 @@ from condvae.training.run_folder import RunFolder
 from condvae.training.schedule import Budget, Stopwatch
 from condvae.training.signals import Stopped, StopSignals
 from condvae.training.step import MicroBatch, Progress, TakeStep, TrainingStep
+from condvae.training.task import HeldOutResult
 
 
 class Loop:
@@ -56,7 +57,7 @@ class Loop:
         self.lr = torch.zeros((), device=self.world.device)
         checkpoints = Checkpoints(folder.checkpoints, keep=options.keep, options=options.to_dict())
         self.recovery = Recovery(step, checkpoints, log, stopwatch)
-        self.evaluation: Evaluation | None = None
+        self.evaluation: HeldOutResult | None = None
         self._reported = (0, 0.0)
         self._taken = 0  # number of steps taken by this process
         self._job = TrackedJob("training")
@@ -95,14 +96,12 @@ class Loop:
         if self.position.step == 0 and self.position.rollbacks == 0:
             self.log.keep_until(-1)
             self.log.record("start", 0, weights=len(self.step.flat), ranks=self.world.size)
-            if self.step.fused:  # compile the kernels now, so that compilation is not part of the measured time
-                evaluate_held_out(
-                    self.step, self.held_out.subset(spread(len(self.held_out), CHUNK)), seed=self.options.seed
-                )
+            if self.world.device.type == "cuda":  # compile kernels now, so that this is not part of the measured time
+                self._evaluated(self.held_out.subset(spread(len(self.held_out), CHUNK)))
             # Measure how long the end of the run will take: it evaluates twice, saves a checkpoint and draws a sheet.
             closing = 2 * self._timed(self._evaluate)
-            if self.evaluation and not math.isfinite(self.evaluation.nats_per_dim):
-                raise ValueError("the bound is not finite before training starts: start from another model")
+            if self.evaluation and not math.isfinite(self.evaluation.loss):
+                raise ValueError("the loss is not finite before training starts: start from another model")
             closing += self._timed(lambda: recovery.save(required=True))  # fails now if checkpoints cannot be written
             closing += self._timed(self._sheet)
             recovery.move(closing=closing)
@@ -156,8 +155,7 @@ class Loop:
     def _finish(self) -> None:
         if self.step.tally[0].item():
             self._report(self.step.report())
-        raw = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
-        self._evaluate(raw)
+        self._evaluate(self._evaluated(self.held_out))
         self._reject_failed_run()
         if self.position.step in self.options.snapshot_at:
             self._snapshot()
@@ -177,7 +175,7 @@ class Loop:
         """Raise Diverged if the run has learnt nothing, so that no model is written; warn if it has learnt little."""
         done, updates = self.position.step, int(self.step.optimiser.updates.item())
         assert self.evaluation is not None
-        if not updates or not math.isfinite(self.evaluation.nats_per_dim):
+        if not updates or not math.isfinite(self.evaluation.loss):
             raise Diverged(
                 f"training has failed: {done - updates:,} of {done:,} updates were skipped (loss or gradient not "
                 f"finite, or gradient norm above {self.options.skip_above:g}), and no model was written: "
@@ -190,7 +188,12 @@ class Loop:
 
     def _batches(self) -> Iterator[list[MicroBatch]]:
         return batches_from(
-            self.train, self.options, self.world, step=self.position.step, rollbacks=self.position.rollbacks
+            self.train,
+            self.options,
+            self.world,
+            step=self.position.step,
+            rollbacks=self.position.rollbacks,
+            critic=self.step.critic is not None,
         )
 
     def _report(self, progress: Progress) -> None:
@@ -199,15 +202,12 @@ class Loop:
         before, then = self._reported
         self._reported = (done, now)
         rate = (done - before) * options.batch / max(now - then, 1e-9)
-        kl = by_resolution(self.step.task.vae.config, progress.kl_nats)
         self.log.record(
             "train",
             done,
             images=done * options.batch,
             loss=progress.loss,
-            bits_per_dim=progress.loss / math.log(2),
-            kl_nats=kl,
-            log_likelihood_nats=progress.log_likelihood_nats,
+            **self.step.task.log_values(progress),
             gradient_norm=progress.gradient_norm,
             skipped=progress.skipped,
             lr=self.lr.item(),
@@ -219,48 +219,37 @@ class Loop:
     def _note(self, progress: Progress) -> None:
         """Show the numbers of the last steps on the console."""
         if progress.steps:
-            kl = by_resolution(self.step.task.vae.config, progress.kl_nats)
-            self._job.note = step_note(progress, kl, batch=self.options.batch, pace=self.budget.pace)
+            described = self.step.task.note(progress)
+            self._job.note = step_note(progress, described, batch=self.options.batch, pace=self.budget.pace)
 
-    def _evaluate(self, raw: Evaluation | None = None) -> None:
+    def _evaluated(self, images: ImageSet) -> HeldOutResult:
+        return self.step.task.evaluate(self.step, images, seed=self.options.seed)
+
+    def _evaluate(self, raw: HeldOutResult | None = None) -> None:
         """Evaluate the averaged weights, and save the best. raw: the evaluation of the last weights, for comparison."""
         done, recovery = self.position.step, self.recovery
         with self.step.flat.replaced_by(self.step.optimiser.average):
-            result = self.evaluation = evaluate_held_out(self.step, self.held_out, seed=self.options.seed)
+            result = self.evaluation = self._evaluated(self.held_out)
             best = self.position.best_loss
-            better = math.isfinite(result.nats_per_dim) and (
-                best is None or result.nats_per_dim < best or done == self.position.best_step
+            better = math.isfinite(result.loss) and (
+                best is None or result.loss < best or done == self.position.best_step
             )
             if better:
-                recovery.move(best_loss=result.nats_per_dim, best_step=done)
-            self.log.record(
-                "evaluation",
-                done,
-                images=result.images,
-                nats_per_dim=result.nats_per_dim,
-                standard_error=result.standard_error,
-                bits_per_dim=result.bits_per_dim,
-                raw_bits_per_dim=None if raw is None else raw.bits_per_dim,
-                log_likelihood_nats=result.log_likelihood_nats,
-                kl_nats=by_resolution(self.step.task.vae.config, result.kl_nats),
-                **result.by_pixels,
-                best=better,
-            )
+                recovery.move(best_loss=result.loss, best_step=done)
+            self.log.record("evaluation", done, **result.numbers(raw), best=better)
             if better and done and self.world.leads:
                 recovery.try_write(
                     f"the best model of step {done:,}", lambda: self.save_model(self.folder.best, self.record())
                 )
-        error = f" +- {result.standard_error / math.log(2):.4f}" if result.images > 1 else ""
         self.log.say(
-            f"step {done:,}: {result.bits_per_dim:.4f}{error} bits/dim "
-            f"({result.summary}) on {counted(result.images, f'{self.held_out_name} image')}"
+            f"step {done:,}: {result.text} on {counted(result.images, f'{self.held_out_name} image')}"
             + (", the best so far" if better and done else "")
         )
-        lag = 0.0 if raw is None else result.nats_per_dim - raw.nats_per_dim
+        lag = 0.0 if raw is None else result.loss - raw.loss
         if raw is not None and lag > max(2 * result.standard_error, 1e-3):
             self.log.warn(
-                f"the averaged weights ({result.bits_per_dim:.4f} bits/dim) are worse than the last weights "
-                f"({raw.bits_per_dim:.4f} bits/dim): give a smaller --ema for a run of this length"
+                f"the averaged weights ({result.short}) are worse than the last weights ({raw.short}): "
+                "give a smaller --ema for a run of this length"
             )
         if better and done:
             recovery.save()
@@ -286,16 +275,8 @@ class Loop:
 
     def record(self) -> dict[str, Any]:
         """Return the training record that is stored in the model file, with the result of the last evaluation."""
-        evaluation = self.evaluation
-        assert evaluation is not None
-        kl = by_resolution(self.step.task.vae.config, evaluation.kl_nats)
-        return {
-            **self._record_of_run(),
-            "bits_per_dim": round(evaluation.bits_per_dim, 5),
-            **{name: round(cost, 5) for name, cost in evaluation.by_pixels.items() if "error" not in name},
-            "evaluated_on": evaluation.images,
-            "kl_nats": {str(resolution): round(nats, 2) for resolution, nats in kl.items()},
-        }
+        assert self.evaluation is not None
+        return {**self._record_of_run(), **self.evaluation.record()}
 
     def _record_of_run(self) -> dict[str, Any]:
         device = self.world.device

@@ -5,13 +5,13 @@ from typing import Literal
 import torch
 
 from condvae.training.step import TrainingPrecision
-from condvae.training.task import ConditionalTraining, TrainingTask
+from condvae.training.task import BoundTask, ConditionalTraining
 
 _LARGE = 256  # on a CPU, activations are recomputed for images of at least this many pixels on a side
 _SHARE = 0.6  # on a GPU, activations are recomputed if they would take more than this share of its memory
 
 
-def activation_bytes(task: TrainingTask, images: int, *, precision: TrainingPrecision = "bf16") -> int:
+def activation_bytes(task: BoundTask, images: int, *, precision: TrainingPrecision = "bf16") -> int:
     """Estimate how many bytes of activations a training step with this many images stores for the backward pass.
 
     Every trained block stores the input and the output of GELU before each of its four convolutions.
@@ -29,7 +29,7 @@ def activation_bytes(task: TrainingTask, images: int, *, precision: TrainingPrec
 
 def recomputes(
     choice: Literal["auto", "yes", "no"],
-    task: TrainingTask,
+    task: BoundTask,
     images: int,
     device: torch.device,
     *,

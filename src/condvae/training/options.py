@@ -251,7 +251,7 @@ class PretrainOptions(TrainingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(TrainingOptions):
-    """The options of `train`, which trains a partial encoder or, from scratch, a whole conditional VAE."""
+    """The options of `train`, which trains a partial encoder, a whole conditional VAE from scratch, or a baseline."""
 
     verb: ClassVar[str] = "train"
 
@@ -261,6 +261,9 @@ class TrainOptions(TrainingOptions):
     scratch: str | None = None
     """Train a whole conditional VAE from random weights, without an artifact, with this network: a name from
     `condvae.vdvae.PRESETS`, or a JSON file with its configuration."""
+    baseline: str | None = None
+    """Train another method instead of a VAE, for comparisons: a name from `condvae.completers.LEARNED_PRESETS`, or a
+    JSON file with its configuration. A name also sets the training options, like a preset of this name."""
     init: Path | None = None
     """Continue from the weights of this conditional model: a model file, a run folder, or a name. Its artifact and its
     form (direct or relative) are used, and also its observation process, unless `observe` is given."""
@@ -279,6 +282,10 @@ class TrainOptions(TrainingOptions):
     relative; otherwise random."""
     anneal: int = 0
     """For the reverse objective: over how many steps the weight of the likelihood in the bound rises from 0 to 1."""
+
+
+VAE_OPTIONS = ("objective", "form", "start", "anneal")
+"""The options of `train` that apply to VAEs only."""
 
 
 def _name_only(value: Any) -> Any:

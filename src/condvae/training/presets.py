@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+from condvae.completers.learned_names import LEARNED_PRESETS
 from condvae.runtime.checks import strict
 from condvae.training.options import PretrainOptions, TrainingOptions
 
@@ -79,10 +80,34 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+# Learned baselines: Adam without weight decay, and an average of the weights. Those of the paper have its learning
+# rates, batches and numbers of steps, and its plain freeform holes.
+_ADAM = {"weight_decay": 0.0, "clip": 1e4, "skip_above": 1e5, "ema": 0.999, "beta2": 0.999}
+_BRIEF = {
+    **_ADAM, "schedule": "cosine", "final_lr": 0.02, "observe": _FIVE_SIZES, "evaluate_every": 2000,
+    "checkpoint_every": 2000,
+}  # fmt: skip
+_BASELINE_OPTIONS: dict[str, dict[str, Any]] = {
+    "ce": {**_BRIEF, "lr": 5e-4, "batch": 256, "beta1": 0.5, "evaluate_every": 10_000, "checkpoint_every": 10_000},
+    "anp": {**_BRIEF, "lr": 3e-4, "batch": 64},
+    "pic": {**_BRIEF, "lr": 2e-4, "batch": 128, "beta1": 0.0},
+    "rfr": {**_BRIEF, "lr": 3e-4, "batch": 128},
+    "ce-paper": {**_ADAM, "lr": 2e-4, "batch": 64, "beta1": 0.5, "steps": 352_000},
+    "anp-paper": {**_ADAM, "lr": 5e-5, "batch": 16, "steps": 700_000},
+    "pic-paper": {**_ADAM, "lr": 1e-5, "batch": 20, "beta1": 0.0, "steps": 1_800_000},
+    "rfr-paper": {**_ADAM, "lr": 1e-4, "batch": 8, "steps": 675_000},
+}
+TRAIN_PRESETS |= {name: {"baseline": name, **_BASELINE_OPTIONS[name]} for name in LEARNED_PRESETS}
+
 
 def options_for(kind: type[T], name: str | None, **options: Any) -> T:
-    """Return the options of a preset, or the default options if name is None. `options` override both."""
+    """Return the options of a preset, or the default options if name is None. `options` override both.
+
+    A baseline that is given by name has a preset of the same name.
+    """
     presets = PRETRAIN_PRESETS if issubclass(kind, PretrainOptions) else TRAIN_PRESETS
+    if name is None and presets is TRAIN_PRESETS and options.get("baseline") in LEARNED_PRESETS:
+        name = options["baseline"]
     if name is not None and name not in presets:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(presets)}")
     return strict(kind, {**(presets[name] if name else {}), "preset": name, **options}, where="options")

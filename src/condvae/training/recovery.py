@@ -40,7 +40,8 @@ class Recovery:
         """
         if self._saved == self.position or self.step.streak.item():
             return
-        self.world.check_agreement(self.step.flat.values, self.position.step)
+        for learner in self.step.learners.values():
+            self.world.check_agreement(learner.flat.values, self.position.step)
         self.move(elapsed=self.stopwatch())
         self._saved = self.position
         if not self.world.leads:
@@ -71,7 +72,9 @@ class Recovery:
     def share(self) -> None:
         """Copy the training state and the position from rank 0 to all other ranks."""
         step = self.step
-        for tensor in (*step.optimiser.vectors().values(), step.optimiser.updates, step.tally, step.streak):
+        optimisers = [learner.optimiser for learner in step.learners.values()]
+        states = [tensor for one in optimisers for tensor in (*one.vectors().values(), one.updates)]
+        for tensor in (*states, step.buffers.values, step.tally, step.streak):
             self.world.from_leader(tensor)
         plain: Any = self.world.tell(dataclasses.asdict(self.position))
         self.position = Position(**plain)
@@ -89,7 +92,7 @@ class Recovery:
                 f"the checkpoints in {self.checkpoints.folder} are kept: try a lower --lr or another --skip-above"
             )
         steps = self.checkpoints.steps() if self.world.leads else []
-        stuck = before.updates_at_rollback == self.step.optimiser.updates.item()
+        stuck = before.updates_at_rollback == self.step.updates()
         # If no update succeeded since the last roll-back, its checkpoint was already broken: use an older one.
         if not self.load(before=steps[-1] if stuck and len(steps) > 1 else math.inf):
             raise Diverged(f"training has diverged: {streak}, and there is no checkpoint to roll back to")
@@ -100,7 +103,7 @@ class Recovery:
             best_loss=before.best_loss,
             best_step=before.best_step,
             closing=before.closing,
-            updates_at_rollback=self.step.optimiser.updates.item(),
+            updates_at_rollback=self.step.updates(),
         )
         # The halved learning rate is saved before later checkpoints are deleted, so that a kill here cannot lose it.
         self.save()

@@ -67,7 +67,7 @@ def _differ(given: Path, copy: Path, *, whole: bool) -> bool:
 
 def copy_starting_models(options: TrainingOptions, folder: RunFolder, task: TrainingTask) -> None:
     """Copy the frozen artifact and the model given as --init, with their training records, into the run folder."""
-    if _frozen(task):
+    if isinstance(task, ConditionalTraining) and _frozen(task):
         source = _path_option(options, "init") or _path_option(options, "artifact")
         weights.save(task.vae, folder.artifact, record=_record_of_vae(source) if source else None)
     init = _path_option(options, "init")

@@ -1,0 +1,117 @@
+"""The training task of a learned baseline, and its evaluation on held-out images."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from condvae.completers.learned_completer import CompleterLoss, LearnedCompleter
+from condvae.data import ImageSet
+from condvae.observe import KnownPixels
+from condvae.observe.batch import Batch
+from condvae.runtime.pixels import from_uint8, to_levels
+from condvae.runtime.progress import track
+from condvae.runtime.seeds import Seeds
+from condvae.sampling.plain import seeds_from
+from condvae.training.task import TaskLoss, TrainingTask
+
+if TYPE_CHECKING:
+    from condvae.training.step import Progress, TrainingStep
+
+_CHUNK = 250
+"""Number of images whose holes are drawn and completed together in an evaluation. It is fixed: each chunk has its own
+seed, so another size would change results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutError:
+    """The error of completions of held-out images, one completion each."""
+
+    images: int
+    loss: float
+    """Mean absolute error of hidden pixels, in grey levels; each image counts the same."""
+    standard_error: float
+
+    @property
+    def short(self) -> str:
+        return f"error {self.loss:.2f}"
+
+    @property
+    def text(self) -> str:
+        return f"mean absolute error of hidden pixels {self.loss:.2f} +- {self.standard_error:.2f} grey levels"
+
+    def numbers(self, raw: "HeldOutError | None" = None) -> dict[str, Any]:
+        return {
+            "images": self.images,
+            "hidden_error": self.loss,
+            "standard_error": self.standard_error,
+            "raw_hidden_error": None if raw is None else raw.loss,
+        }
+
+    def record(self) -> dict[str, Any]:
+        return {"hidden_error": round(self.loss, 4), "evaluated_on": self.images}
+
+
+class BaselineTraining(TrainingTask):
+    """Train a learned baseline to complete images with holes."""
+
+    model: LearnedCompleter
+
+    def __init__(self, losses: CompleterLoss, process: KnownPixels) -> None:
+        self.losses, self.process = losses.train(), process
+        self.model, self.critic = losses.completer, losses.critic
+        self.figures, self.critic_figures = losses.figures, losses.critic_figures
+
+    @property
+    def image_size(self) -> int:
+        return self.model.image_size
+
+    def move_to(self, device: torch.device) -> None:
+        super().move_to(device)
+        self.losses.to(device)  # what is left: networks of the loss that are not trained
+
+    def loss(self, batch: Batch, generator: torch.Generator) -> TaskLoss:
+        return self._loss(batch, generator, self.figures, critic=False)
+
+    def critic_loss(self, batch: Batch, generator: torch.Generator) -> TaskLoss:
+        return self._loss(batch, generator, self.critic_figures, critic=True)
+
+    def _loss(self, batch: Batch, generator: torch.Generator, names: tuple[str, ...], *, critic: bool) -> TaskLoss:
+        found = self.losses.of_batch(batch.x, self._known(batch, generator), generator, critic=critic)
+        return TaskLoss(found.total, torch.stack([found.parts[name].float() for name in names]))
+
+    def _known(self, batch: Batch, generator: torch.Generator) -> Tensor:
+        with torch.autocast(batch.x.device.type, enabled=False):
+            return self.process.draw(len(batch), self.image_size, generator)
+
+    @torch.no_grad()
+    def evaluate(self, step: "TrainingStep", images: ImageSet, *, seed: int) -> HeldOutError:
+        if not len(images):
+            raise ValueError("there are no images to evaluate on")
+        seeds, world = Seeds(seed, "evaluation"), step.world
+        sums = torch.zeros(3, dtype=torch.float64, device=world.device)  # of 1, error, squared error
+        chunks = np.split(np.arange(len(images)), range(_CHUNK, len(images), _CHUNK))
+        with track("evaluating", total=len(images)) as job:
+            for number in range(world.rank, len(chunks), world.size):
+                batch = images.take(chunks[number]).to(world.device).batch()
+                known = self._known(batch, seeds.generator(number, world.device))
+                noise = seeds_from(seed, 1, observations=chunks[number].tolist()).on(torch.device("cpu"))
+                made = self.model.draw(self.model.observe(batch.x, known), noise.view(-1, 1))[:, 0]
+                errors = to_levels(from_uint8(made).double()) - to_levels(batch.x.double())
+                hidden = (~known).expand_as(errors).flatten(1)
+                each = (errors.abs().flatten(1) * hidden).sum(dim=1) / hidden.sum(dim=1).clamp_min(1)
+                sums += torch.stack((torch.ones_like(each), each, each.square())).sum(dim=1)
+                job.update(len(batch) * world.size)  # the other ranks compute as many at the same time
+        n, total, squares = world.sum(sums).tolist()
+        spread = math.sqrt(max(squares / n - (total / n) ** 2, 0.0) / n)
+        return HeldOutError(images=int(n), loss=total / n, standard_error=spread)
+
+    def log_values(self, progress: "Progress") -> dict[str, Any]:
+        return {**progress.figures, **({"critic": progress.critic} if progress.critic else {})}
+
+    def note(self, progress: "Progress") -> list[str]:
+        critic = [f"critic {progress.critic['loss']:.3f}"] if progress.critic else []
+        return [f"loss {progress.loss:.4f}", *critic]
