@@ -75,6 +75,15 @@ class ConditionalVAE(nn.Module):
         return self.artifact.device
 
     @property
+    def image_size(self) -> int:
+        return self.artifact.config.image_size
+
+    @property
+    def channels(self) -> int:
+        """The number of channels of an image."""
+        return self.artifact.config.channels
+
+    @property
     def completes_holes(self) -> bool:
         """Whether y consists of known pixels and a channel that marks them. `observe` makes such a y for any hole."""
         if self.process is not None and not isinstance(self.process, KnownPixels):

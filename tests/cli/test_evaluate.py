@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.baseline_models import baseline_file
 from helpers.commands import failure
 from helpers.evaluation_runs import FACES, small_model
 from helpers.lpips_networks import real_file, real_lpips_file
@@ -56,6 +57,30 @@ def test_finished_methods_are_reported_and_not_measured_again(
         assert list(result["methods"]) == ["run, t 1", "training mean"]
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_rivals_are_measured_with_the_model_and_later_without_it(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rivals = [str(baseline_file(tmp_path, kind, size=32)) for kind in ("ce", "anp")]
+    small = ("--images", "4", "--deep-images", "2", "-n", "2", "--metrics", "pixels", "--baselines", "--device", "cpu")
+    given = ("--data", FACES, "--out", tmp_path / "out", *small)
+    run("--model", model, "--against", *rivals, *given)
+    printed = capsys.readouterr().out
+    for name in ("run, t 1", "ce", "anp"):
+        assert f"{name}, deep, hole 0.2-0.4: 2 images in" in printed
+    result = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert list(result["methods"]) == ["run, t 1", "ce", "anp"]
+    assert [result["methods"][name]["k"] for name in ("ce", "anp")] == [1, 2]
+    table = (tmp_path / "out" / "results.md").read_text()
+    assert all(name in table for name in ("run, t 1", "ce", "anp"))
+    run("--model", rivals[0], "--against", rivals[1], *given)
+    assert "images in" not in capsys.readouterr().out
+    baseline_file(tmp_path, "ce", size=32, seed=1)
+    run("--model", "none", "--against", rivals[0], *given)
+    printed = capsys.readouterr().out
+    assert "ce, deep, hole 0.2-0.4: 2 images in" in printed and "anp, deep" not in printed
+
+
 def test_results_are_not_written_into_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "data").mkdir()
     given = ("--model", "none", "--data", tmp_path / "data")
@@ -78,6 +103,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     save(VDVAE(preset("tiny")), tmp_path / "vae.safetensors")
+    rival = baseline_file(tmp_path, "ce", size=16)
     out = tmp_path / "out"
     given = ("--data", FACES, "--out", out, "--device", "cpu")
     pixels = ("--metrics", "pixels")  # they need no network
@@ -109,6 +135,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         (("--model", tmp_path / "no.safetensors", *given, *pixels), "does not exist"),
         (("--model", tmp_path / "vae.safetensors", *given, *pixels), "is an unconditional VAE"),
         (("--model", model, *given, *pixels, "--size", "16"), "run makes 32 x 32 x 3"),
+        (("--model", model, *given, *pixels, "--against", rival), "ce makes 16 x 16 x 3: give data of this size, or"),
+        (("--model", model, *given, *pixels, "--against", tmp_path / "vae.safetensors"), "is an unconditional VAE"),
+        (("--model", "none", *given, *pixels, "--against", tmp_path / "no.safetensors"), "does not exist"),
         (("--model", model, *given, *pixels, "--temperature", "hot"), "the temperature 'hot' cannot be read"),
         (("--model", "none", "--redraw", tmp_path / "no"), "holds no results.json"),
     ):

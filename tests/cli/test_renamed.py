@@ -8,7 +8,6 @@ from helpers.commands import failure
         ("evaluate cifar10 --data cifar10", "--model cifar10"),
         ("evaluate --model cifar10 --data cifar10 --k 50", "-n"),
         ("evaluate --k=50", "-n"),
-        ("evaluate --data cifar10 --against mean", "--baselines"),
         ("ood experiment cifar10 ipa-r=x.safetensors --data cifar10", "--model cifar10"),
         ("ood fit --data cifar10 --images 100", "--fit-images"),
         ("import x.th x.safetensors", "--out x.safetensors"),

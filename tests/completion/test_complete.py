@@ -171,7 +171,7 @@ def test_models_by_path_and_unusable_models(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown model 'nothing'"):
         condvae.complete(levels(8, 8), half="left", model="nothing")
     for model in (None, 5, dict):
-        with pytest.raises(ValueError, match="expected a model's name, a path or a ConditionalVAE"):
+        with pytest.raises(ValueError, match="expected the name or path of a model, a ConditionalVAE or a baseline"):
             condvae.complete(levels(8, 8), half="left", model=model)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="unconditional VAE: train a partial encoder for it first"):
         condvae.complete(levels(8, 8), half="left", model=small_vae())  # type: ignore[call-overload]

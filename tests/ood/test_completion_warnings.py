@@ -23,7 +23,7 @@ from condvae.images.reading import read_picture
 from condvae.observe import Edges
 from condvae.ood import fit_path, load_fits, save_fits, strangeness
 from condvae.sampling import draw_samples
-from condvae.weights import load
+from condvae.weights import load_conditional as load
 from condvae.weights.cached_models import open_conditional
 
 WARNING = "is in the strangest 1 % for"
@@ -195,7 +195,7 @@ def test_the_result_in_python_contains_the_warning(
     (of_an_array,) = complete(levels(8, 8), half="left", n=1, model=model, judge=False).warnings
     assert of_an_array.startswith("warning: the image is in the strangest 1 % for ")
     nothing = complete(path, known=np.zeros((8, 8), dtype=bool), n=1, model=model)
-    in_memory = complete(path, half="left", n=1, model=load(model))  # type: ignore[call-overload]
+    in_memory = complete(path, half="left", n=1, model=load(model))
     put_fits(load(model), fit_path(model), strange=False)
     ordinary = complete(path, half="left", n=1, model=model)
     assert ordinary.strangeness is not None and not ordinary.strangeness.strange

@@ -22,7 +22,7 @@ from condvae.observe import Edges
 from condvae.ood import Fit, Inference, fit_path, load_fits, measure, save_fits, score_of, strangeness
 from condvae.ood.inference import EncoderKind
 from condvae.ood.picture_scorer import PictureScorer
-from condvae.weights import load
+from condvae.weights import load_conditional as load
 
 
 @pytest.fixture(scope="module")

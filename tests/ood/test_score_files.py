@@ -14,7 +14,7 @@ from PIL import Image
 from condvae import save
 from condvae.cli import main
 from condvae.ood import fit_path, strangeness
-from condvae.weights import load
+from condvae.weights import load_conditional as load
 
 LEGEND = "percentile: the percentage of held-out images"
 

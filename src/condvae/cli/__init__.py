@@ -33,6 +33,7 @@ from condvae.cli.sample import Sample
 from condvae.cli.shared import opening
 from condvae.cli.terminal import keeping_codes, open_closed_streams, safe_output, widen_terminal
 from condvae.cli.train import Train
+from condvae.completers.learned_names import LEARNED_PRESETS
 from condvae.runtime.messages import DegenerateSamples, short
 from condvae.runtime.progress import Display, showing, track, warn
 from condvae.training.options import TrainingOptions
@@ -177,9 +178,10 @@ def _message_and_code(error: BaseException, arguments: list[str]) -> tuple[str |
 def _verbs(arguments: list[str]) -> Any:
     """Return the union of all verbs, which is the type that tyro parses.
 
-    If --preset is given, its options become the defaults of its verb, also in `--help`.
+    If --preset or the name of a --baseline is given, its options become the defaults of its verb, also in `--help`.
     """
-    name = _preset_in(arguments)
+    baseline = _value_of("--baseline", arguments)
+    name = _value_of("--preset", arguments) or (baseline if baseline in LEARNED_PRESETS else None)
     choices: list[Any] = []
     for word, kind in VERBS.items():
         asked = arguments[:1] == [word]
@@ -212,13 +214,13 @@ def _check_not_empty(arguments: list[str]) -> None:
             raise ValueError(f"{what} is empty: give a value or leave it out (perhaps a shell variable is not set)")
 
 
-def _preset_in(arguments: list[str]) -> str | None:
-    """Return the value of --preset, if it was given."""
+def _value_of(option: str, arguments: list[str]) -> str | None:
+    """Return the value of an option, if it was given."""
     for word, after in itertools.pairwise([*arguments, ""]):
-        if word == "--preset" and after:
+        if word == option and after:
             return after
-        if word.startswith("--preset="):
-            return word.removeprefix("--preset=")
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
     return None
 
 

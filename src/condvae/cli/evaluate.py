@@ -44,6 +44,8 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
     """Crop the middle square of each image, and resize it to N x N pixels."""
     out: shared.Out = Path("evaluation")
     """The folder for the results."""
+    against: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL")] = ()
+    """Other models to measure on the same images: conditional VAEs, or baselines from `condvae train --baseline`."""
     temperature: Annotated[tuple[str, ...], tyro.conf.arg(metavar="T")] = ("1",)
     """One or several temperatures to measure. A temperature is a factor on the standard deviation of the latents, where
     1 is the model as trained. Each is one number, or one number per resolution as in 8:0.9,16:0.7, where resolutions
@@ -89,6 +91,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
         evaluate(
             None if self.model == "none" else self.model,
             self.data,
+            against=self.against,
             out=self.out,
             settings=shared.settings_of(EvaluationSettings, self),
             size=self.size,

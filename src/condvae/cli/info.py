@@ -63,7 +63,7 @@ class Info:
             print(json.dumps(plain, indent=1))
             return
         for name, header in headers.items():
-            kind = "conditional" if header.partial else "unconditional"
+            kind = header.kind.removesuffix(" VAE")
             size = header.config.image_size
             default = ", the default" if name == DEFAULT_MODEL else ""
             card = cards[name]
@@ -119,6 +119,7 @@ class Info:
         from condvae import observe, weights
         from condvae.ood import fit_file
         from condvae.weights import sealed_file
+        from condvae.weights.artifact_file import plain_config
 
         file = weights.locate(self.model)
         if sealed_file.kind_of(file) == fit_file.KIND:
@@ -128,10 +129,10 @@ class Info:
         if self.as_json:
             process = header.process.to_dict() if header.process else None
             bare = dataclasses.replace(header, process=None)
-            plain = {**dataclasses.asdict(bare), "config": header.config.to_dict(), "process": process}
+            plain = {**dataclasses.asdict(bare), "config": plain_config(header.config), "process": process}
             print(json.dumps({"card": card._asdict() if card else None, **plain}, indent=1))
             return
-        print(f"{self.model}: {'conditional' if header.partial else 'unconditional'} VAE")
+        print(f"{self.model}: {header.kind}")
         print_section("", _purpose(header, card))
         if card:
             labels = {"its use": card.use, "its limits": card.limits, "its data": card.data, "more": card.page}
@@ -164,12 +165,16 @@ def _purpose(header: "Header", card: ModelCard | None) -> dict[str, str | None]:
         "its images": f"{colours}, {config.image_size} x {config.image_size} pixels; others are cropped and resized",
         "what it sees": "; or ".join(known) if known else None,
         "give it": give[0] if give else None,
-        "its use": None if header.partial or card else use,
+        "its use": use if header.kind == "unconditional VAE" and not card else None,
     }
 
 
 def _network(header: "Header") -> dict[str, Any]:
+    from condvae.vdvae import VDVAEConfig
+
     config, partial = header.config, header.partial
+    if not isinstance(config, VDVAEConfig):
+        return {"weights": header.parameters, **dataclasses.asdict(config)}
     groups = {stage.resolution: stage.groups for stage in config.decoder_stages if stage.groups}
     by_resolution = ", ".join(f"{count} of {size} x {size}" for size, count in groups.items())
     return {

@@ -62,6 +62,7 @@ class OODFit:
         from condvae.ood import Inference, fit_path, fit_score, save_fits, score_of
         from condvae.ood.fitting import check_fittable
         from condvae.runtime.devices import resolve_device
+        from condvae.weights.artifact_file import as_vae
 
         score = score_of(self.score)
         check_fittable(score)
@@ -71,7 +72,7 @@ class OODFit:
             _check_user_file(self.model, path)
         out = fit_path(path) if self.out is None else self.out
         _check_free(out)
-        model, header = weights.load(path).to(device), weights.describe(path)
+        model, header = as_vae(weights.load(path), self.model).to(device), weights.describe(path)
         data = open_as_trained(self.data, header, validation=self.validation, split_seed=self.split_seed)
         say(data.summary())
         fits = []

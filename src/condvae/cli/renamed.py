@@ -1,7 +1,7 @@
 """Check for option names of earlier versions or of similar verbs, and tell the user the right name."""
 
 _OPTIONS: dict[tuple[str, ...], dict[str, str]] = {
-    ("evaluate",): {"--k": "-n", "--against": "--baselines"},
+    ("evaluate",): {"--k": "-n"},
     ("ood", "fit"): {"--images": "--fit-images"},
     ("import",): {"--preset": "--network", "--half": "--half-precision"},
     ("export",): {"--half": "--half-precision"},

@@ -276,11 +276,11 @@ def out_folder_help(contents: str, default: str) -> str:
 
 def open_vae(name: str, device: str) -> "tuple[ModelId, VDVAE]":
     """Open a model by name or path; return its identity and its VAE. For a conditional model this is the artifact."""
-    from condvae.conditional import ConditionalVAE
+    from condvae.weights.artifact_file import as_vae, unconditional_part
     from condvae.weights.cached_models import open_model
 
     identity, model = open_model(name, device)
-    return identity, model.artifact if isinstance(model, ConditionalVAE) else model
+    return identity, unconditional_part(as_vae(model, name))
 
 
 def images_written(n: int, out: Path) -> str:

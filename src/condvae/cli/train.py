@@ -6,7 +6,8 @@ from typing import Annotated
 import tyro
 
 from condvae.cli import shared
-from condvae.cli.help_text import explained
+from condvae.cli.help_text import described, explained
+from condvae.completers.learned_names import LEARNED_MEANINGS
 from condvae.observe.process_names import PROCESS_MEANINGS
 from condvae.training.options import TrainOptions
 from condvae.training.presets import TRAIN_PRESETS
@@ -17,6 +18,9 @@ from condvae.training.presets import TRAIN_PRESETS
     preset=shared.preset_help(TRAIN_PRESETS),
     artifact=shared.ARTIFACT_HELP,
     scratch=shared.SCRATCH_HELP,
+    baseline="Train another method instead of a VAE, for comparisons: "
+    f"{described(LEARNED_MEANINGS)}. NAME-paper is the larger network of the paper, and a JSON file configures others. "
+    "A name also sets the other options, like a preset.",
     init=f"{shared.INIT_HELP} It must be a conditional model. Its artifact and its form (direct or relative) are used, "
     "and also its observation process, unless --observe is given.",
     observe=shared.observe_help(
@@ -25,7 +29,7 @@ from condvae.training.presets import TRAIN_PRESETS
 )
 @dataclass(frozen=True, kw_only=True)
 class Train(TrainOptions):
-    """Train a partial encoder for a pretrained VAE, or a whole conditional VAE from scratch."""
+    """Train a partial encoder for a pretrained VAE, a whole conditional VAE from scratch, or a baseline."""
 
     out: shared.Out
     device: shared.Device = "auto"

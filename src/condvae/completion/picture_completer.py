@@ -10,6 +10,8 @@ from typing import Any, TypedDict, Unpack, overload
 import torch
 
 from condvae import weights
+from condvae.completers.learned_completer import LearnedCompleter
+from condvae.completion.drawing import BaselineDrawer, Drawer, ModelDrawer
 from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
 from condvae.completion.record import Provenance
 from condvae.completion.result import Completion
@@ -24,12 +26,10 @@ from condvae.images.translation_inputs import check_suits
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.messages import DegenerateSamples, StrangeImage, printable
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.degenerate import check_flaws, identity_warning, saturation_warning
 from condvae.sampling.plain import PixelChoice
-from condvae.sampling.sampler import Sampler, completion_seeds
 from condvae.vdvae.model import VDVAE
-from condvae.vdvae.temperature import TemperatureLike, per_group
-from condvae.weights.cached_models import ModelId, open_conditional
+from condvae.vdvae.temperature import TemperatureLike
+from condvae.weights.cached_models import ModelId, open_completer
 
 
 class CompleteArguments(TypedDict, total=False):
@@ -43,7 +43,7 @@ class CompleteArguments(TypedDict, total=False):
     mask: PictureLike | Sequence[PictureLike] | None
     mask_is: MaskMeaning | None
     fit_mask: bool
-    model: str | Path | ConditionalVAE
+    model: str | Path | ConditionalVAE | LearnedCompleter
     n: int
     temperature: TemperatureLike
     seed: int
@@ -79,7 +79,7 @@ def complete(
     mask: PictureLike | Sequence[PictureLike] | None = None,
     mask_is: MaskMeaning | None = None,
     fit_mask: bool = False,
-    model: str | Path | ConditionalVAE = weights.DEFAULT_MODEL,
+    model: str | Path | ConditionalVAE | LearnedCompleter = weights.DEFAULT_MODEL,
     n: int = CompletionSettings.n,
     temperature: TemperatureLike = CompletionSettings.temperature,
     seed: int = CompletionSettings.seed,
@@ -172,7 +172,7 @@ class PictureCompleter:
 
     def __init__(
         self,
-        model: str | Path | ConditionalVAE,
+        model: str | Path | ConditionalVAE | LearnedCompleter,
         settings: CompletionSettings,
         *,
         device: str | None = None,
@@ -188,20 +188,25 @@ class PictureCompleter:
             raise ValueError(
                 "the model is an unconditional VAE: train a partial encoder for it first, with condvae train"
             )
-        if isinstance(model, ConditionalVAE):
+        if isinstance(model, ConditionalVAE | LearnedCompleter):
             model = model if device is None else model.to(resolve_device(device))
         elif isinstance(model, str | Path):
-            self.identity, model = open_conditional(model, device or "cpu")
+            self.identity, model = open_completer(model, device or "cpu")
         else:
             raise ValueError(
-                f"the model is a {type(model).__name__}, expected a model's name, a path or a ConditionalVAE"
+                f"the model is a {type(model).__name__}, expected the name or path of a model, a ConditionalVAE or a "
+                "baseline"
             )
-        self.model: ConditionalVAE = model
-        self.settings = settings.checked(model.artifact.config)
-        check_suits(model, image_is=settings.image_is, keep_size=settings.keep_size)
-        self.sampler = Sampler(model, chunk=chunk)
+        self.model: ConditionalVAE | LearnedCompleter = model
+        self.drawer: Drawer
         self.inspector: Callable[[], Inspector | None] = lambda: None
-        if self.identity is not None and inspect is not None:
+        if isinstance(model, LearnedCompleter):
+            self.drawer = BaselineDrawer(model, settings, chunk=chunk)
+        else:
+            self.drawer = ModelDrawer(model, settings, chunk=chunk)
+        self.settings = self.drawer.settings
+        check_suits(model, image_is=settings.image_is, keep_size=settings.keep_size)
+        if self.identity is not None and inspect is not None and isinstance(model, ConditionalVAE):
             # Made on first use, because judging takes as long as a few completions and many callers do not need it.
             self.inspector = functools.cache(functools.partial(inspect, model, self.identity, settings.seed))
 
@@ -212,7 +217,7 @@ class PictureCompleter:
             hole=hole,
             model=self.identity,
             device=self.model.device.type,
-            precision=self.sampler.precision if self.settings.share is None else "fp32",
+            precision=self.drawer.precision,
         )
 
     def view(self, picture: Picture, hole: Hole) -> ModelView:
@@ -234,28 +239,16 @@ class PictureCompleter:
         """Draw the completions of one picture."""
         settings = self.settings
         seed = settings.seed if settings.same_noise else seed_for(view, settings.seed)
-        drawn, flaws = self.sampler.drawn(
-            view.observation,
-            completion_seeds(seed, settings.n),
-            temperature=settings.temperature,
-            pixels=settings.pixels,
-            share=settings.share,
-        )
-        temperature = max(per_group(settings.temperature, self.model.artifact.config))
         of = f" of {'the image' if view.file is None else printable(view.file.path)}"
-        saturated = check_flaws(flaws, temperature, what="completion", of=of)
-        warning = saturation_warning(saturated, settings.n, temperature, what="completion", of=of)
-        seen = view.observation.known
-        same = identity_warning(drawn[0].cpu(), None if seen is None else seen[0], temperature, of=of)
-        found = [warning] if saturated else [same] if same and settings.share is None else []
-        images = drawn[0].permute(0, 2, 3, 1).contiguous().cpu().numpy()
-        observed = to_uint8(visible(self.model.artifact, view.observation))[0].permute(1, 2, 0).cpu().numpy()
+        drawn = self.drawer(view.observation, seed, of)
+        config = self.model.artifact.config if isinstance(self.model, ConditionalVAE) else None
+        observed = to_uint8(visible(view.observation, config))[0].permute(1, 2, 0).cpu().numpy()
         return Completion(
-            images=images,
+            images=drawn.images.permute(0, 2, 3, 1).contiguous().numpy(),
             observed=observed,
             view=view,
             provenance=self.provenance(view.hole),
-            flaws=tuple(f"warning: {line}" for line in found),
+            flaws=tuple(f"warning: {line}" for line in drawn.warnings),
             inspector=self.inspector,
         )
 

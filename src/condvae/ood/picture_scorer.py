@@ -20,6 +20,7 @@ from condvae.runtime.checks import check_seed, check_white
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import printable
 from condvae.vdvae import VDVAE
+from condvae.weights.artifact_file import as_vae
 from condvae.weights.cached_models import ModelId, open_model
 
 
@@ -113,7 +114,8 @@ class PictureScorer:
         self.seed = seed
         self.identity: ModelId | None = None
         if isinstance(model, str | Path):
-            self.identity, model = open_model(model, device)
+            self.identity, opened = open_model(model, device)
+            model = as_vae(opened, model)
         if not isinstance(model, VDVAE | ConditionalVAE):
             raise ValueError(f"the model is a {type(model).__name__}, expected a name, a path, or a model in memory")
         self.model: VDVAE | ConditionalVAE = model

@@ -6,12 +6,15 @@ The tensors are the weights of the model, and the metadata describes the rest. R
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from condvae import observe
+from condvae.completers.learned_baselines import config_from, config_to_dict, kind_of_config, make_completer
+from condvae.completers.learned_completer import BaselineConfig, LearnedCompleter
+from condvae.completers.learned_names import LEARNED_TITLES
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Process
 from condvae.runtime.checks import first_few, strict
@@ -21,23 +24,33 @@ from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file
 from condvae.weights.model_names import locate
 
+AnyModel: TypeAlias = VDVAE | ConditionalVAE | LearnedCompleter
+"""What a model file can contain: an unconditional VAE, a conditional one, or a learned baseline."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Header:
     """The description of a model in its model file: everything except the weights."""
 
-    config: VDVAEConfig
+    config: VDVAEConfig | BaselineConfig
     partial: PartialConfig | None
     process: Process | None
-    """The observation process that the partial encoder was trained with; None if unknown, or if the model has none."""
+    """The observation process that the model was trained with; None if unknown, or if the model has none."""
     record: dict[str, Any]
     """How the model was made: data, steps, bits per dimension, and anything else that was passed to `save`."""
     parameters: int
     """The number of weights of the model."""
 
+    @property
+    def kind(self) -> str:
+        """What the model is, in words."""
+        if isinstance(self.config, BaselineConfig):
+            return f"baseline, {LEARNED_TITLES[kind_of_config(self.config)]}"
+        return "conditional VAE" if self.partial else "unconditional VAE"
+
 
 def save(
-    model: VDVAE | ConditionalVAE,
+    model: AnyModel,
     path: str | Path,
     *,
     half: bool = False,
@@ -53,20 +66,32 @@ def save(
     """
     path = Path(path)
     model = getattr(model, "_orig_mod", model)  # the module inside the wrapper of torch.compile
-    if not isinstance(model, VDVAE | ConditionalVAE):
-        raise ValueError(f"cannot save a {type(model).__name__}, expected a VDVAE or a ConditionalVAE")
-    vae = model.artifact if isinstance(model, ConditionalVAE) else model
+    if not isinstance(model, AnyModel):
+        raise ValueError(f"cannot save a {type(model).__name__}, expected a VDVAE, a ConditionalVAE or a baseline")
+    process = None if isinstance(model, VDVAE) else model.process
     plain = {
-        "config": vae.config.to_dict(),
-        "partial": dataclasses.asdict(model.partial_config) if isinstance(model, ConditionalVAE) else None,
-        "process": model.process.to_dict() if isinstance(model, ConditionalVAE) and model.process else None,
+        **_configs(model),
+        "process": process.to_dict() if process else None,
         "record": dict(record or {}),
     }
     weights = {name: stored(name, tensor, half=half) for name, tensor in model.state_dict().items()}
     sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=weights, packed=packed)
 
 
-def read_model(name: str | Path, *, train_artifact: bool = False) -> VDVAE | ConditionalVAE:
+def _configs(model: AnyModel) -> dict[str, Any]:
+    if isinstance(model, LearnedCompleter):
+        return {"baseline": plain_config(model.config)}
+    if isinstance(model, ConditionalVAE):
+        return {"config": model.artifact.config.to_dict(), "partial": dataclasses.asdict(model.partial_config)}
+    return {"config": model.config.to_dict(), "partial": None}
+
+
+def plain_config(config: VDVAEConfig | BaselineConfig) -> dict[str, Any]:
+    """Return a configuration as plain data for JSON."""
+    return config_to_dict(config) if isinstance(config, BaselineConfig) else config.to_dict()
+
+
+def read_model(name: str | Path, *, train_artifact: bool = False) -> AnyModel:
     """Read a model from its file. The model is in float32 on the CPU.
 
     name: the path of the file, or a name that `locate` can find.
@@ -74,23 +99,53 @@ def read_model(name: str | Path, *, train_artifact: bool = False) -> VDVAE | Con
     """
     path = locate(name)
     header, weights = _read(path)
-    model = assemble(header.config, header.partial, weights, origin=str(path), train_artifact=train_artifact)
-    if isinstance(model, ConditionalVAE):
+    model: AnyModel
+    if isinstance(header.config, BaselineConfig):
+        model = _baseline(header.config, weights, origin=str(path))
+    else:
+        model = assemble(header.config, header.partial, weights, origin=str(path), train_artifact=train_artifact)
+    if not isinstance(model, VDVAE):
         model.process = header.process
     return model
 
 
+def _baseline(config: BaselineConfig, weights: Mapping[str, Tensor], *, origin: str) -> LearnedCompleter:
+    try:
+        with torch.random.fork_rng(devices=[]):  # initial weights must not change the caller's random numbers
+            model = make_completer(config)
+    except (OverflowError, RuntimeError) as error:
+        raise ValueError(f"{origin} describes a network that is too large to build") from error
+    assign(model, weights, origin)
+    return model.eval()
+
+
 def load_conditional(name: str | Path) -> ConditionalVAE:
-    """Load a model like `load`; raise ValueError unless it is conditional."""
-    model = read_model(name)
-    if not isinstance(model, ConditionalVAE):
+    """Load a model like `load`; raise ValueError unless it is a conditional VAE."""
+    return as_conditional(read_model(name), name)
+
+
+def as_conditional(model: AnyModel, name: str | Path) -> ConditionalVAE:
+    """Return the model; raise ValueError unless it is a conditional VAE. name: what the user called it."""
+    vae = as_vae(model, name)
+    if isinstance(vae, VDVAE):
         raise ValueError(f"{name} is an unconditional VAE: train a partial encoder for it first, with condvae train")
-    return model
+    return vae
 
 
 def load_vae(name: str | Path) -> VDVAE:
     """Load an unconditional VAE; from a conditional model, load its artifact."""
-    model = read_model(name)
+    return unconditional_part(as_vae(read_model(name), name))
+
+
+def as_vae(model: AnyModel, name: str | Path) -> VDVAE | ConditionalVAE:
+    """Return the model; raise ValueError if it is a baseline. name: what the user called it."""
+    if isinstance(model, LearnedCompleter):
+        raise ValueError(f"{name} is a baseline ({model.title}), which is no VAE and cannot do this: give a VAE")
+    return model
+
+
+def unconditional_part(model: VDVAE | ConditionalVAE) -> VDVAE:
+    """Return the artifact of a conditional model, or the VAE itself."""
     return model.artifact if isinstance(model, ConditionalVAE) else model
 
 
@@ -151,9 +206,10 @@ def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None
 def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
     plain, weights = sealed_file.read(path, kind=sealed_file.MODEL)
     try:
-        partial, process = plain["partial"], plain.get("process")
+        baseline, process = plain.get("baseline"), plain.get("process")
+        partial = plain["partial"] if baseline is None else None
         header = Header(
-            config=VDVAEConfig.from_dict(plain["config"]),
+            config=VDVAEConfig.from_dict(plain["config"]) if baseline is None else config_from(baseline),
             partial=None if partial is None else strict(PartialConfig, partial, where="partial encoder"),
             process=None if process is None else observe.from_dict(process),
             record=dict(plain["record"]),
@@ -163,7 +219,9 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
         raise ValueError(
             f"{path} does not describe a model that this version of condvae supports: {reason_of(error)}"
         ) from error
-    blocks = header.config.blocks + (header.config.encoder_blocks if header.partial else 0)
+    blocks = header.config.blocks
+    if isinstance(header.config, VDVAEConfig) and header.partial:
+        blocks += header.config.encoder_blocks
     check_enough(blocks, weights, str(path))
     return header, weights
 

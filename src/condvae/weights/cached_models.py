@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 
 from condvae import weights
+from condvae.completers.learned_completer import LearnedCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId, file_sha256
-from condvae.vdvae.model import VDVAE
+from condvae.weights.artifact_file import AnyModel, as_conditional
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class ModelId:
         return {"name": self.name, "sha256": self.file.sha256} if self.by_name else self.file.described(folder)
 
 
-def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, VDVAE | ConditionalVAE]:
+def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, AnyModel]:
     """Load a model onto a device, and return its identity and the model.
 
     Later calls may return the same model object, so do not change it.
@@ -42,15 +43,19 @@ def open_model(name: str | Path, device: str = "cpu") -> tuple[ModelId, VDVAE | 
 
 
 def open_conditional(name: str | Path, device: str = "cpu") -> tuple[ModelId, ConditionalVAE]:
-    """Open a model like `open_model`; raise ValueError unless it is conditional."""
+    """Open a model like `open_model`; raise ValueError unless it is a conditional VAE."""
     identity, model = open_model(name, device)
-    if not isinstance(model, ConditionalVAE):
-        raise ValueError(f"{name} is an unconditional VAE: train a partial encoder for it first, with condvae train")
-    return identity, model
+    return identity, as_conditional(model, name)
+
+
+def open_completer(name: str | Path, device: str = "cpu") -> tuple[ModelId, ConditionalVAE | LearnedCompleter]:
+    """Open a model like `open_model`; raise ValueError unless it completes images: a conditional VAE or a baseline."""
+    identity, model = open_model(name, device)
+    return identity, model if isinstance(model, LearnedCompleter) else as_conditional(model, name)
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(path: Path, size: int, changed: int, device: torch.device) -> tuple[str, VDVAE | ConditionalVAE]:
+def _loaded(path: Path, size: int, changed: int, device: torch.device) -> tuple[str, AnyModel]:
     """Return the SHA-256 of a model file, and the model in it.
 
     `size` and `changed`, the time of the last change, make a new cache entry if the file changes.

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from condvae import observe
-from condvae.conditional import ConditionalVAE
 from condvae.runtime.atomic import write_text
-from condvae.vdvae.model import VDVAE
-from condvae.weights.artifact_file import Header, describe, read_model, save
+from condvae.vdvae import VDVAEConfig
+from condvae.weights.artifact_file import AnyModel, Header, describe, read_model, save
 from condvae.weights.hub import CARD_FILE, MODEL_FILE, HubModel, check_pushable, fetch, hub_model, push
 
 
 def save_pretrained(
-    model: VDVAE | ConditionalVAE | str | Path,
+    model: AnyModel | str | Path,
     folder: str | Path,
     *,
     name: str | None = None,
@@ -55,7 +54,7 @@ def load(
     token: str | None = None,
     endpoint: str | None = None,
     train_artifact: bool = False,
-) -> VDVAE | ConditionalVAE:
+) -> AnyModel:
     """Load a model. It is in float32 on the CPU.
 
     name: a model file, a run folder, the name of an embedded model, or "owner/name[@revision]" on the hub.
@@ -85,18 +84,20 @@ def card(header: Header, *, name: str, where: str) -> str:
 
     where: the argument with which `from_pretrained` loads the model, for the example in the card.
     """
-    config, conditional = header.config, header.partial is not None
+    config = header.config
+    vae = config if isinstance(config, VDVAEConfig) else None
+    completes = vae is None or header.partial is not None
     size = f"{config.image_size} x {config.image_size}"
-    what = (
-        "A conditional VAE: a frozen VD-VAE and a partial encoder. It draws images that fit an observation."
-        if conditional
-        else "An unconditional hierarchical VAE (VD-VAE)."
-    )
+    what = {
+        "conditional VAE": "A conditional VAE: a frozen VD-VAE and a partial encoder. It draws images that fit an "
+        "observation.",
+        "unconditional VAE": "An unconditional hierarchical VAE (VD-VAE).",
+    }.get(header.kind, f"A {header.kind}: it completes images, for comparisons.")
     facts = {
         "images": f"{config.channels} channels, {size} pixels",
-        "latent groups": len(config.group_stages),
+        "latent groups": len(vae.group_stages) if vae else None,
         "weights": f"{header.parameters:,}",
-        "likelihood": f"`{config.likelihood}`",
+        "likelihood": f"`{vae.likelihood}`" if vae else None,
         "observes": f"`{observe.describe(header.process)}`" if header.process else None,
         "trained on": header.record.get("data"),
         "bits per dimension": header.record.get("bits_per_dim"),
@@ -106,8 +107,8 @@ def card(header: Header, *, name: str, where: str) -> str:
         "library_name: condvae",
         "tags:",
         "- condvae",
-        "- vae",
-        f"- {'image-completion' if conditional else 'image-generation'}",
+        *(["- vae"] if vae else []),
+        f"- {'image-completion' if completes else 'image-generation'}",
         "---",
         f"# {name}",
         what,

@@ -1,18 +1,26 @@
-"""`condvae.evaluate`: measure a model, baselines and the completions of other programs on the same test images."""
+"""`condvae.evaluate`: measure models, baselines and the completions of other programs on the same test images."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 
 from condvae import weights
 from condvae.completers.baseline_names import BASELINES
+from condvae.completers.learned_completer import LearnedCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset, open_data
 from condvae.data.layouts import DataPath, name_of_data
 from condvae.experiments.evaluation.external_completions import ExternalCompletions
-from condvae.experiments.evaluation.methods import Subject, check_fit, methods_of, subject_of
+from condvae.experiments.evaluation.methods import (
+    Method,
+    Subject,
+    baseline_method,
+    check_fit,
+    methods_of,
+    subject_of,
+)
 from condvae.experiments.evaluation.methods import baselines as baseline_methods
 from condvae.experiments.evaluation.plan import DEEP, EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
@@ -23,12 +31,17 @@ from condvae.runtime.checks import strict
 from condvae.runtime.folders import check_apart
 from condvae.runtime.messages import Say
 from condvae.runtime.ranks import join
+from condvae.weights.artifact_file import as_conditional
+
+EvaluatedModel: TypeAlias = str | Path | ConditionalVAE | LearnedCompleter
+"""A model to measure: its name, its path, or the model itself."""
 
 
 def evaluate(
-    model: str | Path | ConditionalVAE | None,
+    model: EvaluatedModel | None,
     data: DataPath | Dataset,
     *,
+    against: EvaluatedModel | Sequence[EvaluatedModel] = (),
     out: str | Path = "evaluation",
     settings: EvaluationSettings | None = None,
     size: int | None = None,
@@ -46,9 +59,9 @@ def evaluate(
 ) -> dict[str, Any] | None:
     """Measure a model on test images like `condvae evaluate`; return the report and write it to `out`.
 
-    model: a name, a path, a model in memory, or None to measure only the other methods. data: a path, several paths,
-    "cifar10" after `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with completions of other
-    programs.
+    model: a name, a path, a model in memory, or None to measure only the other methods. against: other models that are
+    measured on the same images, conditional VAEs or learned baselines. data: a path, several paths, "cifar10" after
+    `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with completions of other programs.
     Settings are given as an `EvaluationSettings` object or by name: images, n (completions of each image),
     deep_images, bits_images, metrics, seed.
 
@@ -67,7 +80,11 @@ def evaluate(
         )
         opened = data if isinstance(data, Dataset) else open_data(data, size=size)
         problems = Problems.choose(opened, settings)
-        subjects = [] if model is None else [_subject(model, problems, world.device)]
+        rivals = list(against) if isinstance(against, Sequence) and not isinstance(against, str) else [against]
+        opened_models = [
+            _opened(one, problems, world.device) for one in (*(() if model is None else (model,)), *rivals)
+        ]
+        subjects = [one for one in opened_models if isinstance(one, Subject)]
         deep = bool(set(DEEP) & set(settings.metrics))
         external = [
             ExternalCompletions.open(name, Path(folder), problems, k=settings.n, deep=deep)
@@ -76,7 +93,13 @@ def evaluate(
         several = [temperature] if isinstance(temperature, str | int | float) else temperature
         texts = [one if isinstance(one, str) else f"{one:g}" for one in several]
         choices = [pixels] if isinstance(pixels, str) else pixels
-        ours = [method for one in subjects for method in methods_of(one, texts, choices, k=settings.n, say=say)]
+        ours = [
+            method
+            for one in opened_models
+            for method in (
+                methods_of(one, texts, choices, k=settings.n, say=say) if isinstance(one, Subject) else [one]
+            )
+        ]
         return experiment(
             [*ours, *external, *baseline_methods(baselines, opened)],
             opened,
@@ -100,12 +123,17 @@ def _settings(settings: EvaluationSettings | None, given: dict[str, Any]) -> Eva
     return settings
 
 
-def _subject(model: str | Path | ConditionalVAE, problems: Problems, device: torch.device) -> Subject:
-    if isinstance(model, ConditionalVAE):
-        subject = subject_of(model.to(device), "model")
+def _opened(given: EvaluatedModel, problems: Problems, device: torch.device) -> Subject | Method:
+    """Open a model: a conditional VAE, whose bounds are measured, too, or a baseline."""
+    if isinstance(given, str | Path):
+        path = weights.locate(given)
+        name, record = weights.title_of(str(given), path), weights.describe(path).record
+        opened = weights.load(path)
+        model = opened if isinstance(opened, LearnedCompleter) else as_conditional(opened, given)
     else:
-        path = weights.locate(model)
-        name, record = weights.title_of(str(model), path), weights.describe(path).record
-        subject = subject_of(weights.load_conditional(path).to(device), name, record=record)
-    check_fit(subject, problems)
-    return subject
+        model, name, record = given, given.title if isinstance(given, LearnedCompleter) else "model", {}
+    model = model.to(device)
+    check_fit(model, name, problems)
+    if isinstance(model, LearnedCompleter):
+        return baseline_method(model, name, record=record)
+    return subject_of(model, name, record=record)

@@ -12,6 +12,7 @@ from torch import Tensor
 from condvae.completers import baselines_of
 from condvae.completers.by_place import complete_at
 from condvae.completers.interface import Completer
+from condvae.completers.learned_completer import LearnedCompleter
 from condvae.completers.model_completer import ModelCompleter
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
@@ -75,6 +76,15 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class NamedCompleter:
+    """A completer under another name."""
+
+    name: str
+    varies: bool
+    complete: Callable[..., Tensor]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
     """A conditional model whose bounds are measured."""
 
@@ -101,15 +111,30 @@ def subject_of(model: ConditionalVAE, name: str, *, record: Mapping[str, Any] | 
     return Subject(name=name, model=model, identity=identity, notes=notes)
 
 
-def check_fit(subject: Subject, problems: Problems) -> None:
+def check_fit(model: ConditionalVAE | LearnedCompleter, name: str, problems: Problems) -> None:
     """Raise a ValueError unless the model has the image size and channels of the data."""
-    test, config = problems.test, subject.model.artifact.config
-    if (config.image_size, config.channels) != (test.size, test.channels):
+    test, size, channels = problems.test, model.image_size, model.channels
+    if (size, channels) != (test.size, test.channels):
         raise ValueError(
-            f"the data has images of {test.size} x {test.size} x {test.channels}, but {subject.name} makes "
-            f"{config.image_size} x {config.image_size} x {config.channels}: give data of this size"
-            + (f", or --size {config.image_size}" if config.channels == test.channels else "")
+            f"the data has images of {test.size} x {test.size} x {test.channels}, but {name} makes "
+            f"{size} x {size} x {channels}: give data of this size"
+            + (f", or --size {size}" if channels == test.channels else "")
         )
+
+
+def baseline_method(model: LearnedCompleter, name: str, *, record: Mapping[str, Any] | None = None) -> Method:
+    """Wrap a learned baseline as a method. record: the training record from its file."""
+    identity, record = model.identity, dict(record or {})
+    notes = {
+        "made_of": {name: identity},
+        "model": name,
+        "method": model.title,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "training_minutes": {"all": float(record["minutes"])} if "minutes" in record else {},
+        "record": record,
+    }
+    completer = NamedCompleter(name=name, varies=model.varies, complete=model.complete)
+    return Method(completer=completer, identity=fingerprint({"baseline": identity}), notes=notes)
 
 
 def methods_of(

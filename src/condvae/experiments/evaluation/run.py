@@ -77,7 +77,7 @@ def check(
     check_names([*methods, *models])
     test, chosen = problems.test, settings.metrics
     for subject in models:
-        check_fit(subject, problems)
+        check_fit(subject.model, subject.name, problems)
     if settings.needs_lpips and networks.lpips is None:
         raise ValueError("the metric groups lpips and coverage need the LPIPS network: run condvae fetch metrics")
     if "inception" in chosen and networks.inception is None:

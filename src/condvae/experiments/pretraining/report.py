@@ -84,7 +84,7 @@ def sheet(jobs: Sequence[PretrainingJob], context: PretrainingContext, condition
             model = job.run.snapshot(context.settings, job.folder, step).to(context.device).eval()
             _, observation = context.observed(model, condition, places)
             if shown:
-                columns.setdefault("observed", to_uint8(visible(model.artifact, observation)).cpu())
+                columns.setdefault("observed", to_uint8(visible(observation, model.artifact.config)).cpu())
             n = 1 if completes else _ANSWERS
             with torch.inference_mode():
                 made = Sampler(model)(observation, n, seed=context.settings.seed, places=places.tolist()).cpu()
