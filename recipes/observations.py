@@ -50,7 +50,7 @@ def main(options: Options) -> None:
     vae = VDVAE(preset("tiny"))  # only its normalisation is used, which `visible` inverts
     generator = torch.Generator().manual_seed(options.seed)
     seen = [
-        visible(vae, parse(process).observe(batch, normalise=vae.normalise, generator=generator))
+        visible(parse(process).observe(batch, normalise=vae.normalise, generator=generator), vae.config)
         for process in PROCESSES
     ]
     table = [[to_uint8(column[i]) for column in (batch.x, *seen)] for i in range(len(batch))]

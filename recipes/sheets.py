@@ -26,7 +26,7 @@ from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
 from condvae.data.order import spread
-from condvae.images.model_sheets import conditional_sheet
+from condvae.images.model_sheets import conditional_sheet, visible
 from condvae.metrics import HOLE_BINS, known_in_bin
 from condvae.observe import Observation, PictureProcess
 from condvae.observe.batch import Batch
@@ -72,7 +72,9 @@ def main(options: Options) -> None:
     for name, observation in observations(model, batch, options.seed).items():
         made = Sampler(model)(observation, options.n, seed=options.seed, temperature=temperature)
         sheet = options.out / f"{name}.{options.format}"
-        conditional_sheet(model, Batch(x=batch.x[: len(made)]), observation, made).save(sheet, quality=80)
+        conditional_sheet(Batch(x=batch.x[: len(made)]), visible(observation, model.artifact.config), made).save(
+            sheet, quality=80
+        )
         print(f"wrote {sheet}")
     if options.drawings:
         answered = complete(

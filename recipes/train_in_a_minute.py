@@ -12,7 +12,7 @@ from torch import Tensor
 from condvae import objectives
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
-from condvae.images.model_sheets import conditional_sheet
+from condvae.images.model_sheets import conditional_sheet, visible
 from condvae.observe.batch import Batch
 from condvae.runtime.scripts import run_script
 from condvae.sampling.sampler import Sampler
@@ -84,7 +84,7 @@ def draw_sheet(model: ConditionalVAE, x: Tensor, path: Path, *, n: int = 24) -> 
     known[3::4, :, 6:26, 6:26] = True  # only the middle known
     observation = model.observe(x, known)
     made = Sampler(model)(observation, n, temperature=TEMPERATURE_AT)
-    conditional_sheet(model, Batch(x=x), observation, made).save(path)
+    conditional_sheet(Batch(x=x), visible(observation, model.artifact.config), made).save(path)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def test_the_recipe_trains_both_stages_and_writes_a_half_precision_file_with_bot
     name: str, largest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Contact sheets would take as long as all the rest, and this test does not use them.
-    monkeypatch.setattr("condvae.training.entry_points._sheet", lambda *_: Image.new("RGB", (8, 8)))
+    monkeypatch.setattr("condvae.training.training_run._sheet", lambda *_: Image.new("RGB", (8, 8)))
     data = FIXTURES / "faces32.zip" if name == "cifar10" else faces_pack(tmp_path / "faces", test=2)
     words = ("--steps", "1", "--batch", "2", "--held-out", "2")
     done = run("embedded.py", name, "--data", data, "--out", tmp_path / "out", *words)

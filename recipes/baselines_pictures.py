@@ -1,0 +1,108 @@
+"""Compare the completions of several methods as pictures: a contact sheet, and how sharp they are."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+import condvae
+from condvae.completers import Completer
+from condvae.completers.by_place import complete_at
+from condvae.completers.model_completer import ModelCompleter
+from condvae.conditional import ConditionalVAE
+from condvae.data.image_set import Indices
+from condvae.data.order import spread
+from condvae.experiments.evaluation.plan import MIXTURE
+from condvae.experiments.evaluation.problems import Problems
+from condvae.images.contact_sheet import contact_sheet
+from condvae.metrics import HOLE_BINS
+from condvae.observe import Observation
+from condvae.observe.observation import observe_levels
+
+_HIDDEN = 153
+"""The grey level that is shown for hidden pixels."""
+_TILE = 64
+_IMAGES_AT_ONCE = 250
+
+
+def completer_of(model: str | Path, device: torch.device) -> Completer:
+    """Load a conditional VAE, at temperature 1, or a learned baseline. model: a name, a file or a run folder."""
+    loaded: Any = condvae.load(model)
+    loaded = loaded.to(device).eval()
+    return ModelCompleter.of(loaded, name=str(model)) if isinstance(loaded, ConditionalVAE) else loaded
+
+
+def sheet_of(
+    completers: Mapping[str, Completer], problems: Problems, device: torch.device, *, n: int = 3
+) -> Image.Image:
+    """Make a contact sheet with one row per method, below a row with the originals and what is known of them.
+
+    There is one test image for each bin of the hidden share; images and holes are not selected by hand. Each has n
+    columns for n completions; a method that does not vary has one completion, and the other places stay white.
+    """
+    positions = spread(len(problems), len(HOLE_BINS))
+    firsts: list[Tensor] = []
+    rows: list[list[Tensor]] = [[] for _ in completers]
+    columns: list[str] = []
+    for i, position in enumerate(positions):
+        hole = i % len(HOLE_BINS)
+        truth, observation = _problem(problems, hole, positions[i : i + 1], device)
+        assert observation.known is not None
+        blank = torch.full_like(truth[0], 255)
+        seen = torch.where(observation.known[0], truth[0], _HIDDEN)
+        firsts += [truth[0], seen, *[blank] * n][:n]
+        for row, completer in zip(rows, completers.values(), strict=True):
+            drawn = n if completer.varies else 1
+            made = complete_at(completer, observation, drawn, seed=problems.seed, places=[int(position)])[0]
+            row += [*made, *[blank] * (n - drawn)]
+        hidden = 1 - float(observation.known.float().mean())
+        columns += [f"{100 * hidden:.0f} % hidden", *[""] * (n - 1)]
+    return contact_sheet([firsts, *rows], columns, tile=_TILE, row_labels=["original, known", *completers])
+
+
+def sharpness_of(
+    completer: Completer, problems: Problems, device: torch.device, *, images: int
+) -> dict[str, dict[str, float]]:
+    """Return the sharpness of completions in each bin and in the mixture, with standard errors over images.
+
+    Sharpness is the mean difference between adjacent hidden pixels, divided by that of the original images. It is 1 if
+    completions have as much detail as the originals, and below 1 if they are blurred.
+    """
+    positions = spread(len(problems), images)
+    found: dict[str, dict[str, float]] = {}
+    for hole, which in enumerate(HOLE_BINS):
+        parts = []
+        for first in range(0, len(positions), _IMAGES_AT_ONCE):
+            some = positions[first : first + _IMAGES_AT_ONCE]
+            truth, observation = _problem(problems, hole, some, device)
+            assert observation.known is not None
+            made = complete_at(completer, observation, 1, seed=problems.seed, places=some.tolist())[:, 0]
+            parts.append(torch.stack([differences(image, ~observation.known) for image in (made, truth)]).cpu())
+        ours, original = torch.cat(parts, dim=1)
+        ratio = float(ours.sum() / original.sum())
+        # The standard error of a ratio of sums over images.
+        error = float((ours - ratio * original).square().sum().sqrt() / original.sum())
+        found[str(which)] = {"mean": ratio, "standard_error": error}
+    bins = list(found.values())
+    error = sum(cell["standard_error"] ** 2 for cell in bins) ** 0.5 / len(bins)
+    return {**found, MIXTURE: {"mean": sum(cell["mean"] for cell in bins) / len(bins), "standard_error": error}}
+
+
+def differences(images: Tensor, hidden: Tensor) -> Tensor:
+    """Sum the absolute differences of horizontally and vertically adjacent pixels that are both hidden.
+
+    images: [B, C, H, W] uint8. hidden: [B, 1, H, W] bool. The result is [B], float64, in grey levels.
+    """
+    levels = images.double()
+    across = (levels[..., 1:] - levels[..., :-1]).abs() * (hidden[..., 1:] & hidden[..., :-1])
+    down = (levels[..., 1:, :] - levels[..., :-1, :]).abs() * (hidden[..., 1:, :] & hidden[..., :-1, :])
+    return across.sum(dim=(1, 2, 3)) + down.sum(dim=(1, 2, 3))
+
+
+def _problem(problems: Problems, hole: int, positions: Indices, device: torch.device) -> tuple[Tensor, Observation]:
+    """Return test images and what is known of them, with the holes of the evaluation in one bin."""
+    truth = problems.truth(positions, device)
+    return truth, observe_levels(truth, problems.known(hole, positions, device))

@@ -1,0 +1,271 @@
+r"""Fill the tables of docs/results/baselines.md from the raw numbers in docs/results/baselines. These commands make
+them:
+
+    condvae fetch metrics && condvae fetch cifar10
+    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4
+    python recipes/baselines_results.py --baselines out/baselines/baselines.json --figures
+
+Without options, the tables are filled from the numbers that are already in the folder.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from condvae.experiments.evaluation.figures import metrics_figure
+from condvae.experiments.evaluation.plan import MIXTURE
+from condvae.experiments.reporting import label, line_style, panel_for_each, save_figures
+from condvae.metrics import FWV_SIGMAS
+from condvae.runtime.scripts import run_script
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes import baselines
+from recipes.baselines import TITLES
+from recipes.baselines_statements import BINS, LEARNED, METRICS, OWN, RULES, SIGMAS, leaders, statements
+from recipes.evaluation_results import CIFAR10, by_bin, estimate, of_coverage, percent
+from recipes.pages import Page, draw, markdown, short
+from recipes.pretraining_results import STATEMENT_HEAD, small_webp, statement_cells, update
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "baselines.md"
+NUMBERS = "baselines"
+"""The name of the file of raw numbers."""
+NEAREST = "nearest training images"
+PANELS = (MIXTURE, BINS[0], BINS[2], BINS[4])
+"""The panels of the figure of FWV."""
+LEVEL = 0.8
+"""The nominal level whose coverage is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Store new numbers, if some are given, and fill the tables of the page."""
+
+    baselines: Path | None = None
+    """baselines.json of recipes/baselines.py."""
+    page: Path = PAGE
+    """The page to fill; its numbers are in the folder of the same name."""
+    figures: bool = False
+    """Also draw the figures again, which needs matplotlib, and copy the sheet that lies next to --baselines."""
+
+
+def main(options: Options) -> None:
+    page = page_at(options.page)
+    update(page, {NUMBERS: options.baselines}, {NUMBERS: (baselines.FORMAT, "recipes/baselines.py")})
+    if options.figures:
+        draw(page.folder / f"{NUMBERS}.json", draw_figures, page.folder)
+        sheet = None if options.baselines is None else options.baselines.with_name("sheet.png")
+        if sheet is not None and sheet.is_file():
+            (page.folder / "sheet.webp").write_bytes(small_webp(sheet))
+
+
+def page_at(path: Path = PAGE) -> Page:
+    return Page(path=path, tables=all_tables)
+
+
+def shown_methods(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the methods of a report by their names on the page: IPA and the learned baselines first."""
+    methods = dict(result["methods"])
+    trained = {title: methods.pop(baselines.method_of(name, methods)) for name, title in TITLES.items()}
+    return {**trained, **methods}
+
+
+def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
+    if NUMBERS not in raw:
+        raise ValueError("there are no numbers: give the JSON file of recipes/baselines.py with --baselines")
+    result = raw[NUMBERS]
+    methods = shown_methods(result)
+    trained = {name: methods[name] for name in TITLES.values()}
+    tables = {
+        "main": main_table(methods, result["training"]),
+        "training": training_table(result["training"]),
+        "paper": paper_table(methods, result["training"]),
+        "winners": winner_table(methods),
+        "fwv": fwv_table(methods),
+        "coverage": of_coverage(methods),
+        "verdicts": verdict_list(methods),
+        "statements": markdown(STATEMENT_HEAD, [statement_cells(one) for one in statements(methods)]),
+        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+    }
+    for metric in ("fid", "p_ids", "lpips_gt", "lpips_diversity", "fwv@0.2"):
+        shown, name = METRICS[metric], metric.partition("@")[0]
+        best = max if shown.higher_is_better else min
+        tables[f"bins-{name}"] = by_bin(methods, metric, shown.digits, best=best)
+    # The best value is 1, and not the highest: no value is bold.
+    tables["bins-sharpness"] = by_bin(trained, "sharpness", METRICS["sharpness"].digits, best=lambda _: math.nan)
+    return tables
+
+
+def main_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+    """Return a table with a row for each method, in the mixture of bins."""
+    rows = []
+    for name, found in methods.items():
+        metrics = {metric: columns[MIXTURE] for metric, columns in found["metrics"].items()}
+        coverage = [found["coverage"][kind][MIXTURE] for kind in ("white", "smooth")]
+        covered = [100 * one["coverage"][one["levels"].index(LEVEL)] for one in coverage]
+        rows.append(
+            [
+                name,
+                estimate(metrics["fid"], 1),
+                percent(metrics["p_ids"]),
+                estimate(metrics["lpips_gt"], 4),
+                short(metrics["lpips_diversity"]["mean"], 4),
+                ", ".join(short(one["error"], 3) for one in coverage),
+                ", ".join(f"{share:.0f} %" for share in covered),
+                *spent_on(name, training),
+            ]
+        )
+    head = ["", "FID ↓", "P-IDS, % ↑", "LPIPS-GT ↓", "LPIPS diversity", "calibration error ↓, white, smooth"]
+    covers = f"coverage of the {100 * LEVEL:.0f} % interval, white, smooth"
+    return markdown([*head, covers, "training, minutes", "weights, millions"], rows)
+
+
+def spent_on(name: str, training: Mapping[str, Any]) -> list[str]:
+    """Return the training minutes and the weights of a method; a simple baseline has none."""
+    found = {title: training[model] for model, title in TITLES.items()}.get(name)
+    return ["none", "none"] if found is None else [f"{found['minutes']:.2f}", f"{found['weights'] / 1e6:.2f}"]
+
+
+def training_table(training: Mapping[str, Any]) -> str:
+    """Return a table with a row for each training; IPA has two."""
+    rows = []
+    for model, name in TITLES.items():
+        for part, found in training[model]["parts"].items():
+            speed, trained = found.get("images_per_second"), found.get("trained_weights")
+            rows.append(
+                [
+                    name if part == "network" else f"{name}: {part}",
+                    f"{found['minutes']:.2f}",
+                    f"{found['steps']:,}",
+                    f"{found['images_seen'] / 1e6:.2f}",
+                    "not logged" if speed is None else f"{speed:,.0f}",
+                    str(found["batch"]),
+                    f"{found['lr']:g}",
+                    "not logged" if trained is None else f"{trained / 1e6:.2f}",
+                    found["device"],
+                ]
+            )
+    head = ["", "minutes", "steps", "images seen, millions", "images/s (median)", "batch", "learning rate"]
+    return markdown([*head, "trained weights, millions", "device"], rows)
+
+
+def paper_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+    """Return a table of our numbers and the paper's, in the mixture of bins."""
+    rows = []
+    for row in (row for name in LEARNED for row in CIFAR10 if row.method == name):
+        metrics = {metric: columns[MIXTURE] for metric, columns in methods[row.method]["metrics"].items()}
+        minutes, weights = spent_on(row.method, training)
+        rows.append(
+            [
+                row.method,
+                estimate(metrics["fid"], 1),
+                f"*{row.fid:.2f}*",
+                percent(metrics["p_ids"]),
+                f"*{row.p_ids:.2f}*",
+                estimate(metrics["lpips_gt"], 4),
+                f"*{short(row.lpips_gt, 4)}*",
+                f"{minutes} GPU-minutes",
+                f"*{row.hours} GPU-hours*",
+                weights,
+                f"*{row.weights}*",
+            ]
+        )
+    columns = ("FID", "P-IDS, %", "LPIPS-GT", "training", "weights, millions")
+    head = [f"{name}, {whose}" for name in columns for whose in ("ours", "*paper*")]
+    return markdown(["", *head], rows)
+
+
+def winner_table(methods: Mapping[str, Any]) -> str:
+    """Return a table of the best methods by metric and bin, among those with the same budget."""
+    columns = (*BINS, MIXTURE)
+    rows = []
+    for metric in ("fid", "p_ids", "lpips_gt", *SIGMAS[1:6:2]):
+        rows.append([METRICS[metric].title, *(winners(methods, metric, column) for column in columns)])
+    return markdown(["hidden share", *columns], rows)
+
+
+def winners(methods: Mapping[str, Any], metric: str, column: str) -> str:
+    first, *equal = leaders(methods, LEARNED, metric, column)
+    return f"**{first}**" + (f" (not different: {', '.join(equal)})" if equal else "")
+
+
+def fwv_table(methods: Mapping[str, Any]) -> str:
+    """Return a table of FWV for all sigmas, in the mixture of bins."""
+    rows = [
+        [name, *(short(found["metrics"][sigma][MIXTURE]["mean"], 3) for sigma in SIGMAS)]
+        for name, found in methods.items()
+    ]
+    return markdown(["sigma", *(short(sigma, 2) for sigma in FWV_SIGMAS)], rows)
+
+
+def verdict_list(methods: Mapping[str, Any]) -> str:
+    """Return a list of the paper's statements by verdict, and of our own questions by answer."""
+    said: dict[str, list[str]] = {}
+    asked: dict[str, list[str]] = {}
+    for one in statements(methods):
+        group, text = (asked, sentence(one.text.removeprefix(OWN))) if one.text.startswith(OWN) else (said, one.text)
+        group.setdefault(one.verdict, []).append(text)
+    lines = [f"- **{verdict.capitalize()}**: {'; '.join(texts)}." for verdict, texts in said.items()]
+    lines += [f"- **Our own questions, {verdict}**: {' '.join(texts)}" for verdict, texts in asked.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def draw_figures(folder: Path) -> list[Path]:
+    """Draw metrics.png and fwv.png from results.json in the folder."""
+    result = json.loads((folder / "results.json").read_text())
+    drawn = drawn_methods(result)
+    figures: dict[str, Callable[[], Figure | None]] = {
+        "metrics.png": partial(metrics_figure, {"methods": drawn}),
+        "fwv.png": partial(panel_for_each, PANELS, partial(_fwv_panel, drawn), ylabel="FWV"),
+    }
+    return save_figures(figures, folder)
+
+
+def drawn_methods(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the methods of the figures, in the order that decides their colours: those that were trained, with solid
+    lines, and the best of the simple baselines.
+    """
+    methods = shown_methods(result)
+    trained = {name: {**methods[name], "model": name} for name in TITLES.values()}
+    return {**trained, NEAREST: methods[NEAREST]} if NEAREST in methods else trained
+
+
+def _fwv_panel(methods: Mapping[str, Any], axis: "Axes", column: str) -> None:
+    """Plot FWV against sigma on logarithmic axes, without methods that do not vary, whose FWV is 0."""
+    for number, (name, found) in enumerate(methods.items()):
+        if not found["varies"]:
+            continue
+        axis.plot(
+            FWV_SIGMAS,
+            [found["metrics"][sigma][column]["mean"] for sigma in SIGMAS],
+            label=label(name),
+            linestyle="-" if "model" in found else "--",
+            linewidth=1.2,
+            markersize=4,
+            **line_style(number),
+        )
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xticks(FWV_SIGMAS, [f"{sigma:g}" for sigma in FWV_SIGMAS], fontsize=7)
+    axis.xaxis.minorticks_off()
+    axis.tick_params(which="both", labelsize=7)
+    axis.set_xlabel("sigma", fontsize=8)
+    low, _, high = column.partition("-")
+    title = "mixture of bins" if column == MIXTURE else f"{100 * float(low):.0f}-{100 * float(high):.0f} % hidden"
+    axis.set_title(f"FWV ↑, {title}", fontsize=10)
+
+
+if __name__ == "__main__":
+    run_script(main, Options, __doc__)

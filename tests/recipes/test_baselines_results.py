@@ -1,0 +1,198 @@
+"""The recipe fills a page from the numbers of a comparison, and decides its statements from them alone."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.baseline_reports import report
+from helpers.recipe_calls import run
+from PIL import Image
+
+from condvae.experiments import reporting
+from condvae.experiments.evaluation import figures
+from recipes import baselines_results
+from recipes.baselines import TITLES
+from recipes.baselines_results import PAGE, Options, main, page_at, shown_methods, winners
+from recipes.baselines_statements import RULES, leaders, statements
+
+MIXTURE = "mixture"
+
+
+@pytest.fixture
+def result() -> dict[str, Any]:
+    return report()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """The published page without its numbers."""
+    return Path(shutil.copy(PAGE, tmp_path / "page.md"))
+
+
+def written(folder: Path, result: dict[str, Any]) -> Path:
+    path = folder / "run" / "baselines.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(result))
+    return path
+
+
+def verdicts(result: dict[str, Any]) -> dict[str, str]:
+    return {one.text: one.verdict for one in statements(shown_methods(result))}
+
+
+def shift(result: dict[str, Any], method: str, metric: str, other: str, factor: float) -> None:
+    """Give a method the numbers of another one, times a factor."""
+    ours, theirs = (result["methods"][name]["metrics"][metric] for name in (method, other))
+    for column, cell in theirs.items():
+        ours[column] = {**cell, "mean": factor * cell["mean"]}
+
+
+def test_the_tables_show_the_numbers(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
+    main(Options(baselines=written(tmp_path, result), page=page))
+    lines = page.read_text().splitlines()
+    fid = result["methods"]["pic"]["metrics"]["fid"]
+    (row,) = [line for line in lines if line.startswith(f"| PIC | {fid[MIXTURE]['mean']:.1f} ± ") and "75 %" in line]
+    assert row.endswith("| .030, .040 | 75 %, 74 % | 3.95 | 5.50 |")
+    cells = [f"{cell['mean']:.1f}" for cell in fid.values()]
+    assert f"| PIC | {' | '.join(cells)} |" in lines
+    assert "| IPA: VAE | 2.78 | 16,000 | 2.05 | 12,346 | 128 | 0.001 | 3.10 | NVIDIA H200 |" in lines
+    assert any(line.startswith("| IPA, embedded: VAE | 8.96 | 53,943 | 6.90 | not logged | 128 |") for line in lines)
+    (quoted,) = [line for line in lines if line.startswith("| RFR | ") and "*44.35*" in line]
+    for words in ("*2.76*", "*.0883*", "| 3.95 GPU-minutes | *450 GPU-hours* | 5.50 | *31* |"):
+        assert words in quoted
+    assert not any("CoModGAN*" in line for line in lines)
+    assert all(f"| {rule} | {words} |" in lines for rule, words in RULES.items())
+    (row,) = [line for line in lines if line.startswith("| nearest training images | ") and "71 %" in line]
+    assert row.endswith("| none | none |")
+
+
+def test_refilling_changes_nothing(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
+    main(Options(baselines=written(tmp_path, result), page=page))
+    text, numbers = page.read_text(), (tmp_path / "page" / "baselines.json").read_text()
+    main(Options(page=page))
+    assert page.read_text() == text == page_at(page).filled()
+    assert (tmp_path / "page" / "baselines.json").read_text() == numbers
+
+
+def test_verdicts_follow_the_numbers(result: dict[str, Any]) -> None:
+    best = "IPA has a better FID than CE, ANP, PIC and RFR, in the mixture of bins"
+    by_bin = best.replace("the mixture of bins", "each bin").replace("in the each", "in each")
+    order = "by LPIPS-GT, the order of the baselines is PIC, ANP, CE, RFR, the best first"
+    by_fid = "by FID, the order of the baselines is PIC, CE, ANP, RFR, the best first"
+    found = verdicts(result)
+    assert (found[best], found[by_bin], found[order], found[by_fid]) == (*["reproduced"] * 3, "refuted")
+    shift(result, "pic", "fid", "ipa, t 1", 1.0)
+    assert verdicts(result)[best] == verdicts(result)[by_bin] == "undecided"
+    shift(result, "pic", "fid", "ipa, t 1", 0.9)
+    assert verdicts(result)[best] == verdicts(result)[by_bin] == "refuted"
+    shift(result, "anp", "lpips_gt", "pic", 0.9)
+    assert verdicts(result)[order] == "refuted"
+
+
+def test_one_bin_refutes_what_must_hold_in_each(result: dict[str, Any]) -> None:
+    text = "IPA has a better LPIPS-GT than CE, ANP, PIC and RFR, in "
+    metrics = {name: result["methods"][name]["metrics"]["lpips_gt"] for name in ("anp", "ipa, t 1")}
+    metrics["anp"]["0.8-1"]["mean"] = 0.5 * metrics["ipa, t 1"]["0.8-1"]["mean"]
+    found = verdicts(result)
+    assert (found[text + "the mixture of bins"], found[text + "each bin"]) == ("reproduced", "refuted")
+    (one,) = [one for one in statements(shown_methods(result)) if one.text == text + "each bin"]
+    assert "0.8-1: ANP better" in one.numbers and "0.6-0.8: IPA best" in one.numbers
+
+
+def test_own_questions_are_answered(result: dict[str, Any]) -> None:
+    varying = "our own question: does ANP, which varies, have a better LPIPS-GT than CE, which does not"
+    blurred = "our own question: are completions of ANP less sharp than those of PIC?"
+    calibrated = "our own question: in white projections, does IPA have a smaller calibration error than ANP and PIC?"
+
+    def answer(text: str) -> str:
+        (found,) = [verdict for one, verdict in verdicts(result).items() if one.startswith(text)]
+        return found
+
+    assert [answer(text) for text in (varying, blurred, calibrated)] == ["yes", "yes", "undecided"]
+    shift(result, "anp", "lpips_gt", "ce", 1.2)
+    shift(result, "anp", "sharpness", "pic", 1.0)
+    for name, error in (("anp", 0.2), ("pic", 0.1)):
+        result["methods"][name]["coverage"]["white"][MIXTURE]["error"] = error
+    assert [answer(text) for text in (varying, blurred, calibrated)] == ["no", "undecided", "yes"]
+    result["methods"]["pic"]["coverage"]["white"][MIXTURE]["error"] = 0.01
+    assert answer(calibrated) == "no"
+
+
+def test_correlation_is_of_ranks(result: dict[str, Any]) -> None:
+    text = "LPIPS-GT is lower for methods with more LPIPS diversity"
+    assert verdicts(result)[text] == "reproduced"
+    for scale, name in enumerate(("ipa, t 1", "ce", "anp", "pic", "rfr"), start=1):
+        for metric in ("lpips_gt", "lpips_diversity"):
+            result["methods"][name]["metrics"][metric][MIXTURE]["mean"] = scale**3 / 1000
+    assert verdicts(result)[text] == "refuted"
+    (one,) = [one for one in statements(shown_methods(result)) if one.text == text]
+    assert one.numbers.startswith("rank correlation 1.00;")
+
+
+def test_winners_are_those_that_do_not_differ(result: dict[str, Any]) -> None:
+    methods = shown_methods(result)
+    cells = {name: methods[name]["metrics"]["p_ids"][MIXTURE] for name in ("IPA", "CE", "ANP", "PIC", "RFR")}
+    for name, mean in (("IPA", 0.10), ("CE", 0.11), ("ANP", 0.109), ("PIC", 0.0), ("RFR", 0.107)):
+        cells[name] |= {"mean": mean, "standard_error": 0.001}
+    # Twice the standard error of a difference is .0028.
+    assert leaders(methods, tuple(cells), "p_ids") == ["CE", "ANP"]
+    assert winners(methods, "p_ids", MIXTURE) == "**CE** (not different: ANP)"
+    assert leaders(methods, tuple(cells), "fid") == ["IPA"]
+
+
+def test_a_method_has_the_same_colour_in_all_figures(result: dict[str, Any]) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = baselines_results.drawn_methods(result)
+    assert list(drawn) == [*TITLES.values(), "nearest training images"]
+    metrics = figures.metrics_figure({"methods": drawn})
+    assert metrics is not None
+    columns = baselines_results.PANELS
+    fwv = reporting.panel_for_each(columns, lambda axis, column: baselines_results._fwv_panel(drawn, axis, column))
+
+    def styles(figure: Any) -> list[dict[str, Any]]:
+        found = []
+        for axis in figure.axes:
+            handles, names = axis.get_legend_handles_labels()
+            lines = [handle.lines[0] if hasattr(handle, "lines") else handle for handle in handles]
+            found.append({n: (one.get_color(), one.get_marker()) for n, one in zip(names, lines, strict=True)})
+        return found
+
+    first, *others = [*styles(metrics), *styles(fwv)]
+    assert len(set(first.values())) == len(first) == 7
+    assert all(style.items() <= first.items() for style in others)
+    varying = [name for name in drawn if name not in ("CE", "RFR")]
+    assert [list(style) for style in others[3:]] == [varying] * len(columns)
+
+
+def test_figures_are_drawn_and_the_sheet_is_copied(
+    tmp_path: Path, page: Path, result: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(reporting, "DPI", 20)  # lossless WebP takes its time per pixel, and a layout per panel
+    monkeypatch.setattr(figures, "PANELS", {"fid": figures.PANELS["fid"]})
+    monkeypatch.setattr(baselines_results, "PANELS", (MIXTURE,))
+    path = written(tmp_path, result)
+    Image.new("RGB", (9, 5), "red").save(path.with_name("sheet.png"))
+    main(Options(baselines=path, page=page, figures=True))
+    pictures = sorted(path.name for path in (tmp_path / "page").glob("*.webp"))
+    assert pictures == ["fwv.webp", "metrics.webp", "sheet.webp"]
+    for name in pictures:
+        with Image.open(tmp_path / "page" / name) as picture:
+            assert picture.size == (9, 5) if name == "sheet.webp" else picture.width > 50
+    text = page.read_text()
+    assert all(f"](baselines/{name})" in text for name in pictures)
+
+
+def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
+    before = page.read_text()
+    done = run("baselines_results.py", "--page", page)
+    assert (done.returncode, done.stderr) == (
+        2, "baselines_results: there are no numbers: give the JSON file of recipes/baselines.py with --baselines\n",
+    )  # fmt: skip
+    path = written(tmp_path, {**result, "format": "condvae evaluation"})
+    done = run("baselines_results.py", "--page", page, "--baselines", path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "baselines.json has no results of recipes/baselines.py: give the JSON file that it wrote" in done.stderr
+    assert page.read_text() == before and not page.with_suffix("").exists()
