@@ -35,6 +35,7 @@ DIFFER = {
         "type default help",
         "those of evaluate complete images, those of ood experiment score completed images",
     ),
+    "against": ("help", "evaluate compares with other models, ood experiment with other images"),
     "metrics": ("type help", "evaluate has groups of metrics, compare has single metrics"),
     "precision": ("type default help", "it belongs to the networks of training, to Inception, or to a classifier"),
     "resamples": ("default", "a resample is cheaper in design experiment"),

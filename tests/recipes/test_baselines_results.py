@@ -182,7 +182,7 @@ def test_figures_are_drawn_and_the_sheet_is_copied(
         with Image.open(tmp_path / "page" / name) as picture:
             assert picture.size == (9, 5) if name == "sheet.webp" else picture.width > 50
     text = page.read_text()
-    assert all(f"](baselines/{name})" in text for name in pictures)
+    assert all(f"baselines/{name}" in text for name in pictures)
 
 
 def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
