@@ -1,9 +1,9 @@
 """Create the learned baselines from their names, from JSON files and from model files."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from condvae.completers.context_encoder import ContextEncoder, ContextEncoderConfig, ContextEncoderLoss
 from condvae.completers.feature_reasoning import FeatureReasoning, FeatureReasoningConfig, FeatureReasoningLoss
@@ -16,11 +16,22 @@ from condvae.runtime.checks import check_choice, strict
 from condvae.runtime.json_reading import read_json_file
 from condvae.runtime.messages import reason_of, shown
 
-_CONFIGS: dict[str, type[BaselineConfig]] = {
-    ContextEncoder.kind: ContextEncoderConfig,
-    NeuralProcess.kind: NeuralProcessConfig,
-    Pluralistic.kind: PluralisticConfig,
-    FeatureReasoning.kind: FeatureReasoningConfig,
+
+class _Method(NamedTuple):
+    """The parts of a learned baseline."""
+
+    config: type[BaselineConfig]
+    completer: Callable[[Any], LearnedCompleter]
+    """Makes the network from a config."""
+    loss: Callable[[Any, PerceptualFeatures | None], CompleterLoss]
+    """Makes the loss from the network, and from the feature network that `needs_features` asks for."""
+
+
+_METHODS: dict[str, _Method] = {
+    "ce": _Method(ContextEncoderConfig, ContextEncoder, lambda completer, _: ContextEncoderLoss(completer)),
+    "anp": _Method(NeuralProcessConfig, NeuralProcess, lambda completer, _: NeuralProcessLoss(completer)),
+    "pic": _Method(PluralisticConfig, Pluralistic, lambda completer, _: PluralisticLoss(completer)),
+    "rfr": _Method(FeatureReasoningConfig, FeatureReasoning, FeatureReasoningLoss),
 }
 
 
@@ -58,8 +69,8 @@ def config_from(plain: Mapping[str, Any]) -> BaselineConfig:
     """Read a configuration from plain data, as `config_to_dict` writes it."""
     fields = dict(plain)
     kind = fields.pop("kind", None)
-    check_choice(kind, "the kind of the baseline", tuple(_CONFIGS))
-    return strict(_CONFIGS[kind], fields, where=f"configuration of {kind}")
+    check_choice(kind, "the kind of the baseline", tuple(_METHODS))
+    return strict(_METHODS[kind].config, fields, where=f"configuration of {kind}")
 
 
 def config_to_dict(config: BaselineConfig) -> dict[str, Any]:
@@ -69,35 +80,20 @@ def config_to_dict(config: BaselineConfig) -> dict[str, Any]:
 
 def kind_of_config(config: BaselineConfig) -> str:
     """Return the short name of the method that a configuration belongs to."""
-    return next(kind for kind, cls in _CONFIGS.items() if type(config) is cls)
+    for kind, method in _METHODS.items():
+        if type(config) is method.config:
+            return kind
+    raise ValueError(f"{type(config).__name__} is not the configuration of a learned baseline")
 
 
 def make_completer(config: BaselineConfig) -> LearnedCompleter:
     """Create the network of a baseline, with random weights."""
-    match config:
-        case ContextEncoderConfig():
-            return ContextEncoder(config)
-        case NeuralProcessConfig():
-            return NeuralProcess(config)
-        case PluralisticConfig():
-            return Pluralistic(config)
-        case FeatureReasoningConfig():
-            return FeatureReasoning(config)
-    raise ValueError(f"{type(config).__name__} is not the configuration of a learned baseline")
+    return _METHODS[kind_of_config(config)].completer(config)
 
 
 def make_loss(completer: LearnedCompleter, features: PerceptualFeatures | None = None) -> CompleterLoss:
     """Create the loss that trains a baseline. features: the network of the loss, if `needs_features` says so."""
-    match completer:
-        case ContextEncoder():
-            return ContextEncoderLoss(completer)
-        case NeuralProcess():
-            return NeuralProcessLoss(completer)
-        case Pluralistic():
-            return PluralisticLoss(completer)
-        case FeatureReasoning():
-            return FeatureReasoningLoss(completer, features)
-    raise ValueError(f"{type(completer).__name__} is not a learned baseline")
+    return _METHODS[kind_of_config(completer.config)].loss(completer, features)
 
 
 def needs_features(config: BaselineConfig) -> bool:
