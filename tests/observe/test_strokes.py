@@ -7,7 +7,7 @@ import pytest
 import torch
 from helpers.plain_freeform import Bools, PlainStroke, draw_stroke, under
 
-from condvae.observe.strokes import Strokes, covered
+from condvae.observe.strokes import Strokes, covered, least_covered
 
 
 def padded(images: list[list[PlainStroke]]) -> Strokes:
@@ -69,3 +69,16 @@ def test_removing_the_padding_does_not_change_the_result() -> None:
         compact = covered(strokes, size, compact=True)
         assert torch.equal(compact, covered(strokes, size, compact=False))
         assert torch.equal(compact, covered(strokes, size, compact=False, longest=2 * math.sqrt(2) * size / 8 + 1))
+
+
+def test_a_lower_limit_of_the_covered_pixels_is_that_of_the_largest_disc() -> None:
+    rng = np.random.default_rng(3)
+    for size in (8, 32, 64):
+        strokes = padded([[draw_stroke(rng, size) for _ in range(i % 5)] for i in range(100)])
+        limit, pixels = least_covered(strokes, size), covered(strokes, size).sum((1, 2))
+        assert (limit <= pixels).all()
+        assert not limit[::5].any()
+        assert limit.sum() > 0.4 * pixels.sum()
+    places = [(x, y, width) for width in (12, 25, 47) for x, y in rng.integers(0, 33, size=(30, 2)).tolist()]
+    discs = padded([[PlainStroke([(x, y), (x, y)], width)] for x, y, width in places])
+    assert torch.equal(least_covered(discs, 32), covered(discs, 32).sum((1, 2)).int())

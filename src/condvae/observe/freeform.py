@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from condvae.observe.process import KnownPixels, check_number
-from condvae.observe.strokes import WIDEST, Strokes, covered
-from condvae.runtime.checks import check_whole
+from condvae.observe.process import KnownPixels
+from condvae.observe.strokes import WIDEST, Strokes, covered, least_covered
+from condvae.runtime.checks import check_number, check_whole
 from condvae.runtime.fast_paths import fast_path
 
 SEGMENTS = (4, 18)
@@ -22,6 +22,8 @@ drawn from [0, TURN_SPREAD] for each stroke."""
 
 _PIXELS_AT_ONCE = 2**24
 """Maximum number of pixels of all candidate holes that are drawn at once, which limits the memory."""
+_SMALL = 64
+"""In images of at most this size, strokes are so wide that one of them often hides too much."""
 _TRIES, _RAREST = 30_000, 1e-4
 """After _TRIES candidate holes, give up if less than the fraction _RAREST of them had a hidden share in the range."""
 
@@ -51,10 +53,10 @@ class Freeform(KnownPixels):
         """
         check_whole(n, "n")
         check_whole(size, "size", least=1)
-        least, most = self.hidden_pixels(size)
         if draw_by_kernel := fast_path("freeform holes", generator.device):
             known: Tensor = draw_by_kernel(self, n, size, generator)
             return known
+        least, most = self.hidden_pixels(size)
         largest_round = max(1, _PIXELS_AT_ONCE // size**2)
         kept: list[Tensor] = []
         drawn, accepted = 0, 0
@@ -67,7 +69,7 @@ class Freeform(KnownPixels):
             # First try n candidates, then 10 % more than the acceptance rate so far requires.
             tries = math.ceil(1.1 * (n - accepted) * (drawn + 1) / (accepted + 1)) + 8 if drawn else n
             tries = min(largest_round, tries)
-            early = size <= 64 or 10 * accepted < drawn
+            early = size <= _SMALL or 10 * accepted < drawn
             fitting = self._fitting(tries, size, (least, most), generator, reject_early=early)
             kept.append(fitting[: n - accepted])
             drawn, accepted = drawn + tries, accepted + len(fitting)
@@ -95,6 +97,9 @@ class Freeform(KnownPixels):
         # More strokes can only hide more pixels, so dropping candidates early does not change which are accepted. It
         # saves time if few are accepted or images are small, but only on a CPU, where a check need not wait.
         reject_early = reject_early and hidden.device.type == "cpu"
+        if reject_early and size <= _SMALL:
+            may_fit = least_covered(plan.strokes, size) <= pixels[1]
+            plan, hidden = plan.of(may_fit), hidden[may_fit]
         first, at_once = 0, 2 if reject_early else max(count, 1)
         while first < count:
             if reject_early:

@@ -136,6 +136,7 @@ def test_no_hole_is_drawn_if_all_results_are_final(
         raise AssertionError("a hole was drawn")
 
     first = deep_only(data, tmp_path)
+    problems.draw_holes.cache_clear()
     monkeypatch.setattr(problems, "known_in_bin", never)
     assert numbers(deep_only(data, tmp_path)) == numbers(first)
     with pytest.raises(AssertionError, match="a hole was drawn"):

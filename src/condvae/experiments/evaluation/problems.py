@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from condvae.observe.hole_bins import HOLE_BINS, HOLES_REVISION, known_in_bin
 from condvae.runtime.fingerprints import fingerprint
 from condvae.runtime.progress import track
 from condvae.runtime.seeds import Seeds
+from condvae.sampling.cpu_workers import on_workers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,7 +34,6 @@ class Problems:
     references: Indices
     """[M, R]: positions in the test set of R reference images for each deep image, drawn at random from the others."""
     seed: int
-    _drawn: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
     def choose(cls, data: Dataset, settings: EvaluationSettings) -> "Problems":
@@ -76,12 +76,9 @@ class Problems:
     def holes(self, hole: int) -> Tensor:
         """Return the masks of known pixels of all N images for one bin, bool [N, 1, H, W].
 
-        The holes are drawn when they are first needed, which may take long.
+        The holes of all bins are drawn when they are first needed, which may take long.
         """
-        if hole not in self._drawn:
-            with track(f"drawing {len(self):,} holes with a hidden share of {HOLE_BINS[hole]}", unit=""):
-                self._drawn[hole] = known_in_bin(HOLE_BINS[hole], len(self), self.test.size, seed=self.seed)
-        return self._drawn[hole]
+        return draw_holes(len(self), self.test.size, self.seed)[hole]
 
     @functools.cached_property
     def names(self) -> list[str]:
@@ -111,6 +108,23 @@ class Problems:
     def bits_identity(self) -> str:
         """A digest of the images that are used for the bits per dimension of the VAE alone."""
         return digest_of_set(self.test.subset(self.bits))
+
+
+@functools.lru_cache(maxsize=1)
+def draw_holes(n: int, size: int, seed: int) -> tuple[Tensor, ...]:
+    """Draw the holes of each bin. The last result is kept, for further `Problems` of the same process.
+
+    Bins are drawn at the same time, each in one thread: if torch used all threads for each operation, several processes
+    on one machine would slow each other down.
+    """
+    draw = functools.partial(known_in_bin, n=n, size=size, seed=seed)
+    found: list[Tensor] = []
+    told = track(f"drawing {n:,} holes in each bin", total=len(HOLE_BINS), unit="bin")
+    with told as job, on_workers(len(HOLE_BINS)) as each:
+        for known in each(draw, HOLE_BINS):
+            found.append(known)
+            job.update()
+    return tuple(found)
 
 
 def _count(n: int) -> str:
