@@ -88,6 +88,8 @@ def test_a_closed_terminal_stops_a_call_like_ctrl_c() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     try:
+        for number in numbers:  # a shell or nohup may have told the tests to ignore some
+            signal.signal(number, signal.SIG_DFL)
         received = _catch_stop_signals()
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGINT):
             with pytest.raises(KeyboardInterrupt):

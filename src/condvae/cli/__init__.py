@@ -36,7 +36,7 @@ from condvae.cli.train import Train
 from condvae.completers.learned_names import LEARNED_PRESETS
 from condvae.runtime.messages import DegenerateSamples, short
 from condvae.runtime.progress import Display, showing, track, warn
-from condvae.training.options import TrainingOptions
+from condvae.training.options import TrainingOptions, TrainOptions
 from condvae.training.presets import options_for
 
 VERBS: dict[str, type] = {
@@ -180,8 +180,7 @@ def _verbs(arguments: list[str]) -> Any:
 
     If --preset or the name of a --baseline is given, its options become the defaults of its verb, also in `--help`.
     """
-    baseline = _value_of("--baseline", arguments)
-    name = _value_of("--preset", arguments) or (baseline if baseline in LEARNED_PRESETS else None)
+    name, baseline = _value_of("--preset", arguments), _value_of("--baseline", arguments)
     choices: list[Any] = []
     for word, kind in VERBS.items():
         asked = arguments[:1] == [word]
@@ -189,7 +188,10 @@ def _verbs(arguments: list[str]) -> Any:
         options: dict[str, Any] = {} if asked else {"description": first_paragraph(kind)}
         if issubclass(kind, TrainingOptions):
             chosen = name if asked else None
-            options["default"] = options_for(kind, chosen, data=tyro.MISSING, out=tyro.MISSING)
+            given: dict[str, Any] = {"data": tyro.MISSING, "out": tyro.MISSING}
+            if asked and issubclass(kind, TrainOptions) and baseline in LEARNED_PRESETS:
+                given["baseline"] = baseline
+            options["default"] = options_for(kind, chosen, **given)
         choices.append(Annotated[kind, tyro.conf.subcommand(word, prefix_name=False, **options)])
     return functools.reduce(operator.or_, choices)
 

@@ -88,6 +88,7 @@ class Info:
             {
                 "verb": options.pop("verb", None),
                 "data": options.pop("data_summary", None),
+                "configuration": options.pop("configurations", None) or None,
                 "best": None if run["best_step"] is None else f"step {as_text(run['best_step'])}",
                 "roll-backs": run["rollbacks"] or None,
             },

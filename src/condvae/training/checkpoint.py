@@ -53,13 +53,12 @@ class Position:
 
 def pack(step: TrainingStep) -> dict[str, Tensor]:
     """Return CPU copies of all tensors of the training state, by name, for a checkpoint."""
-    tensors = {"updates": step.optimiser.updates, "tally": step.tally, "streak": step.streak}
+    tensors = {"tally": step.tally, "streak": step.streak}
+    tensors |= {f"{prefix}updates": learner.optimiser.updates for prefix, learner in _prefixes(step)}
     packed = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
     for prefix, learner in _prefixes(step):
         for vector, values in learner.optimiser.vectors().items():
             packed |= {f"{prefix}{vector}/{name}": part for name, part in learner.flat.by_name(values).items()}
-    if step.critic is not None:
-        packed["critic/updates"] = step.critic.optimiser.updates.detach().to("cpu", copy=True)
     return packed | {f"buffers/{name}": part for name, part in step.buffers.by_name().items()}
 
 
@@ -72,14 +71,12 @@ def unpack(step: TrainingStep, tensors: dict[str, Tensor], origin: Path) -> None
         raise ValueError(
             f"{origin} is a checkpoint of another model, with other names or shapes of tensors: {first_few(odd)}"
         )
-    step.optimiser.updates.copy_(tensors["updates"])
     step.tally.copy_(tensors["tally"])
     step.streak.copy_(tensors["streak"])
     for prefix, learner in _prefixes(step):
+        learner.optimiser.updates.copy_(tensors[f"{prefix}updates"])
         for vector, values in learner.optimiser.vectors().items():
             learner.flat.fill(values, _below(f"{prefix}{vector}/", tensors))
-    if step.critic is not None:
-        step.critic.optimiser.updates.copy_(tensors["critic/updates"])
     step.buffers.fill(_below("buffers/", tensors))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from condvae import observe, weights
-from condvae.completers.learned_baselines import make_completer, make_loss, named_config, needs_features
+from condvae.completers.learned_baselines import make_completer, make_loss, named_config
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import Dataset, open_data
 from condvae.likelihood import LogisticMixture
@@ -121,7 +121,7 @@ def train(options: TrainOptions | None = None, **given: Any) -> Path:
 def _train_baseline(options: TrainOptions, baseline: str) -> Path:
     defaults = {field.name: field.default for field in dataclasses.fields(TrainOptions)}
     if others := [name for name in VAE_OPTIONS if getattr(options, name) != defaults[name]]:
-        raise ValueError(f"--{others[0]} is an option of VAEs, and --baseline {baseline} is none: leave it out")
+        raise ValueError(f"--{others[0]} applies to VAEs only, and --baseline {baseline} trains none: leave it out")
     process = observe.parse(options.observe or ("freeform",))
     if not isinstance(process, KnownPixels):
         raise ValueError(
@@ -132,7 +132,7 @@ def _train_baseline(options: TrainOptions, baseline: str) -> Path:
     def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
         dataset = _read_data(options, world, None)
         config = named_config(baseline, image_size=dataset.train.size, channels=dataset.train.channels)
-        features = LPIPS.load(trunk="vgg").to(world.device).pooled if needs_features(config) else None
+        features = LPIPS.load(trunk="vgg").to(world.device).pooled_features if config.needs_features else None
         losses = _fresh(options.seed, lambda: make_loss(make_completer(config), features))
         losses.completer.process = process
         return dataset, BaselineTraining(losses, process)

@@ -173,7 +173,7 @@ class Loop:
 
     def _reject_failed_run(self) -> None:
         """Raise Diverged if the run has learnt nothing, so that no model is written; warn if it has learnt little."""
-        done, updates = self.position.step, int(self.step.optimiser.updates.item())
+        done, updates = self.position.step, int(self.step.updates())
         assert self.evaluation is not None
         if not updates or not math.isfinite(self.evaluation.loss):
             raise Diverged(
@@ -282,7 +282,7 @@ class Loop:
         device = self.world.device
         return {
             "steps": self.position.step,
-            "updates": int(self.step.optimiser.updates.item()),
+            "updates": int(self.step.updates()),
             "images_seen": self.position.step * self.options.batch,
             "minutes": round(self.stopwatch() / 60, 2),
             "ranks": self.world.size,

@@ -225,7 +225,7 @@ class TrainingOptions:
     def differences(self, stored: dict[str, Any]) -> list[str]:
         """List the options that affect training and differ from those of a stored run, as in "lr is 0.1, was 0.2"."""
         mine = self.to_dict()
-        keys = sorted((mine.keys() | stored.keys()) - self.MAY_CHANGE - {"data_summary"})
+        keys = sorted((mine.keys() | stored.keys()) - self.MAY_CHANGE - {"data_summary", "configurations"})
         return [f"{key} is {mine.get(key)}, was {stored.get(key)}" for key in keys if mine.get(key) != stored.get(key)]
 
 
@@ -284,7 +284,7 @@ class TrainOptions(TrainingOptions):
     """For the reverse objective: over how many steps the weight of the likelihood in the bound rises from 0 to 1."""
 
 
-VAE_OPTIONS = ("objective", "form", "start", "anneal")
+VAE_OPTIONS = ("objective", "form", "start", "anneal", "recompute")
 """The options of `train` that apply to VAEs only."""
 
 

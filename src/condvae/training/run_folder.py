@@ -127,18 +127,25 @@ class RunFolder:
 
     def _begin(self, options: TrainingOptions, *, data: str, resume: bool) -> None:
         self.check_same_run(options, resume=resume)
+        configurations = _configurations(options)
         if self.has_checkpoint:
-            before = self.stored_options().get("data_summary")
-            if before != data:
+            stored = self.stored_options()
+            if (before := stored.get("data_summary")) != data:
                 raise ValueError(
                     f"{self.path} contains a run on other data (before: {short(str(before), 200)}; now: {data}): "
                     "resume with the same data"
+                )
+            if stored.get("configurations", configurations) != configurations:
+                raise ValueError(
+                    f"{', '.join(configurations)} has changed since the run in {self.path} began: restore the file, or "
+                    "choose another --out folder"
                 )
         for unfinished in self.path.rglob(PARTS):
             if is_temporary(unfinished):  # left by a process that was killed while writing
                 unfinished.unlink(missing_ok=True)
         write_text(self.job, job_name())
-        write_text(self.options, json.dumps({**options.to_dict(), "data_summary": data}, indent=1) + "\n")
+        found = {**options.to_dict(), "data_summary": data, "configurations": configurations}
+        write_text(self.options, json.dumps(found, indent=1) + "\n")
 
     def of_this_job(self) -> bool:
         """Return whether the run in this folder belongs to the torchrun job that has started this process."""
@@ -199,6 +206,17 @@ class RunFolder:
         self._lock = lock
 
 
+def _configurations(options: TrainingOptions) -> dict[str, Any]:
+    """Return the contents of the JSON files that configure the network, by their paths."""
+    found: dict[str, Any] = {}
+    for name in ("network", "scratch", "baseline"):
+        value = getattr(options, name, None)
+        if value and Path(value).suffix == ".json":
+            with suppress(OSError, ValueError):  # the network cannot be made from this file, which gives the error
+                found[str(value)] = read_json_file(Path(value))
+    return found
+
+
 def _is_start_of_log(log: Path) -> bool:
     """Return whether a file is the log of a run, or the run was killed before it has written all of the first line."""
     if not log.exists():
@@ -241,7 +259,7 @@ def describe_run(path: Path) -> dict[str, Any]:
         "options": folder.stored_options(),
         "step": position.step if position else 0,
         "best_step": position.best_step if position else None,
-        "best_nats_per_dim": position.best_loss if position else None,
+        "best_loss": position.best_loss if position else None,
         "rollbacks": position.rollbacks if position else 0,
         "seconds": position.elapsed if position else 0.0,
         "finished": folder.model.is_file(),
