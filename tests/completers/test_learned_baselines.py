@@ -21,7 +21,6 @@ from condvae.completers.learned_baselines import (
     make_completer,
     make_loss,
     named_config,
-    needs_features,
 )
 from condvae.completers.learned_completer import BaselineConfig
 from condvae.completers.learned_names import (
@@ -64,13 +63,12 @@ def test_presets_can_be_built_and_stored_as_json(name: str, size: int) -> None:
     assert all(value.is_floating_point() for value in model.state_dict().values())
 
 
-def test_networks_of_the_paper_are_larger() -> None:
+def test_presets_of_the_paper_differ_from_the_others() -> None:
     for kind in LEARNED_TITLES:
         size = SIZES_OF_PAPER.get(f"{kind}-paper", 64)
         assert config_to_dict(named_config(f"{kind}-paper", image_size=size, channels=3)) != config_to_dict(
             config_from({**LEARNED_PRESETS[kind], **LARGER_IMAGES.get(kind, {}), "image_size": size})
         )
-    assert FeatureReasoningConfig.of_paper() == named_config("rfr-paper", image_size=256, channels=3)
     assert set(LEARNED_MEANINGS) == set(LEARNED_TITLES)
     assert set(LEARNED_PRESETS) == {*LEARNED_TITLES, *(f"{kind}-paper" for kind in LEARNED_TITLES)}
 
@@ -132,15 +130,15 @@ def test_a_missing_size_and_foreign_configurations_are_refused() -> None:
 
 def test_only_losses_with_perceptual_terms_need_features() -> None:
     for name, size in PRESETS:
-        assert needs_features(named_config(name, image_size=size, channels=3)) == name.startswith("rfr")
+        assert named_config(name, image_size=size, channels=3).needs_features == name.startswith("rfr")
     for perceptual, style in ((0, 0), (0, 1), (0.1, 0)):
         config = FeatureReasoningConfig(image_size=32, perceptual_weight=perceptual, style_weight=style)
-        assert needs_features(config) == bool(perceptual or style)
-        if needs_features(config):
+        assert config.needs_features == bool(perceptual or style)
+        if config.needs_features:
             model = small_baseline("rfr", perceptual_weight=perceptual, style_weight=style)
             with pytest.raises(ValueError, match="need a feature network: give one, or set perceptual_weight"):
                 make_loss(model)
-    assert not needs_features(ContextEncoderConfig(image_size=32))
+    assert not ContextEncoderConfig(image_size=32).needs_features
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -159,7 +157,7 @@ def test_only_losses_with_perceptual_terms_need_features() -> None:
 )
 def test_losses_report_the_promised_figures(kind: str, changes: dict[str, Any], channels: int) -> None:
     model = small_baseline(kind, size=32, channels=channels, **changes)
-    loss = make_loss(model, features if needs_features(model.config) else None).train()
+    loss = make_loss(model, features if model.config.needs_features else None).train()
     assert loss.completer is model
     x, known = images(2, size=32, channels=channels), some_known(2, size=32)
     found = [(loss.of_batch(x, known, generator()), loss.figures)]
@@ -174,7 +172,7 @@ def test_losses_report_the_promised_figures(kind: str, changes: dict[str, Any], 
         assert bool(losses.total.isfinite())
     parts = found[0][0].parts
     if kind == "rfr":
-        compared = needs_features(model.config)
+        compared = model.config.needs_features
         assert (float(parts["perceptual"]) > 0, float(parts["style"]) > 0) == (compared, compared)
     found[0][0].total.backward()
     assert all(weight.grad is not None for weight in model.parameters())

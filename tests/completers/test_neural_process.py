@@ -211,7 +211,7 @@ def test_codes_do_not_depend_on_hidden_pixels_or_on_the_batch() -> None:
     drawn = net.decode(code, SeededNoise([4, 5, 6, 7]))
     close(net.decode(tuple(part[2:3] for part in code), SeededNoise([6])), drawn[2:3])
     y = net.predict(pixel_positions(8, x.device), code[0][:1], code[2][:1])  # the image of z = the mean
-    still = net.decode((code[0][:1], torch.zeros(1, 16), code[2][:1]), SeededNoise([4]))
+    still = net.decode((code[0][:1], torch.full((1, 16), -torch.inf), code[2][:1]), SeededNoise([4]))
     close(still[0, :, 3, 5], (2 * y.mean[0, 8 * 3 + 5]).clamp(-1, 1))
 
 

@@ -17,7 +17,7 @@ import condvae
 from condvae.cli import main
 from condvae.completion.drawing import BaselineDrawer, ModelDrawer
 from condvae.completion.settings import CompletionSettings
-from condvae.sampling.sampler import completion_seeds
+from condvae.sampling.plain import completion_seeds
 
 ONE_ANSWER = ("ce", "rfr")
 

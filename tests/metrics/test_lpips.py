@@ -134,7 +134,7 @@ def test_pooled_features_are_those_after_the_first_three_poolings_of_vgg() -> No
     weights = random_weights(trunk="vgg")
     network = LPIPS(weights, trunk="vgg")
     x = torch.rand(2, 3, 24, 16, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    found = network.pooled(x)
+    found = network.pooled_features(x)
     assert [tuple(feature.shape) for feature in found] == [(2, 64, 12, 8), (2, 128, 6, 4), (2, 256, 3, 2)]
     y, expected = x, []  # as it is, without the normalisation of LPIPS
     for layer in VGG_WIDTHS:

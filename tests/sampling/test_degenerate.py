@@ -16,7 +16,7 @@ from condvae.observe import Observation
 from condvae.sampling import Sampler, draw_samples, rebuild, reconstruct, sample_conditional, sample_prior, seeds_from
 from condvae.sampling.degenerate import Flaws, check_flaws, far_outside, find_flaws, identity_warning
 from condvae.sampling.gpu_graphs import GPUGraphs
-from condvae.sampling.sampler import completion_seeds
+from condvae.sampling.plain import completion_seeds
 
 Draw = Callable[[ConditionalVAE, float], object]
 GAUSSIAN, MIXTURE = GaussianPixels(channels=1), LogisticMixture(channels=1, components=2)

@@ -24,8 +24,7 @@ from condvae.completers.learned_completer import (
 )
 from condvae.completers.learned_names import LEARNED_TITLES
 from condvae.noise import Noise
-from condvae.runtime.checks import check_whole
-from condvae.runtime.messages import shown
+from condvae.runtime.checks import check_number, check_whole
 
 _FILL = (117.0, 104.0, 123.0)
 """The colour of hidden pixels in the input, as RGB grey levels; this method has no channel that marks them."""
@@ -48,11 +47,7 @@ class ContextEncoderConfig(BaselineConfig):
         super().__post_init__()
         check_whole(self.bottleneck, "the bottleneck", least=1)
         check_whole(self.width, "the width", least=1)
-        number = isinstance(self.adversarial, int | float) and not isinstance(self.adversarial, bool)
-        if not number or not 0 <= self.adversarial < 1:
-            raise ValueError(
-                f"the adversarial weight is {shown(self.adversarial)}, expected a number from 0 to below 1"
-            )
+        check_number(self.adversarial, "the adversarial weight", least=0, most=1)
         if self.image_size & (self.image_size - 1):
             raise ValueError(f"the image size is {self.image_size}, expected a power of two, such as 32 or 64")
 

@@ -24,7 +24,7 @@ class _Method(NamedTuple):
     completer: Callable[[Any], LearnedCompleter]
     """Makes the network from a config."""
     loss: Callable[[Any, PerceptualFeatures | None], CompleterLoss]
-    """Makes the loss from the network, and from the feature network that `needs_features` asks for."""
+    """Makes the loss from the network, and from a feature network or None (see `BaselineConfig.needs_features`)."""
 
 
 _METHODS: dict[str, _Method] = {
@@ -92,10 +92,8 @@ def make_completer(config: BaselineConfig) -> LearnedCompleter:
 
 
 def make_loss(completer: LearnedCompleter, features: PerceptualFeatures | None = None) -> CompleterLoss:
-    """Create the loss that trains a baseline. features: the network of the loss, if `needs_features` says so."""
+    """Create the loss that trains a baseline.
+
+    features: the feature network of the loss. It may be None unless `BaselineConfig.needs_features`.
+    """
     return _METHODS[kind_of_config(completer.config)].loss(completer, features)
-
-
-def needs_features(config: BaselineConfig) -> bool:
-    """Return whether the loss of a baseline compares features of a trained network, VGG16."""
-    return isinstance(config, FeatureReasoningConfig) and bool(config.perceptual_weight or config.style_weight)

@@ -22,7 +22,7 @@ from condvae.runtime.fingerprints import digest_of
 from condvae.runtime.pixels import check_images, to_uint8
 from condvae.runtime.progress import track
 from condvae.sampling.cpu_workers import SAMPLES_PER_BLOCK, on_workers
-from condvae.sampling.plain import chunks, seeds_from
+from condvae.sampling.plain import chunks, completion_seeds, places_of
 
 Code = tuple[Tensor, ...]
 """What a network has computed from observations: tensors [B, ...] from which it draws any number of completions."""
@@ -46,6 +46,11 @@ class BaselineConfig:
     def blocks(self) -> int:
         """The number of blocks that a field of the configuration sets, each with at least 8 tensors of weights."""
         return 0
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether the loss compares features of a trained network, VGG16."""
+        return False
 
 
 class Losses(NamedTuple):
@@ -120,13 +125,7 @@ class LearnedCompleter(nn.Module, ABC):
         Completion i of observation b depends only on the seed, on i, and on places[b], or on b if places is None.
         """
         check_whole(k, "the number of samples", least=1)
-        there = range(len(observation)) if places is None else tuple(map(int, places))
-        if len(there) != len(observation):
-            raise ValueError(
-                f"the list of places has length {len(there)}, expected {len(observation)}: one number per observation"
-            )
-        seeds = seeds_from(seed, k, observations=there).on(torch.device("cpu"))
-        return self.draw(observation, seeds.view(len(observation), k))
+        return self.draw(observation, completion_seeds(seed, k, places_of(places, len(observation))))
 
     @torch.inference_mode()
     def draw(self, observation: Observation, seeds: Tensor) -> Tensor:

@@ -207,14 +207,14 @@ class NeuralProcess(LearnedCompleter):
             return Gaussian(mean, (_LEAST_STD + (1 - _LEAST_STD) * F.softplus(raw)).log())
 
     def encode(self, pixels: Tensor, known: Tensor) -> Code:
-        """Return the mean and the std of q(z | C), [B, h], and r at all pixels, [B, H W, h]."""
+        """Return the mean and the log_std of q(z | C), [B, h], and r at all pixels, [B, H W, h]."""
         made = [self._encode(*some) for some in zip(self._parts(pixels), self._parts(known), strict=True)]
         return tuple(torch.cat(parts) for parts in zip(*made, strict=True))
 
     def decode(self, code: Code, noise: Noise) -> Tensor:
         """Draw z from q(z | C), and return the means of the pixels. Noise is never added to pixels."""
-        mean, std, r = code
-        z = mean + std * noise.normal(_LATENT_STREAM, mean.shape, mean.device)
+        mean, log_std, r = code
+        z = Gaussian(mean, log_std).draw(noise, _LATENT_STREAM)
         positions, size = pixel_positions(self.image_size, r.device), self.image_size
         made = [
             self.predict(positions.expand(len(some), -1, -1), some, features).mean
@@ -226,7 +226,7 @@ class NeuralProcess(LearnedCompleter):
     def _encode(self, pixels: Tensor, known: Tensor) -> Code:
         context = PointSet.of_images(pixels, known)
         q = self.latent(context)
-        return q.mean, q.log_std.exp(), self.features(context, context.positions)
+        return q.mean, q.log_std, self.features(context, context.positions)
 
     def _parts(self, x: Tensor) -> tuple[Tensor, ...]:
         """Split a batch into parts that fit into memory."""

@@ -11,7 +11,8 @@ from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
 from condvae.runtime.checks import check_whole, option_name
 from condvae.sampling.degenerate import check_flaws, identity_warning, saturation_warning
-from condvae.sampling.sampler import Sampler, completion_seeds
+from condvae.sampling.plain import completion_seeds
+from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import TemperatureLike, per_group
 
 _OF_LATENTS = ("temperature", "pixels", "share")

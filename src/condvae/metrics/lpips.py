@@ -148,19 +148,21 @@ class LPIPS(nn.Module):
                     found.append((x / length * weight[:, None, None]).flatten(1))
         return torch.cat(found, dim=1)
 
-    def pooled(self, images: Tensor) -> list[Tensor]:
+    def pooled_features(self, images: Tensor) -> list[Tensor]:
         """Return three feature maps of VGG16, after its first three poolings. Gradients pass through them.
 
         images: [B, 3, H, W]. They are used as they are, without the normalisation of LPIPS.
         """
+        if self.trunk != "vgg":
+            raise ValueError("only VGG16 has three poolings: load the network with trunk='vgg'")
         x, found = images, list[Tensor]()
         for layer in self.layers:
-            x = F.relu(_convolved(layer, self.convolutions[str(layer.number)], x))
-            if layer.head:
-                x = F.max_pool2d(x, kernel_size=2, stride=2)
+            if layer.pool:
+                x = F.max_pool2d(x, kernel_size=layer.pool, stride=2)
                 found.append(x)
             if len(found) == 3:
                 break
+            x = F.relu(_convolved(layer, self.convolutions[str(layer.number)], x))
         return found
 
     @staticmethod

@@ -1,7 +1,6 @@
 """The interface of observation processes p(y | x): a name, parameters, and a method that makes y from images."""
 
 import dataclasses
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias
@@ -12,7 +11,6 @@ from torch import Tensor
 from condvae.observe.batch import Batch
 from condvae.observe.observation import Observation, observe_pixels
 from condvae.runtime.checks import strict
-from condvae.runtime.messages import shown
 
 Normalise: TypeAlias = Callable[[Tensor], Tensor]
 """A function that converts images in [-1, 1] to the scale of the artifact's inputs."""
@@ -93,11 +91,3 @@ class LinearProcess(PictureProcess):
 
     def pictures_of(self, batch: Batch) -> Tensor:
         return self.weighted_sums(batch.x)
-
-
-def check_number(value: object, name: str, *, least: float, most: float = math.inf) -> None:
-    """Raise ValueError unless value is a finite number in [least, most]."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or not least <= value <= most:  # type: ignore[operator]
-        expected = f"in [{least:g}, {most:g}]" if most < math.inf else f">= {least:g}"
-        raise ValueError(f"{name} is {shown(value)}, expected a number {expected}")

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from condvae.observe.process import KnownPixels, check_number
-from condvae.runtime.checks import check_whole
+from condvae.observe.process import KnownPixels
+from condvae.runtime.checks import check_number, check_whole
 from condvae.runtime.fast_paths import fast_path
 
 _MOST_PATCHES = 10_000

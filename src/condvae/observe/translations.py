@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from condvae.observe.batch import Batch
 from condvae.observe.canny import canny
 from condvae.observe.observation import Observation
-from condvae.observe.process import LinearProcess, Normalise, PictureProcess, Process, check_number
-from condvae.runtime.checks import check_whole
+from condvae.observe.process import LinearProcess, Normalise, PictureProcess, Process
+from condvae.runtime.checks import check_number, check_whole
 
 _REC_601 = (0.299, 0.587, 0.114)
 _MOST_GAPS = 100

@@ -1,6 +1,7 @@
 """Functions that check configuration values and options, and raise ValueError with uniform messages."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -24,6 +25,14 @@ def check_whole(value: object, name: str, *, least: int = 0) -> None:
         raise ValueError(f"{name} is {shown(value)}, expected a whole number below {2**31}")
 
 
+def check_number(value: object, name: str, *, least: float, most: float = math.inf) -> None:
+    """Raise ValueError unless value is a finite number in [least, most]."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not least <= value <= most:  # type: ignore[operator]
+        expected = f"in [{least:g}, {most:g}]" if most < math.inf else f">= {least:g}"
+        raise ValueError(f"{name} is {shown(value)}, expected a number {expected}")
+
+
 def check_seed(value: object, name: str = "the seed") -> None:
     """Raise ValueError unless value can be a seed: a whole number from 0 to 2**64 - 1."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
@@ -38,7 +47,9 @@ def check_white(value: object) -> None:
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise ValueError unless value is one of the choices."""
-    if value not in choices or isinstance(value, float):  # 1.0 equals 1, but is not a number of channels
+    # 1.0 and True equal 1, but are not a number of channels.
+    odd = isinstance(value, float) or (isinstance(value, bool) and not any(isinstance(one, bool) for one in choices))
+    if odd or value not in choices:
         raise ValueError(f"{name} is {shown(value)}, expected {' or '.join(repr(choice) for choice in choices)}")
 
 

@@ -1,5 +1,6 @@
 """Draw images in plain torch: samples of the prior, reconstructions with z from q(z | x), samples of p_cond(x | y)."""
 
+import functools
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -116,6 +117,20 @@ def seeds_from(seed: int, n: int, *, observations: Iterable[int] = (0,), first: 
     index = np.array([(b << 32) | k for b in observations for k in range(first, first + n)], dtype=np.uint64)
     low, high, _, _ = philox_words(index, SEED_STREAM, np.array(seed, dtype=np.uint64))
     return SeededNoise((low | (high << np.uint64(32))).tolist())
+
+
+@functools.lru_cache(maxsize=16)
+def completion_seeds(seed: int, n: int, places: tuple[int, ...] = (0,)) -> Tensor:
+    """Return one seed for each of n completions of the observations at these places, for `Sampler.draw`: [B, n]."""
+    return seeds_from(seed, n, observations=places).on(torch.device("cpu")).view(len(places), n)
+
+
+def places_of(places: Sequence[int] | None, count: int) -> tuple[int, ...]:
+    """Return the places of a number of observations as a tuple: 0, 1, ... if none are given."""
+    found = tuple(range(count)) if places is None else tuple(map(int, places))
+    if len(found) != count:
+        raise ValueError(f"the list of places has length {len(found)}, expected {count}: one number per observation")
+    return found
 
 
 def chunks(observations: int, n: int, most: int) -> Iterator[tuple[slice, slice]]:

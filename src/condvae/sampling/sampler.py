@@ -5,7 +5,6 @@ CPU, a sample is the same bit for bit, no matter which other samples are drawn. 
 levels, and known pixels keep their values.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -20,7 +19,7 @@ from condvae.runtime.checks import check_choice, check_whole
 from condvae.runtime.pixels import to_uint8
 from condvae.sampling.degenerate import Flaws, report_flaws
 from condvae.sampling.gpu_graphs import GPUGraphs
-from condvae.sampling.plain import PixelChoice, draw, seeds_from
+from condvae.sampling.plain import PixelChoice, completion_seeds, draw, places_of
 from condvae.sampling.plain_blocks import PlainBlocks
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.temperature import TemperatureLike, per_group
@@ -92,12 +91,7 @@ class Sampler:
         places: the number b of each observation, if they are part of a larger set; by default 0, 1, ...
         """
         check_whole(n, "the number of samples", least=1)
-        places = tuple(range(len(observation))) if places is None else tuple(map(int, places))
-        if len(places) != len(observation):
-            raise ValueError(
-                f"the list of places has length {len(places)}, expected {len(observation)}: one number per observation"
-            )
-        seeds = completion_seeds(seed, n, places)
+        seeds = completion_seeds(seed, n, places_of(places, len(observation)))
         drawn = self.drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
         return self._without_flaws(drawn, temperature)
 
@@ -163,9 +157,3 @@ class Sampler:
             drawn.images[b, k] = to_uint8(one.paste(made.images))[0]
             for place, found in zip(drawn.flaws, made.flaws, strict=True):
                 place[b, k] = found[0]
-
-
-@functools.lru_cache(maxsize=16)
-def completion_seeds(seed: int, n: int, places: tuple[int, ...] = (0,)) -> Tensor:
-    """Return one seed for each of n completions of the observations at these places, for `Sampler.draw`: [B, n]."""
-    return seeds_from(seed, n, observations=places).on(torch.device("cpu")).view(len(places), n)

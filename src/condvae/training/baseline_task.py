@@ -12,10 +12,9 @@ from condvae.completers.learned_completer import CompleterLoss, LearnedCompleter
 from condvae.data import ImageSet
 from condvae.observe import KnownPixels
 from condvae.observe.batch import Batch
-from condvae.runtime.pixels import from_uint8, to_levels
+from condvae.runtime.pixels import to_levels
 from condvae.runtime.progress import track
 from condvae.runtime.seeds import Seeds
-from condvae.sampling.plain import seeds_from
 from condvae.training.task import TaskLoss, TrainingTask
 
 if TYPE_CHECKING:
@@ -98,9 +97,9 @@ class BaselineTraining(TrainingTask):
             for number in range(world.rank, len(chunks), world.size):
                 batch = images.take(chunks[number]).to(world.device).batch()
                 known = self._known(batch, seeds.generator(number, world.device))
-                noise = seeds_from(seed, 1, observations=chunks[number].tolist()).on(torch.device("cpu"))
-                made = self.model.draw(self.model.observe(batch.x, known), noise.view(-1, 1))[:, 0]
-                errors = to_levels(from_uint8(made).double()) - to_levels(batch.x.double())
+                observation = self.model.observe(batch.x, known)
+                made = self.model.complete(observation, 1, seed, places=chunks[number].tolist())[:, 0]
+                errors = made.double() - to_levels(batch.x.double())
                 hidden = (~known).expand_as(errors).flatten(1)
                 each = (errors.abs().flatten(1) * hidden).sum(dim=1) / hidden.sum(dim=1).clamp_min(1)
                 sums += torch.stack((torch.ones_like(each), each, each.square())).sum(dim=1)

@@ -18,7 +18,8 @@ from condvae.observe.batch import Batch
 from condvae.runtime.progress import with_display
 from condvae.runtime.ranks import World, join, restarts
 from condvae.runtime.seeds import Seeds
-from condvae.sampling.sampler import Sampler, completion_seeds
+from condvae.sampling.plain import completion_seeds
+from condvae.sampling.sampler import Sampler
 from condvae.training.baseline_task import BaselineTraining
 from condvae.training.capture import Capture, why_not_fused
 from condvae.training.logs import RunLog, TensorBoard, Tracker, WeightsAndBiases

@@ -67,10 +67,11 @@ def test_native_networks_for_small_images() -> None:
         ({"latent_size": 64}, "the latent size is 64 and the image size is 32"),
         ({"attention_size": 32}, "the attention size is 32, expected 8 or 16"),
         ({"attention_size": 4}, "the attention size is 4, expected 8 or 16"),
+        ({"output_scales": True}, "the number of output scales is True, expected 1 or 2 or 3"),
         ({"output_scales": 4}, "the number of output scales is 4, expected 1 or 2 or 3"),
         ({"max_width": 32}, "the largest width is 32, expected a whole number, at least 64"),
-        ({"kl_weight": float("nan")}, "the KL weight is nan, expected a finite number, at least 0"),
-        ({"adversarial": 1}, "adversarial is 1, expected True or False"),
+        ({"kl_weight": float("nan")}, "the KL weight is nan, expected a number >= 0"),
+        ({"adversarial": 0.5}, "adversarial is 0.5, expected True or False"),
     ],
 )
 def test_a_wrong_value_of_the_configuration_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -31,9 +31,7 @@ class FeatureReasoningLoss(CompleterLoss):
 
     def __init__(self, completer: FeatureReasoning, features: PerceptualFeatures | None = None) -> None:
         super().__init__()
-        config = completer.config
-        self.compares_features = config.perceptual_weight > 0 or config.style_weight > 0
-        if self.compares_features and features is None:
+        if completer.config.needs_features and features is None:
             raise ValueError(
                 "the perceptual and the style loss need a feature network: give one, or set perceptual_weight and "
                 "style_weight to 0"
@@ -50,7 +48,7 @@ class FeatureReasoningLoss(CompleterLoss):
         config = self.completer.config
         total = config.hole_weight * hole + config.valid_weight * valid
         perceptual = style = torch.zeros_like(hole)
-        if self.compares_features:
+        if config.needs_features:
             perceptual, style = self._feature_losses(completion, x, known)
             total = total + config.perceptual_weight * perceptual + config.style_weight * style
         parts = {"hole": hole, "valid": valid, "perceptual": perceptual, "style": style}

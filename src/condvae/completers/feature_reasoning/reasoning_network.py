@@ -21,13 +21,16 @@ from condvae.completers.feature_reasoning.partial_convolution import HoleShrinki
 from condvae.completers.learned_completer import BaselineConfig, Code, LearnedCompleter, batch_norm
 from condvae.completers.learned_names import LEARNED_TITLES
 from condvae.noise import Noise
-from condvae.runtime.checks import check_choice, check_whole
+from condvae.runtime.checks import check_choice, check_number, check_whole
 from condvae.runtime.messages import shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureReasoningConfig(BaselineConfig):
-    """Configuration of Recurrent Feature Reasoning. The defaults suit images of 32 x 32; `of_paper` has the paper's."""
+    """Configuration of Recurrent Feature Reasoning. The defaults suit images of 32 x 32.
+
+    The paper's configuration is the preset rfr-paper.
+    """
 
     widths: tuple[int, int, int, int] = (32, 64, 128, 256)
     """Number of channels outside the module, then in its three levels."""
@@ -68,14 +71,11 @@ class FeatureReasoningConfig(BaselineConfig):
                 f"{2 ** (self.strides + 1)}"
             )
         for name in ("hole_weight", "valid_weight", "perceptual_weight", "style_weight"):
-            weight = getattr(self, name)
-            if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight < math.inf:
-                raise ValueError(f"{name} is {shown(weight)}, expected a finite number, at least 0")
+            check_number(getattr(self, name), name, least=0)
 
-    @classmethod
-    def of_paper(cls) -> "FeatureReasoningConfig":
-        """Return the network of the paper, for images of 256 x 256."""
-        return cls(image_size=256, widths=(64, 128, 256, 512), kernels=(7, 7), strides=3)
+    @property
+    def needs_features(self) -> bool:
+        return self.perceptual_weight > 0 or self.style_weight > 0
 
     @property
     def rounds(self) -> int:

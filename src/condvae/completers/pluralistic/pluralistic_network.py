@@ -4,7 +4,6 @@ A conditional VAE with two paths through one encoder and one generator. The prio
 completions. In training, the posterior p(z | hidden pixels) also gives reconstructions, which shape the latents.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -24,8 +23,7 @@ from condvae.completers.pluralistic.pluralistic_blocks import (
 )
 from condvae.gaussian import Gaussian, full_precision
 from condvae.noise import Noise
-from condvae.runtime.checks import check_choice, check_whole
-from condvae.runtime.messages import shown
+from condvae.runtime.checks import check_choice, check_number, check_whole
 
 PRIOR_STREAM = 0
 """The stream of random numbers for latents from the prior."""
@@ -79,14 +77,10 @@ class PluralisticConfig(BaselineConfig):
                 "size that is 4, 8, 16, ... times the latent size"
             )
         check_choice(self.attention_size, "the attention size", sizes[1:-1])
-        check_whole(self.output_scales, "the number of output scales", least=1)
         check_choice(self.output_scales, "the number of output scales", range(1, len(sizes)))
         for name, weight in (("reconstruction", self.reconstruction_weight), ("KL", self.kl_weight)):
-            number = isinstance(weight, int | float) and not isinstance(weight, bool)
-            if not number or not 0 <= weight < math.inf:
-                raise ValueError(f"the {name} weight is {shown(weight)}, expected a finite number, at least 0")
-        if not isinstance(self.adversarial, bool):
-            raise ValueError(f"adversarial is {shown(self.adversarial)}, expected True or False")
+            check_number(weight, f"the {name} weight", least=0)
+        check_choice(self.adversarial, "adversarial", (True, False))
 
     @property
     def blocks(self) -> int:

@@ -16,8 +16,8 @@ from condvae.experiments.evaluation.external_completions import ExternalCompleti
 from condvae.experiments.evaluation.methods import (
     Method,
     Subject,
-    baseline_method,
     check_fit,
+    learned_method,
     methods_of,
     subject_of,
 )
@@ -135,5 +135,5 @@ def _opened(given: EvaluatedModel, problems: Problems, device: torch.device) -> 
     model = model.to(device)
     check_fit(model, name, problems)
     if isinstance(model, LearnedCompleter):
-        return baseline_method(model, name, record=record)
+        return learned_method(model, name, record=record)
     return subject_of(model, name, record=record)

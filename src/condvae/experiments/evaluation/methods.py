@@ -122,7 +122,7 @@ def check_fit(model: ConditionalVAE | LearnedCompleter, name: str, problems: Pro
         )
 
 
-def baseline_method(model: LearnedCompleter, name: str, *, record: Mapping[str, Any] | None = None) -> Method:
+def learned_method(model: LearnedCompleter, name: str, *, record: Mapping[str, Any] | None = None) -> Method:
     """Wrap a learned baseline as a method. record: the training record from its file."""
     identity, record = model.identity, dict(record or {})
     notes = {
