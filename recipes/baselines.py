@@ -75,7 +75,8 @@ class Options:
     minutes: float = 4.0
     """The training budget of each method, in minutes."""
     only: tuple[str, ...] = ()
-    """Train only these methods, and stop before the evaluation, unless evaluate is one of the names."""
+    """Train only these methods: ce, anp, pic, rfr, ipa. Add evaluate to measure all methods afterwards; alone, it
+    trains nothing."""
     model: str = EMBEDDED
     """An embedded model, or another finished conditional model, that is measured too."""
     validation: int = 1000
@@ -121,7 +122,7 @@ def settings_of(options: Options) -> EvaluationSettings:
 
 
 def check_evaluation(options: Options, *, missing: set[str]) -> None:
-    """Raise a ValueError now, and not after the trainings, if there is something that the evaluation lacks.
+    """Raise a ValueError before the first training if the evaluation could not run.
 
     missing: the methods that this call does not train.
     """
@@ -167,6 +168,7 @@ def measure(options: Options) -> None:
     """Evaluate all methods together, and write baselines.json and sheet.png."""
     trainings = {name: training_of(name, options.out) for name in METHODS}
     check_equal(trainings)
+    check_budgets(trainings, options)
     with join(options.device) as world:
         device = world.device
     fast = device.type == "cuda" if options.precision == "auto" else options.precision == "fast"
@@ -245,6 +247,7 @@ def part_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: record[key] for key in ("minutes", "steps", "images_seen", "device", "data")},
         **{key: options.get(key) for key in ("batch", "lr", "seed", "split_seed", "validation", "observe")},
+        "budget": {key: options.get(key) for key in ("minutes", "steps")},
     }
 
 
@@ -266,6 +269,18 @@ def check_equal(trainings: Mapping[str, Any]) -> None:
                     f"{name} was trained with {key} {value}, but {first[0]} with {first[1]}: train all methods with "
                     "the same options"
                 )
+
+
+def check_budgets(trainings: Mapping[str, Any], options: Options) -> None:
+    """Raise a ValueError unless each method was trained with the budget of the options."""
+    for name, found in trainings.items():
+        budgets = [part["budget"] for part in found["parts"].values()]
+        minutes = round(sum(budget["minutes"] for budget in budgets), 4)
+        if minutes != round(options.minutes, 4) or any(budget["steps"] != options.steps for budget in budgets):
+            raise ValueError(
+                f"{name} was trained with --minutes {minutes:g} and --steps {budgets[-1]['steps']}: give the same "
+                "--minutes and --steps for all trainings and for the evaluation"
+            )
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ from condvae.data.order import spread
 from condvae.experiments.evaluation.plan import MIXTURE
 from condvae.experiments.evaluation.problems import Problems
 from condvae.images.contact_sheet import contact_sheet
+from condvae.images.model_sheets import visible
 from condvae.metrics import HOLE_BINS
+from condvae.metrics.estimate import Estimate
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels
+from condvae.runtime.pixels import to_uint8
 
-_HIDDEN = 153
-"""The grey level that is shown for hidden pixels."""
 _TILE = 64
 _IMAGES_AT_ONCE = 250
 
@@ -47,12 +48,11 @@ def sheet_of(
     firsts: list[Tensor] = []
     rows: list[list[Tensor]] = [[] for _ in completers]
     columns: list[str] = []
-    for i, position in enumerate(positions):
-        hole = i % len(HOLE_BINS)
-        truth, observation = _problem(problems, hole, positions[i : i + 1], device)
+    for hole, position in enumerate(positions):
+        truth, observation = _problem(problems, hole, positions[hole : hole + 1], device)
         assert observation.known is not None
         blank = torch.full_like(truth[0], 255)
-        seen = torch.where(observation.known[0], truth[0], _HIDDEN)
+        seen = to_uint8(visible(observation))[0]
         firsts += [truth[0], seen, *[blank] * n][:n]
         for row, completer in zip(rows, completers.values(), strict=True):
             drawn = n if completer.varies else 1
@@ -68,11 +68,12 @@ def sharpness_of(
 ) -> dict[str, dict[str, float]]:
     """Return the sharpness of completions in each bin and in the mixture, with standard errors over images.
 
-    Sharpness is the mean difference between adjacent hidden pixels, divided by that of the original images. It is 1 if
-    completions have as much detail as the originals, and below 1 if they are blurred.
+    Sharpness is the mean absolute difference between adjacent hidden pixels, divided by that of the original images.
+    It is 1 if completions have as much detail as the originals, and below 1 if they are blurred.
     """
     positions = spread(len(problems), images)
     found: dict[str, dict[str, float]] = {}
+    residuals: list[Tensor] = []
     for hole, which in enumerate(HOLE_BINS):
         parts = []
         for first in range(0, len(positions), _IMAGES_AT_ONCE):
@@ -82,13 +83,13 @@ def sharpness_of(
             made = complete_at(completer, observation, 1, seed=problems.seed, places=some.tolist())[:, 0]
             parts.append(torch.stack([differences(image, ~observation.known) for image in (made, truth)]).cpu())
         ours, original = torch.cat(parts, dim=1)
-        ratio = float(ours.sum() / original.sum())
-        # The standard error of a ratio of sums over images.
-        error = float((ours - ratio * original).square().sum().sqrt() / original.sum())
-        found[str(which)] = {"mean": ratio, "standard_error": error}
-    bins = list(found.values())
-    error = sum(cell["standard_error"] ** 2 for cell in bins) ** 0.5 / len(bins)
-    return {**found, MIXTURE: {"mean": sum(cell["mean"] for cell in bins) / len(bins), "standard_error": error}}
+        ratio = Estimate.of_ratio(ours, original)
+        found[str(which)] = ratio._asdict()
+        residuals.append((ours - ratio.mean * original) / original.sum())
+    # All bins have the same images, so that their errors are not independent.
+    error = float(torch.stack(residuals).mean(0).square().sum().sqrt())
+    mean = sum(cell["mean"] for cell in found.values()) / len(found)
+    return {**found, MIXTURE: {"mean": mean, "standard_error": error}}
 
 
 def differences(images: Tensor, hidden: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ def lead(methods: Methods, ours: str, theirs: str, metric: str, column: str = MI
 def value(methods: Methods, name: str, metric: str, column: str = MIXTURE) -> str:
     shown, cell = METRICS[metric], methods[name]["metrics"][metric][column]
     mean, error = (short(shown.scale * cell[key], shown.digits) for key in ("mean", "standard_error"))
-    return f"{mean} ±{error}"
+    return f"{mean} ± {error}"
 
 
 def leaders(methods: Methods, names: Sequence[str], metric: str, column: str = MIXTURE) -> list[str]:

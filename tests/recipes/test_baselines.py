@@ -17,7 +17,7 @@ from condvae import weights
 from condvae.completers.learned_names import LEARNED_PRESETS
 from condvae.metrics import LPIPS, Inception
 from condvae.vdvae import presets
-from recipes.baselines import BASELINES, METHODS, check_equal
+from recipes.baselines import BASELINES, METHODS, Options, check_budgets, check_equal
 from recipes.baselines_results import all_tables
 
 SMALL = {
@@ -119,10 +119,21 @@ def test_different_trainings_are_not_compared() -> None:
     vae = {**same, "observe": None}  # it sees whole images
     trainings = {"ce": {"parts": {"network": dict(same)}}, "ipa": {"parts": {"VAE": vae, "partial encoder": same}}}
     check_equal(trainings)
-    for key, other in (("data", "faces"), ("validation", 5), ("observe", ["boxes"])):
+    for key, other in (("data", "faces"), ("validation", 5), ("observe", ["boxes"]), ("seed", 1), ("split_seed", 6)):
         different = {**trainings, "pic": {"parts": {"network": {**same, key: other}}}}
         with pytest.raises(ValueError, match=f"^pic was trained with {key} .*: train all methods with the same"):
             check_equal(different)
+
+
+def test_different_budgets_are_not_compared() -> None:
+    def of(*minutes: float, steps: int | None = None) -> dict[str, Any]:
+        return {"parts": {str(i): {"budget": {"minutes": m, "steps": steps}} for i, m in enumerate(minutes)}}
+
+    options = Options(data=(Path("x"),), out=Path("y"), minutes=4.0)
+    check_budgets({"ce": of(4.0), "ipa": of(2.8, 1.2)}, options)
+    for wrong in (of(5.0), of(2.8, 1.0), of(4.0, steps=3)):
+        with pytest.raises(ValueError, match=r"^pic was trained with --minutes .*: give the same --minutes"):
+            check_budgets({"ce": of(4.0), "pic": wrong}, options)
 
 
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path, data: Path, model: Path) -> None:
