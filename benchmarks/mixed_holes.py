@@ -1,5 +1,5 @@
-"""Time training steps whose holes come from a mixture of processes: all parts drawn in one launch of the kernel, and
-each part by itself, for all images.
+"""Compare two ways to draw mixed holes in training steps: one kernel launch for all parts of the mixture, or one draw
+for each part.
 
 python benchmarks/mixed_holes.py --methods ipa ce anp pic --out mixed.json
 

@@ -11,7 +11,9 @@ def test_both_ways_are_timed(tmp_path: Path) -> None:
     words = ("--steps", "1", "--warm-up", "1", "--batch", "2", "--device", "cpu")
     done = run("benchmarks/mixed_holes.py", "--methods", "ipa", "ce", "--out", out, *words)
     assert done.returncode == 0, done.stderr
-    for method, found in json.loads(out.read_text())["images_per_second"].items():
+    speeds = json.loads(out.read_text())["images_per_second"]
+    assert list(speeds) == ["ipa", "ce"]
+    for method, found in speeds.items():
         together, separate = found["one launch"], found["part by part"]
         assert together > 0 and separate > 0
         assert f"{method}: {together:,.0f} images/s with one launch, {separate:,.0f} part by part" in done.stdout

@@ -45,7 +45,9 @@ def _run_script(script: Path, words: list[str], said: Path, environment: dict[st
     with open(said, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its children to ignore it
+    # A shell or nohup may have told its children to ignore these.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.fsync = without_sync
     torch.set_num_threads(1)  # as in the tests, so that results do not depend on the number of cores
     sys.argv = [str(script), *words]
