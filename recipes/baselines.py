@@ -43,11 +43,9 @@ from condvae.training.run_folder import RunFolder
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.baselines_pictures import completer_of, sharpness_of, sheet_of
-from recipes.pages import compact, rounded
+from recipes.pages import DIGITS, compact, rounded
 
 FORMAT = "condvae baselines"
-DIGITS = 7
-"""How many significant digits of the numbers are kept."""
 BASELINES = ("ce", "anp", "pic", "rfr")
 IPA, VAE, EVALUATE = "ipa", "vae", "evaluate"
 METHODS = (*BASELINES, IPA)

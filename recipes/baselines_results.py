@@ -28,8 +28,8 @@ from recipes import baselines
 from recipes.baselines import TITLES
 from recipes.baselines_statements import BINS, LEARNED, METRICS, OWN, RULES, SIGMAS, leaders, statements
 from recipes.evaluation_results import CIFAR10, by_bin, estimate, of_coverage, percent
-from recipes.pages import Page, draw, markdown, short
-from recipes.pretraining_results import STATEMENT_HEAD, small_webp, statement_cells, update
+from recipes.pages import Page, draw, markdown, short, small_webp
+from recipes.statements import rule_table, statement_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    update(page, {NUMBERS: options.baselines}, {NUMBERS: (baselines.FORMAT, "recipes/baselines.py")})
+    page.store({NUMBERS: options.baselines}, {NUMBERS: (baselines.FORMAT, "recipes/baselines.py")})
     if options.figures:
         draw(page.folder / f"{NUMBERS}.json", draw_figures, page.folder)
         sheet = None if options.baselines is None else options.baselines.with_name("sheet.png")
@@ -92,8 +92,8 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "fwv": fwv_table(methods),
         "coverage": of_coverage(methods),
         "verdicts": verdict_list(methods),
-        "statements": markdown(STATEMENT_HEAD, [statement_cells(one) for one in statements(methods)]),
-        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+        "statements": statement_table(statements(methods)),
+        "rules": rule_table(RULES),
     }
     for metric in ("fid", "p_ids", "lpips_gt", "lpips_diversity", "fwv@0.2"):
         shown, name = METRICS[metric], metric.partition("@")[0]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from condvae.experiments.evaluation.plan import MIXTURE
 from condvae.metrics import FWV_SIGMAS, HOLE_BINS
 from recipes.pages import short
-from recipes.pretraining_statements import REFUTED, REPRODUCED, UNDECIDED, Statement, verdict_of
+from recipes.statements import REFUTED, REPRODUCED, UNDECIDED, Statement, verdict_of
 
 IPA, CE, ANP, PIC, RFR = "IPA", "CE", "ANP", "PIC", "RFR"
 BASELINES = (CE, ANP, PIC, RFR)

@@ -27,8 +27,7 @@ from condvae.runtime.scripts import run_script
 from condvae.runtime.versions import device_name, versions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes.pages import compact, rounded
-from recipes.pretraining_results import DIGITS
+from recipes.pages import DIGITS, compact, rounded
 
 FORMAT = "condvae edges model"
 

@@ -26,16 +26,9 @@ from benchmarks import edges
 from recipes import edges_model
 from recipes.edges_statements import RULES, statements
 from recipes.pages import Page, markdown, short
-from recipes.pretraining_results import (
-    ARM_HEAD,
-    STATEMENT_HEAD,
-    add_pictures,
-    arm_rows,
-    curve_table,
-    statement_cells,
-    update,
-)
+from recipes.pretraining_results import ARM_HEAD, add_pictures, arm_rows, curve_table
 from recipes.pretraining_statements import IPA, TRANSFER
+from recipes.statements import rule_table, statement_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "edges.md"
 SETS = ("shoes", "bags")
@@ -69,7 +62,7 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    update(page, {name: getattr(options, name) for name in MADE_BY}, MADE_BY)
+    page.store({name: getattr(options, name) for name in MADE_BY}, MADE_BY)
     if options.figures:
         for name in SETS:
             add_pictures(page.folder, name, getattr(options, name), f"{name}-")
@@ -87,8 +80,8 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "shoes64": model_table(raw["shoes64"]),
         "benchmark": speed_table(raw["benchmark"]),
         **{f"curves-{name}": curve_table(result) for name, result in results.items()},
-        "statements": statement_table(results),
-        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+        "statements": statement_table({name: statements(result) for name, result in results.items()}),
+        "rules": rule_table(RULES),
         "protocol": protocol_table(results),
         "arms": markdown(
             ["data", *ARM_HEAD], [[name, *row] for name in SETS for row in arm_rows(results[name], ARTIFACTS)]
@@ -111,17 +104,6 @@ def speed_table(result: Mapping[str, Any]) -> str:
     once, each = result["images_per_second"].values()
     rows.append(["ratio", f"{once / each:.1f}"])
     return markdown([f"{result['device']}, {result['preset']}, batch {result['batch']}", "images/s"], rows)
-
-
-def statement_table(results: Mapping[str, Any]) -> str:
-    """Return a table with a row for each statement and data set. The rows of a statement are next to each other."""
-    found = {name: statements(result) for name, result in results.items()}
-    rows = [
-        [name, *statement_cells(one)]
-        for pair in zip(*found.values(), strict=True)
-        for name, one in zip(found, pair, strict=True)
-    ]
-    return markdown(["data", *STATEMENT_HEAD], rows)
 
 
 def protocol_table(results: Mapping[str, Any]) -> str:

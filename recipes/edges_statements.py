@@ -10,12 +10,8 @@ from recipes.pretraining_statements import (
     COMPARED,
     IPA,
     NAMES,
-    REFUTED,
-    REPRODUCED,
     TRANSFER,
-    UNDECIDED,
     Curve,
-    Statement,
     against_bound,
     against_time,
     at_equal_bound,
@@ -25,6 +21,7 @@ from recipes.pretraining_statements import (
     minutes_text,
     varies_less,
 )
+from recipes.statements import REFUTED, REPRODUCED, UNDECIDED, Statement
 
 SHARE = 2 / 7
 """The time of transfer divided by the time from scratch in the paper's sentence: 2 days and 1 week."""

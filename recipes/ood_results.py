@@ -45,11 +45,9 @@ from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.design_results import difference
-from recipes.pages import Page, draw, markdown, read, rounded, short
+from recipes.pages import DIGITS, Page, draw, markdown, read, rounded, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "ood.md"
-DIGITS = 7
-"""How many significant digits of an experiment's numbers are kept."""
 IPA, IPA_R, FACES = "cifar10", "ipa-r", "faces64"
 """Names of the models in the experiments."""
 

@@ -1,5 +1,6 @@
 """Fill the marked tables of a results page, page.md, from the raw numbers in page/*.json."""
 
+import io
 import json
 import re
 import shutil
@@ -11,6 +12,10 @@ from typing import Any, Literal
 
 from PIL import Image
 
+DIGITS = 7
+"""How many significant digits of an experiment's numbers are kept."""
+QUALITIES, LARGEST_SHEET = (80, 70, 60), 150_000
+"""WebP qualities of a sheet, of which the first is used that makes the file no larger than so many bytes."""
 TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -36,6 +41,18 @@ class Page:
         for name, numbers in new.items():
             (self.folder / f"{name}.json").write_text(compact(numbers) + "\n")
         self.path.write_text(text)
+
+    def store(self, given: Mapping[str, Path | None], made_by: Mapping[str, tuple[str, str]]) -> None:
+        """Store the results in JSON files, rounded, and fill the tables.
+
+        given: the files, or None, by name. made_by: the format of each, and the command that writes it.
+        """
+        new = read(given)
+        for name, result in new.items():
+            wanted, command = made_by[name]
+            if result.get("format") != wanted:
+                raise ValueError(f"{given[name]} has no results of {command}: give the JSON file that it wrote")
+        self.update(rounded(new, DIGITS))
 
     def filled(self, raw: Mapping[str, Any] | None = None) -> str:
         """Return the text of the page with all tables filled. raw: numbers to use instead of the stored ones."""
@@ -81,6 +98,18 @@ def draw(numbers: Path, redraw: Callable[[Path], list[Path]], folder: Path, pref
                     .convert("RGB")
                 )
                 few.save(folder / f"{prefix}{path.stem}.webp", lossless=True, quality=100, method=6)
+
+
+def small_webp(path: Path) -> bytes:
+    """Return a picture as WebP, in the best of the qualities that is small enough, or else in the lowest."""
+    with Image.open(path) as picture:
+        colours = picture.convert("RGB")
+    for quality in QUALITIES:
+        file = io.BytesIO()
+        colours.save(file, format="webp", quality=quality, method=6)
+        if file.tell() <= LARGEST_SHEET:
+            break
+    return file.getvalue()
 
 
 def short(value: float, digits: int, sign: Literal["", "+"] = "") -> str:

@@ -10,7 +10,6 @@ them:
 Without options, the tables are filled from the numbers that are already in the folder.
 """
 
-import io
 import math
 import sys
 from collections.abc import Mapping
@@ -20,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from condvae.experiments.pretraining.plan import SCRATCH, TARGETS, condition_of, metrics_for
 from condvae.experiments.pretraining.report import REPORT, redraw
@@ -28,12 +26,11 @@ from condvae.runtime.scripts import run_script
 from condvae.training.presets import TRAIN_PRESETS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes.pages import Page, draw, markdown, read, rounded, short
-from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, Statement, spread, statements
+from recipes.pages import Page, draw, markdown, short, small_webp
+from recipes.pretraining_statements import IPA, IPA_SHORT, NAMES, RULES, TRANSFER, spread, statements
+from recipes.statements import rule_table, statement_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "pretraining.md"
-DIGITS = 7
-"""How many significant digits of the experiment's numbers are kept."""
 ARTIFACTS = {
     SCRATCH: "none",
     IPA: "`cifar10`, the VAE of the embedded model",
@@ -41,8 +38,6 @@ ARTIFACTS = {
     IPA_SHORT: "a VAE of the same images, trained briefly by the recipe",
 }
 """The artifact of each arm."""
-QUALITIES, LARGEST_SHEET = (80, 70, 60), 150_000
-"""WebP qualities of a sheet, of which the first is used that makes the file no larger than so many bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,22 +54,9 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    update(page, {"results": options.results}, {"results": (REPORT.format, REPORT.command)})
+    page.store({"results": options.results}, {"results": (REPORT.format, REPORT.command)})
     if options.figures:
         add_pictures(page.folder, "results", options.results)
-
-
-def update(page: Page, given: Mapping[str, Path | None], made_by: Mapping[str, tuple[str, str]]) -> None:
-    """Store new results in the page's folder and fill its tables.
-
-    given: JSON files of results, or None, by name. made_by: the format of each, and the command that writes it.
-    """
-    new = read(given)
-    for name, result in new.items():
-        wanted, command = made_by[name]
-        if result.get("format") != wanted:
-            raise ValueError(f"{given[name]} has no results of {command}: give the JSON file that it wrote")
-    page.update(rounded(new, DIGITS))
 
 
 def add_pictures(folder: Path, name: str, results: Path | None, prefix: str = "") -> None:
@@ -88,24 +70,12 @@ def page_at(path: Path = PAGE) -> Page:
     return Page(path=path, tables=all_tables)
 
 
-def small_webp(path: Path) -> bytes:
-    """Return a picture as WebP, in the best of the qualities that is small enough, or else in the lowest."""
-    with Image.open(path) as picture:
-        colours = picture.convert("RGB")
-    for quality in QUALITIES:
-        file = io.BytesIO()
-        colours.save(file, format="webp", quality=quality, method=6)
-        if file.tell() <= LARGEST_SHEET:
-            break
-    return file.getvalue()
-
-
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     result = raw["results"]
     return {
         "curves": curve_table(result),
-        "statements": markdown(STATEMENT_HEAD, [statement_cells(one) for one in statements(result)]),
-        "rules": markdown(["rule", "how it decides"], list(RULES.items())),
+        "statements": statement_table(statements(result)),
+        "rules": rule_table(RULES),
         "targets": target_table(result),
         "conditions": condition_table(result),
         "arms": markdown(ARM_HEAD, arm_rows(result, ARTIFACTS)),
@@ -128,13 +98,6 @@ def curve_table(result: Mapping[str, Any]) -> str:
     ]
     head = ["arm", "steps", "GPU-minutes", "GPU-minutes with pretraining", *(one.title for one in metrics.values())]
     return markdown(head, rows)
-
-
-STATEMENT_HEAD = ["statement", "rule", "verdict", "numbers"]
-
-
-def statement_cells(one: Statement) -> list[str]:
-    return [one.text, one.rule, f"**{one.verdict}**", one.numbers]
 
 
 def target_table(result: Mapping[str, Any]) -> str:

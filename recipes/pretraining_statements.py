@@ -5,15 +5,15 @@ In all metrics here, -ELBO, FID and KID, lower is better.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from condvae.experiments.pretraining.plan import METRICS, SCRATCH
 from recipes.pages import short
+from recipes.statements import REFUTED, REPRODUCED, UNDECIDED, Statement, verdict_of
 
-REPRODUCED, REFUTED, UNDECIDED = "reproduced", "refuted", "undecided"
 IPA, TRANSFER, IPA_SHORT = "ipa", "transfer", "ipa-short"
 NAMES = {SCRATCH: "from scratch", IPA: "IPA", TRANSFER: "transfer", IPA_SHORT: "IPA-short"}
 """The arms of the experiment, and their names on the page."""
@@ -39,15 +39,6 @@ RULES = {
     "F": "Time counts from the start of pretraining. Compared at the last common time: yes if IPA-short is better, no "
     "if it is worse.",
 }
-
-
-class Statement(NamedTuple):
-    """A statement, how it was decided, and the numbers behind it."""
-
-    text: str
-    rule: str
-    verdict: str
-    numbers: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,13 +99,6 @@ def _first_at_most(positions: list[float], gaps: list[float]) -> float | None:
 def lead(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> int:
     """Return 1 if each of our trainings is lower than each of theirs, -1 if each is higher, and 0 otherwise."""
     return int(ours.max() < theirs.min()) - int(ours.min() > theirs.max())
-
-
-def verdict_of(leads: list[int]) -> str:
-    """Return the verdict on being better everywhere."""
-    if -1 in leads:
-        return REFUTED
-    return REPRODUCED if leads and 0 not in leads else UNDECIDED
 
 
 def spread(values: NDArray[np.float64], metric: str) -> str:

@@ -11,8 +11,7 @@ from helpers.fixtures import ROOT
 
 from condvae import weights
 from condvae.weights.model_cards import ModelCard, card_at
-from recipes.pages import rounded
-from recipes.pretraining_results import DIGITS
+from recipes.pages import DIGITS, rounded
 
 NAMES = weights.embedded_names()
 SECTIONS = [

@@ -45,6 +45,11 @@ def test_names_that_do_not_exist_are_found_and_others_are_not(module: ModuleType
     ]
 
 
+def test_docstrings_of_the_package_name_only_things_that_exist() -> None:
+    modules = list(api_reference.public_modules())
+    assert [name for module in modules for name in api_reference.unresolved_names(module)] == []
+
+
 def test_links_without_a_target_are_found(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "a.html").write_text(

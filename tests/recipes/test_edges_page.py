@@ -10,8 +10,8 @@ from recipes import edges_results
 from recipes.edges import Options
 from recipes.edges_statements import statements
 from recipes.pages import short
-from recipes.pretraining_statements import REPRODUCED, UNDECIDED, Statement
 from recipes.pretraining_work import settings_of
+from recipes.statements import REPRODUCED, UNDECIDED, Statement
 
 PAGE = edges_results.page_at()
 WORDS = re.sub(r"\s+", " ", PAGE.path.read_text())

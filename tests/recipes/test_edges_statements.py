@@ -8,7 +8,8 @@ import pytest
 from helpers.pretraining_results import arm_of, edges_result_of, falling
 
 from recipes.edges_statements import RULES, asked, similar_or_better_sooner, statements
-from recipes.pretraining_statements import REFUTED, REPRODUCED, UNDECIDED, Curve
+from recipes.pretraining_statements import Curve
+from recipes.statements import REFUTED, REPRODUCED, UNDECIDED
 
 TIMES = (0.1, 0.2, 0.4, 0.8, 1.4)
 

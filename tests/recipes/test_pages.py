@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from recipes import design_results, edges_results, evaluation_results, ood_results, pretraining_results
-from recipes.pages import Page, compact, draw, markdown, read, rounded, short
+from recipes import design_results, edges_results, evaluation_results, ood_results, pages, pretraining_results
+from recipes.pages import Page, compact, draw, markdown, read, rounded, short, small_webp
 
 PAGES = [
     evaluation_results.page_at(),
@@ -65,6 +66,19 @@ def test_a_page_without_a_mark_for_a_table_is_rejected(page: Page) -> None:
         page.filled()
 
 
+def test_results_of_another_command_are_not_stored(page: Page, tmp_path: Path) -> None:
+    made_by = {"fast": ("clock", "benchmarks/clock.py")}
+    new = tmp_path / "new.json"
+    new.write_text('{"format": "clock", "ms": 1.23456789}')
+    page.store({"fast": new, "slow": None}, made_by)
+    assert page.raw() == {"fast": {"format": "clock", "ms": 1.234568}}
+    before = page.path.read_text()
+    new.write_text('{"format": "watch", "ms": 9}')
+    with pytest.raises(ValueError, match=r"new.json has no results of benchmarks/clock.py: give the JSON file that it"):
+        page.store({"fast": new}, made_by)
+    assert page.path.read_text() == before and page.raw()["fast"]["ms"] == 1.234568
+
+
 def test_only_given_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "new.json").write_text("[1]")
     assert read({"new": tmp_path / "new.json", "other": None}) == {"new": [1]}
@@ -101,3 +115,16 @@ def test_figures_are_drawn_with_few_colours(tmp_path: Path) -> None:
         colours = drawn.convert("RGB").getcolors(1024)
     assert colours is not None and 8 < len(colours) <= 64
     assert all(red > 240 for _, (red, _, _) in colours)  # type: ignore[misc]
+
+
+def test_a_sheet_that_is_too_large_gets_a_lower_quality(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (50, 50, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "sheet.png")
+
+    def size(most: int) -> int:
+        monkeypatch.setattr(pages, "LARGEST_SHEET", most)
+        return len(small_webp(tmp_path / "sheet.png"))
+
+    best = size(150_000)
+    middle = size(best - 1)
+    assert size(best) == best > middle > size(middle - 1) == size(1)

@@ -11,7 +11,8 @@ from condvae.experiments.pretraining.plan import PretrainingSettings
 from condvae.experiments.pretraining.summary import settings_of
 from recipes import pretraining_results
 from recipes.pages import short
-from recipes.pretraining_statements import REFUTED, REPRODUCED, against_time, ahead_until, statements
+from recipes.pretraining_statements import against_time, ahead_until, statements
+from recipes.statements import REFUTED, REPRODUCED
 
 PAGE = pretraining_results.page_at()
 WORDS = re.sub(r"\s+", " ", PAGE.path.read_text())

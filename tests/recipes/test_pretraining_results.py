@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from helpers.pretraining_results import arm_of, condition_of, falling, result_of
 from helpers.recipe_calls import run
 from PIL import Image
 
 from condvae.experiments.pretraining import figures
-from recipes import pretraining_results
-from recipes.pretraining_results import Options, main, page_at, seen, small_webp
+from recipes.pretraining_results import Options, main, page_at, seen
 from recipes.pretraining_statements import RULES
 
 TABLES = ("curves", "statements", "rules", "targets", "conditions", "arms")
@@ -101,19 +99,6 @@ def test_figures_are_drawn_and_sheets_copied(
             sizes[path.name] = picture.size
     assert sizes == {"curves.webp": (4, 4), "sheet-grey.webp": (9, 5)}
     main(Options(page=page, figures=True))  # without --results there are no sheets to copy
-
-
-def test_a_sheet_that_is_too_large_gets_a_lower_quality(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noise = np.random.default_rng(0).integers(0, 256, (50, 50, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(tmp_path / "sheet.png")
-
-    def size(most: int) -> int:
-        monkeypatch.setattr(pretraining_results, "LARGEST_SHEET", most)
-        return len(small_webp(tmp_path / "sheet.png"))
-
-    best = size(150_000)
-    middle = size(best - 1)
-    assert size(best) == best > middle > size(middle - 1) == size(1)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,7 @@ from scipy import stats
 
 from recipes.pretraining_statements import (
     F_95,
-    REFUTED,
-    REPRODUCED,
     RULES,
-    UNDECIDED,
     Curve,
     after_whole_budgets,
     against_bound,
@@ -27,6 +24,7 @@ from recipes.pretraining_statements import (
     varies_less,
     with_pretraining,
 )
+from recipes.statements import REFUTED, REPRODUCED, UNDECIDED
 
 SHORT, LONG = (0.2, 0.4, 0.8, 1.5), (0.25, 0.5, 1.0, 2.0, 3.0)
 VERDICTS = [(-0.5, REPRODUCED), (0.5, REFUTED), (0.015, UNDECIDED)]
