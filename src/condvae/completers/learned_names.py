@@ -19,7 +19,7 @@ LEARNED_MEANINGS = {
 
 LEARNED_PRESETS: dict[str, dict[str, Any]] = {
     "ce": {"kind": "ce", "bottleneck": 512},
-    "anp": {"kind": "anp", "width": 256},
+    "anp": {"kind": "anp", "width": 256, "context_points": 256, "target_points": 512},
     "pic": {"kind": "pic", "width": 64, "max_width": 256, "latent_size": 4, "attention_size": 16, "output_scales": 3},
     "rfr": {"kind": "rfr", "widths": (32, 64, 128, 256), "kernels": (5, 3), "strides": 2},
     "ce-paper": {"kind": "ce", "bottleneck": 4000},
