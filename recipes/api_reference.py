@@ -158,8 +158,8 @@ def resolves(name: str, module: ModuleType, owners: tuple[str, ...]) -> bool:
                 return True  # an attribute of an argument: its type decides, which mypy checks where it is used
     if any(first in scope and reachable(scope[first], rest) for scope in scopes):
         return True
-    if first == "condvae" or first in sys.modules:
-        return reachable(sys.modules[first], rest)
+    if first in sys.modules and reachable(sys.modules[first], rest):
+        return True
     homes = ("condvae", *(f"condvae.{room.name}" for room in pkgutil.iter_modules(condvae.__path__)), *NAMESPACES)
     return any(reachable(importlib.import_module(home), [first, *rest]) for home in homes if home != "condvae.__main__")
 
