@@ -82,6 +82,8 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     if NUMBERS not in raw:
         raise ValueError("there are no numbers: give the JSON file of recipes/baselines.py with --baselines")
     result = raw[NUMBERS]
+    if baselines.EMBEDDED not in result["training"]:
+        raise ValueError(f"the page shows the model {baselines.EMBEDDED}: run recipes/baselines.py without --model")
     methods = shown_methods(result)
     trained = {name: methods[name] for name in TITLES.values()}
     tables = {

@@ -59,15 +59,15 @@ def small_networks() -> FeatureNetworks:
     return FeatureNetworks(lpips=random_lpips(), inception=SmallInception())
 
 
-def small_model() -> ConditionalVAE:
-    torch.manual_seed(0)
+def small_model(seed: int = 0) -> ConditionalVAE:
+    torch.manual_seed(seed)
     table = ((32, 8, 4, 0), (8, 16, 8, 1), (1, 16, 8, 1))  # two latent groups
     stages = tuple(
         Stage(resolution=r, width=width, inner=inner, encoder_blocks=1, decoder_blocks=1, latent_blocks=latent)
         for r, width, inner, latent in table
     )
     model = ConditionalVAE(VDVAE(preset("demo32", stages=stages)), PartialConfig(channels=4))
-    randomise(model, 0, scale=0.02)
+    randomise(model, seed, scale=0.02)
     return model.eval()
 
 

@@ -191,8 +191,13 @@ def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path, page: Path, r
     assert (done.returncode, done.stderr) == (
         2, "baselines_results: there are no numbers: give the JSON file of recipes/baselines.py with --baselines\n",
     )  # fmt: skip
-    path = written(tmp_path, {**result, "format": "condvae evaluation"})
-    done = run("baselines_results.py", "--page", page, "--baselines", path)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "baselines.json has no results of recipes/baselines.py: give the JSON file that it wrote" in done.stderr
+    training = {"other" if name == "cifar10" else name: found for name, found in result["training"].items()}
+    for change, said in (
+        ({"format": "condvae evaluation"}, "baselines.json has no results of recipes/baselines.py: give the JSON file"),
+        ({"training": training}, "the page shows the model cifar10: run recipes/baselines.py without --model"),
+    ):
+        path = written(tmp_path, {**result, **change})
+        done = run("baselines_results.py", "--page", page, "--baselines", path)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
+        assert said in done.stderr
     assert page.read_text() == before and not page.with_suffix("").exists()

@@ -125,6 +125,15 @@ def test_a_baseline_can_be_the_only_model(tmp_path: Path, measured: dict[str, li
 
 
 @pytest.mark.usefixtures("measured")
+def test_models_in_memory_can_be_named(tmp_path: Path) -> None:
+    others = {"tall": small_model(seed=1), "wide": small_model(seed=2), "ce": small_baseline("ce", size=32)}
+    found = evaluate(small_model(), FACES, against=others, out=tmp_path, say=silent, **SMALL)  # type: ignore[arg-type]
+    assert found is not None
+    assert list(found["methods"]) == ["model, t 1", "tall, t 1", "wide, t 1", "ce", "training mean"]
+    assert found["methods"]["tall, t 1"]["metrics"] != found["methods"]["wide, t 1"]["metrics"]
+
+
+@pytest.mark.usefixtures("measured")
 def test_rivals_that_cannot_be_measured_are_one_sentence(tmp_path: Path) -> None:
     small, grey = small_baseline("rfr"), small_baseline("ce", size=32, channels=1)
     same = small_baseline("ce", size=32)

@@ -41,7 +41,7 @@ def evaluate(
     model: EvaluatedModel | None,
     data: DataPath | Dataset,
     *,
-    against: EvaluatedModel | Sequence[EvaluatedModel] = (),
+    against: EvaluatedModel | Sequence[EvaluatedModel] | Mapping[str, EvaluatedModel] = (),
     out: str | Path = "evaluation",
     settings: EvaluationSettings | None = None,
     size: int | None = None,
@@ -60,8 +60,9 @@ def evaluate(
     """Measure a model on test images like `condvae evaluate`; return the report and write it to `out`.
 
     model: a name, a path, a model in memory, or None to measure only the other methods. against: other models that are
-    measured on the same images, conditional VAEs or learned baselines. data: a path, several paths, "cifar10" after
-    `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with completions of other programs.
+    measured on the same images, conditional VAEs or learned baselines; {NAME: MODEL} names them in the report. data: a
+    path, several paths, "cifar10" after `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with
+    completions of other programs.
     Settings are given as an `EvaluationSettings` object or by name: images, n (completions of each image),
     deep_images, bits_images, metrics, seed.
 
@@ -80,10 +81,8 @@ def evaluate(
         )
         opened = data if isinstance(data, Dataset) else open_data(data, size=size)
         problems = Problems.choose(opened, settings)
-        rivals = list(against) if isinstance(against, Sequence) and not isinstance(against, str) else [against]
-        opened_models = [
-            _opened(one, problems, world.device) for one in (*(() if model is None else (model,)), *rivals)
-        ]
+        named = [*([] if model is None else [(None, model)]), *_named(against)]
+        opened_models = [_opened(one, problems, world.device, name=name) for name, one in named]
         subjects = [one for one in opened_models if isinstance(one, Subject)]
         deep = bool(set(DEEP) & set(settings.metrics))
         external = [
@@ -123,15 +122,27 @@ def _settings(settings: EvaluationSettings | None, given: dict[str, Any]) -> Eva
     return settings
 
 
-def _opened(given: EvaluatedModel, problems: Problems, device: torch.device) -> Subject | Method:
+def _named(
+    against: EvaluatedModel | Sequence[EvaluatedModel] | Mapping[str, EvaluatedModel],
+) -> Sequence[tuple[str | None, EvaluatedModel]]:
+    """Return models with the names that were given to them, or None."""
+    if isinstance(against, Mapping):
+        return list(against.items())
+    if isinstance(against, Sequence) and not isinstance(against, str):
+        return [(None, one) for one in against]
+    return [(None, against)]
+
+
+def _opened(given: EvaluatedModel, problems: Problems, device: torch.device, *, name: str | None) -> Subject | Method:
     """Open a model: a conditional VAE, whose bounds are measured, too, or a baseline."""
     if isinstance(given, str | Path):
         path = weights.locate(given)
-        name, record = weights.title_of(str(given), path), weights.describe(path).record
+        title, record = weights.title_of(str(given), path), weights.describe(path).record
         opened = weights.load(path)
         model = opened if isinstance(opened, LearnedCompleter) else as_conditional(opened, given)
     else:
-        model, name, record = given, given.title if isinstance(given, LearnedCompleter) else "model", {}
+        model, title, record = given, given.title if isinstance(given, LearnedCompleter) else "model", {}
+    name = title if name is None else name
     model = model.to(device)
     check_fit(model, name, problems)
     if isinstance(model, LearnedCompleter):
