@@ -73,10 +73,10 @@ def test_presets_of_the_paper_differ_from_the_others() -> None:
     assert set(LEARNED_PRESETS) == {*LEARNED_TITLES, *(f"{kind}-paper" for kind in LEARNED_TITLES)}
 
 
-def test_a_limit_on_points_applies_to_larger_images_only() -> None:
+def test_the_limit_on_points_depends_on_the_size_of_images() -> None:
     small, large = (named_config("anp", image_size=size, channels=3) for size in (32, 64))
     assert isinstance(small, NeuralProcessConfig) and isinstance(large, NeuralProcessConfig)
-    assert (small.most_context, small.most_targets) == (1024, 1024)
+    assert (small.most_context, small.most_targets) == (256, 512)
     assert (large.most_context, large.most_targets) == (512, 1024)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from condvae.images.holes import Flags
-from condvae.images.thinning import centre_lines, opened, thinned, without_specks
+from condvae.images.thinning import any_in_squares, centre_lines, opened, thinned, without_specks
 
 
 def parts(flags: Flags, *, diagonal: bool) -> int:
@@ -75,3 +75,10 @@ def test_specks_are_removed_and_long_strokes_stay_whole() -> None:
     for least in (6, 8, 10):
         assert np.array_equal(without_specks(strokes | dirt, least), strokes)
     assert np.array_equal(without_specks(strokes | dirt, 2), strokes | dirt)
+
+
+@pytest.mark.parametrize(("shape", "side"), [((6, 9), 1), ((6, 9), 3), ((7, 7), 7), ((40, 30), 5)])
+def test_squares_with_a_flag_are_found(shape: tuple[int, int], side: int) -> None:
+    flags = np.random.default_rng(side).random(shape) < 0.05
+    windows = np.lib.stride_tricks.sliding_window_view(flags, (side, side))
+    assert flags.any() and np.array_equal(any_in_squares(flags, side), windows.any(axis=(2, 3)))

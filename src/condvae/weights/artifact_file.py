@@ -18,6 +18,7 @@ from condvae.completers.learned_names import LEARNED_TITLES
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.observe import Process
 from condvae.runtime.checks import first_few, strict
+from condvae.runtime.devices import without_weights
 from condvae.runtime.messages import reason_of, shown
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
@@ -167,7 +168,7 @@ def assemble(
     origin: the file of the weights, for error messages.
     """
     try:
-        with torch.device("meta"):
+        with without_weights():
             vae = VDVAE(config)
             model = ConditionalVAE(vae, partial, train_artifact=train_artifact) if partial else vae
     except (OverflowError, RuntimeError) as error:

@@ -17,6 +17,7 @@ from torch import Tensor
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.likelihood import LogisticMixture
 from condvae.runtime.checks import first_few
+from condvae.runtime.devices import without_weights
 from condvae.runtime.messages import listed
 from condvae.vdvae.config import Normalisation, Stage, VDVAEConfig
 from condvae.vdvae.model import VDVAE
@@ -164,7 +165,7 @@ def _recognise(state: Mapping[str, Tensor], *, origin: str) -> VDVAEConfig:
     fitting = []
     for name in PUBLIC_PRESETS:
         config = preset(name, channels=channels if channels in (1, 3) else None)
-        with torch.device("meta"):
+        with without_weights():
             wanted = {n: t.shape for n, t in VDVAE(config).state_dict().items()}
         try:
             weights, _ = _rename(state, config, origin=origin)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from condvae import observe
 from condvae.design.avp_cnn import classifier_names
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig, ClassifierPrecision
 from condvae.observe import Process
+from condvae.runtime.devices import without_weights
 from condvae.runtime.messages import reason_of
 from condvae.weights import sealed_file
 from condvae.weights.artifact_file import assign, check_enough, stored
@@ -64,7 +64,7 @@ def load_classifier(name: str | Path, *, precision: ClassifierPrecision = "auto"
     path = locate_classifier(name)
     header, weights = _read(path)
     try:
-        with torch.device("meta"):
+        with without_weights():
             model = AVPCNN(header.config, precision=precision)
     except (OverflowError, RuntimeError) as error:
         raise ValueError(f"{path} describes a network that is too large to build: give another file") from error
