@@ -36,7 +36,7 @@ def resolve_device(text: str = "auto") -> torch.device:
 def without_weights() -> Iterator[None]:
     """Build networks on the meta device, where tensors have shapes but no values, and do not initialise their weights.
 
-    The initialisation would change nothing there, but takes a third of the time that it takes to load a small model.
+    There is nothing to initialise there, and the calls would take a good part of the time to load a small model.
     """
     with torch.device("meta"), _NoInitialisation():
         yield
