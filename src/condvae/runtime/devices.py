@@ -1,4 +1,4 @@
-"""Conversion of device names, such as "auto" or "cuda:1", to torch devices, and networks without weights."""
+"""Devices of torch: from names, such as "auto" or "cuda:1", and the meta device, for networks without weights."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,9 +34,9 @@ def resolve_device(text: str = "auto") -> torch.device:
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Build networks on the meta device, where tensors have shapes but no values, and do not initialise their weights.
+    """Context in which networks are built on the meta device, where tensors have shapes but no values.
 
-    There is nothing to initialise there, and the calls would take a good part of the time to load a small model.
+    Weights are not initialised: on this device it would have no effect, but slow down the loading of small models.
     """
     with torch.device("meta"), _NoInitialisation():
         yield

@@ -35,13 +35,15 @@ from condvae.weights.artifact_file import as_conditional
 
 EvaluatedModel: TypeAlias = str | Path | ConditionalVAE | LearnedCompleter
 """A model to measure: its name, its path, or the model itself."""
+EvaluatedModels: TypeAlias = EvaluatedModel | Sequence[EvaluatedModel] | Mapping[str, EvaluatedModel]
+"""Models to measure, with or without names for the report."""
 
 
 def evaluate(
     model: EvaluatedModel | None,
     data: DataPath | Dataset,
     *,
-    against: EvaluatedModel | Sequence[EvaluatedModel] | Mapping[str, EvaluatedModel] = (),
+    against: EvaluatedModels = (),
     out: str | Path = "evaluation",
     settings: EvaluationSettings | None = None,
     size: int | None = None,
@@ -122,15 +124,13 @@ def _settings(settings: EvaluationSettings | None, given: dict[str, Any]) -> Eva
     return settings
 
 
-def _named(
-    against: EvaluatedModel | Sequence[EvaluatedModel] | Mapping[str, EvaluatedModel],
-) -> Sequence[tuple[str | None, EvaluatedModel]]:
-    """Return models with the names that were given to them, or None."""
-    if isinstance(against, Mapping):
-        return list(against.items())
-    if isinstance(against, Sequence) and not isinstance(against, str):
-        return [(None, one) for one in against]
-    return [(None, against)]
+def _named(models: EvaluatedModels) -> Sequence[tuple[str | None, EvaluatedModel]]:
+    """Return each model with its name, or with None if no names were given."""
+    if isinstance(models, Mapping):
+        return list(models.items())
+    if isinstance(models, Sequence) and not isinstance(models, str):
+        return [(None, one) for one in models]
+    return [(None, models)]
 
 
 def _opened(given: EvaluatedModel, problems: Problems, device: torch.device, *, name: str | None) -> Subject | Method:
