@@ -6,8 +6,8 @@ kind of holes, and measure them together with the embedded model cifar10 and the
 
 Each method has a run folder in out/baselines: ce, anp, pic, rfr and ipa; vae is the artifact of ipa, whose training
 is part of the budget of ipa. The numbers are in out/baselines/baselines.json, the whole report of the evaluation is in
-out/baselines/evaluation, and sheet.png shows completions of all methods. If the command is interrupted, repeat it to
-resume. recipes/baselines_results.py makes docs/results/baselines.md from the numbers.
+out/baselines/evaluation, and sheet.png and large_holes.png show completions of all methods. If the command is
+interrupted, repeat it to resume. recipes/baselines_results.py makes docs/results/baselines.md from the numbers.
 
 To train on several GPUs, give each one some of the methods, then evaluate:
 
@@ -42,7 +42,7 @@ from condvae.training.presets import TRAIN_PRESETS
 from condvae.training.run_folder import RunFolder
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes.baselines_pictures import completer_of, sharpness_of, sheet_of
+from recipes.baselines_pictures import completer_of, large_hole_sheet, sharpness_of, sheet_of
 from recipes.pages import DIGITS, compact, rounded
 
 FORMAT = "condvae baselines"
@@ -58,6 +58,8 @@ PRESET = "cifar10-small"
 VAE_SHARE = 0.7
 """The part of IPA's budget that is spent on its VAE. The rest is for the partial encoder."""
 SHARPNESS_IMAGES = 500
+SHEETS = {"sheet": sheet_of, "large_holes": large_hole_sheet}
+"""The pictures of the comparison, by the names of their files."""
 INTERVALS = {"evaluate_every": 5000, "checkpoint_every": 5000, "log_every": 100, "sheet_every": 0}
 """How many steps lie between two evaluations and so on. They are the same for all methods, since they take time."""
 
@@ -69,7 +71,7 @@ class Options:
     data: tuple[Path, ...]
     """Training and test images of 32 x 32 pixels: a data set in any layout that `condvae train` reads, or cifar10."""
     out: Path
-    """Folder for the run folders, the evaluation, baselines.json and sheet.png."""
+    """Folder for the run folders, the evaluation, baselines.json and the sheets."""
     minutes: float = 4.0
     """The training budget of each method, in minutes."""
     only: tuple[str, ...] = ()
@@ -163,7 +165,7 @@ def is_finished(folder: Path, options: Mapping[str, Any]) -> bool:
 
 
 def measure(options: Options) -> None:
-    """Evaluate all methods together, and write baselines.json and sheet.png."""
+    """Evaluate all methods together, and write baselines.json and the sheets."""
     trainings = {name: training_of(name, options.out) for name in METHODS}
     check_equal(trainings)
     check_budgets(trainings, options)
@@ -187,7 +189,8 @@ def measure(options: Options) -> None:
     finished = weights.title_of(options.model, weights.locate(options.model))
     completers[finished] = completer_of(options.model, device)
     titled = {TITLES.get(name, name): one for name, one in completers.items()}
-    sheet_of(titled, problems, device).save(options.out / "sheet.png")
+    for name, draw in SHEETS.items():
+        draw(titled, problems, device).save(options.out / f"{name}.png")
     images = min(SHARPNESS_IMAGES, options.images)
     sharpness = {name: sharpness_of(one, problems, device, images=images) for name, one in completers.items()}
     result = {
@@ -197,7 +200,7 @@ def measure(options: Options) -> None:
         "training": {**trainings, finished: training_in(options.model)},
     }
     write_text(options.out / "baselines.json", compact(rounded(result, DIGITS)) + "\n")
-    print(f"wrote {options.out / 'baselines.json'} and {options.out / 'sheet.png'}")
+    print(f"wrote {options.out / 'baselines.json'}, and {' and '.join(f'{name}.png' for name in SHEETS)} next to it")
 
 
 def method_of(name: str, methods: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Compare the completions of several methods as pictures: a contact sheet, and how sharp they are."""
+"""Compare the completions of several methods as pictures: two contact sheets, and how sharp they are."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,6 +61,21 @@ def sheet_of(
         hidden = 1 - float(observation.known.float().mean())
         columns += [f"{100 * hidden:.0f} % hidden", *[""] * (n - 1)]
     return contact_sheet([firsts, *rows], columns, tile=_TILE, row_labels=["original, known", *completers])
+
+
+def large_hole_sheet(
+    completers: Mapping[str, Completer], problems: Problems, device: torch.device, *, images: int = 10
+) -> Image.Image:
+    """Make a contact sheet with one completion by each method of up to `images` test images, with the largest holes.
+
+    The rows of the methods are below the originals and what is known of them. Images are not selected by hand.
+    """
+    positions = spread(len(problems), images)
+    truth, observation = _problem(problems, len(HOLE_BINS) - 1, positions, device)
+    rows = {"original": truth, "known": to_uint8(visible(observation))}
+    for name, completer in completers.items():
+        rows[name] = complete_at(completer, observation, 1, seed=problems.seed, places=positions.tolist())[:, 0]
+    return contact_sheet([list(row) for row in rows.values()], [""] * len(positions), tile=_TILE, row_labels=list(rows))
 
 
 def sharpness_of(

@@ -26,7 +26,7 @@ from condvae.runtime.scripts import run_script
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes import baselines
 from recipes.baselines import TITLES
-from recipes.baselines_statements import BINS, LEARNED, METRICS, OWN, RULES, SIGMAS, leaders, statements
+from recipes.baselines_statements import BINS, LEARNED, METRICS, OWN, RULES, SIGMAS, lead, leaders, statements
 from recipes.evaluation_results import CIFAR10, by_bin, estimate, of_coverage, percent
 from recipes.pages import Page, draw, markdown, short, small_webp
 from recipes.statements import rule_table, statement_table
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "baselines.md"
 NUMBERS = "baselines"
 """The name of the file of raw numbers."""
-NEAREST = "nearest training images"
+NEAREST, RANDOM = "nearest training images", "random training image"
 PANELS = (MIXTURE, BINS[0], BINS[2], BINS[4])
 """The panels of the figure of FWV."""
 LEVEL = 0.8
@@ -54,7 +54,7 @@ class Options:
     page: Path = PAGE
     """The page to fill; its numbers are in the folder of the same name."""
     figures: bool = False
-    """Also draw the figures again, which needs matplotlib, and copy the sheet that lies next to --baselines."""
+    """Also draw the figures again, which needs matplotlib, and copy the sheets that lie next to --baselines."""
 
 
 def main(options: Options) -> None:
@@ -62,9 +62,9 @@ def main(options: Options) -> None:
     page.store({NUMBERS: options.baselines}, {NUMBERS: (baselines.FORMAT, "recipes/baselines.py")})
     if options.figures:
         draw(page.folder / f"{NUMBERS}.json", draw_figures, page.folder)
-        sheet = None if options.baselines is None else options.baselines.with_name("sheet.png")
-        if sheet is not None and sheet.is_file():
-            (page.folder / "sheet.webp").write_bytes(small_webp(sheet))
+        for name in baselines.SHEETS if options.baselines is not None else ():
+            if (sheet := options.baselines.with_name(f"{name}.png")).is_file():
+                (page.folder / f"{name}.webp").write_bytes(small_webp(sheet))
 
 
 def page_at(path: Path = PAGE) -> Page:
@@ -91,6 +91,8 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "training": training_table(result["training"]),
         "paper": paper_table(methods, result["training"]),
         "winners": winner_table(methods),
+        "best-of": best_of_table(methods),
+        "random": random_table(methods),
         "fwv": fwv_table(methods),
         "coverage": of_coverage(methods),
         "verdicts": verdict_list(methods),
@@ -197,6 +199,26 @@ def winner_table(methods: Mapping[str, Any]) -> str:
 def winners(methods: Mapping[str, Any], metric: str, column: str) -> str:
     first, *equal = leaders(methods, LEARNED, metric, column)
     return f"**{first}**" + (f" (not different: {', '.join(equal)})" if equal else "")
+
+
+def best_of_table(methods: Mapping[str, Any]) -> str:
+    """Return a table of LPIPS-GT by the number of completions, in the mixture of bins. The best of a column is bold."""
+    best_of = [metric for metric in next(iter(methods.values()))["metrics"] if metric.startswith("lpips_gt@")]
+    means = {name: [found["metrics"][metric][MIXTURE]["mean"] for metric in best_of] for name, found in methods.items()}
+    lowest = [min(column) for column in zip(*means.values(), strict=True)]
+    rows = []
+    for name, values in means.items():
+        cells = [short(value, 4) for value in values]
+        rows.append([name, *(f"**{c}**" if v == low else c for c, v, low in zip(cells, values, lowest, strict=True))])
+    return markdown(["K", *(metric.partition("@")[2] for metric in best_of)], rows)
+
+
+def random_table(methods: Mapping[str, Any]) -> str:
+    """Return a table that says where each learned method has a better LPIPS-GT than random training images."""
+    cells = {**{column: ("lpips_gt", column) for column in (*BINS, MIXTURE)}, "mixture, K = 1": ("lpips_gt@1", MIXTURE)}
+    said = {1: "better", 0: "not different", -1: "worse"}
+    rows = [[name, *(said[lead(methods, name, RANDOM, *cell)] for cell in cells.values())] for name in LEARNED]
+    return markdown(["hidden share", *cells], rows)
 
 
 def fwv_table(methods: Mapping[str, Any]) -> str:

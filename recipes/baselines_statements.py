@@ -48,6 +48,7 @@ METRICS: dict[str, Shown] = {
     "fid": Shown("FID", 1),
     "p_ids": Shown("P-IDS", 1, True, 100.0),
     "lpips_gt": Shown("LPIPS-GT", 4),
+    "lpips_gt@1": Shown("LPIPS-GT, K = 1", 4),
     "lpips_diversity": Shown("LPIPS diversity", 4, True),
     "sharpness": Shown("sharpness", 2, True),
     **{name: Shown(f"FWV, sigma {short(sigma, 2)}", 3, True) for name, sigma in zip(SIGMAS, FWV_SIGMAS, strict=True)},

@@ -14,7 +14,7 @@ from condvae.data import Dataset, open_data
 from condvae.experiments.evaluation.plan import EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
 from condvae.observe import Observation
-from recipes.baselines_pictures import differences, sharpness_of, sheet_of
+from recipes.baselines_pictures import differences, large_hole_sheet, sharpness_of, sheet_of
 
 CPU = torch.device("cpu")
 
@@ -91,3 +91,14 @@ def test_the_sheet_has_a_row_for_each_method(data: Dataset, problems: Problems) 
         assert (tile(2, 3 * i) != tile(2, 3 * i + 1)).any()
     hidden = [1 - (tile(0, 3 * i) == tile(0, 3 * i + 1)).all(axis=2).mean() for i in range(5)]
     assert hidden == sorted(hidden)
+
+
+def test_large_holes_have_a_row_for_each_method(data: Dataset, problems: Problems) -> None:
+    methods: dict[str, Completer] = {"copies": Copies(problems, 1.0), "harmonic": HarmonicFill()}
+    sheet = np.asarray(large_hole_sheet(methods, problems, CPU, images=5))
+    top, left, pitch = sheet.shape[0] - 4 * 68, sheet.shape[1] - 5 * 68, 68
+    tiles = [[sheet[top + r * pitch :, left + c * pitch :][:64, :64] for c in range(5)] for r in range(4)]
+    for original, seen, copied, filled in zip(*tiles, strict=True):
+        known = (seen == original).all(axis=2)
+        assert known.mean() < 0.2  # the bin of the largest holes
+        assert (copied == original).all() and (filled[known] == original[known]).all() and (filled != original).any()

@@ -14,7 +14,16 @@ from condvae.experiments import reporting
 from condvae.experiments.evaluation import figures
 from recipes import baselines_results
 from recipes.baselines import TITLES
-from recipes.baselines_results import PAGE, Options, main, page_at, shown_methods, winners
+from recipes.baselines_results import (
+    PAGE,
+    Options,
+    best_of_table,
+    main,
+    page_at,
+    random_table,
+    shown_methods,
+    winners,
+)
 from recipes.baselines_statements import RULES, leaders, statements
 
 MIXTURE = "mixture"
@@ -142,6 +151,31 @@ def test_winners_are_those_that_do_not_differ(result: dict[str, Any]) -> None:
     assert leaders(methods, tuple(cells), "fid") == ["IPA"]
 
 
+def test_random_training_images_are_a_yardstick(result: dict[str, Any]) -> None:
+    methods = shown_methods(result)
+    random = methods["random training image"]["metrics"]
+    for name, factor in (("CE", 1.5), ("ANP", 1.0), ("PIC", 0.5)):
+        for metric in ("lpips_gt", "lpips_gt@1"):
+            for column, cell in random[metric].items():
+                methods[name]["metrics"][metric][column] = {**cell, "mean": factor * cell["mean"]}
+    methods["CE"]["metrics"]["lpips_gt@1"][MIXTURE]["mean"] = 0.0
+    rows = {row.split(" | ")[0].removeprefix("| "): row for row in random_table(methods).splitlines()}
+    assert rows["CE"] == f"| CE | {' | '.join(['worse'] * 6)} | better |"
+    assert rows["ANP"] == f"| ANP | {' | '.join(['not different'] * 7)} |"
+    assert rows["PIC"] == f"| PIC | {' | '.join(['better'] * 7)} |"
+
+
+def test_the_best_of_each_number_of_completions_is_bold(result: dict[str, Any]) -> None:
+    methods = shown_methods(result)
+    methods["RFR"]["metrics"]["lpips_gt@1"][MIXTURE]["mean"] = 0.00123
+    head, _, *rows = best_of_table(methods).splitlines()
+    assert head == "| K | 1 | 2 | 5 | 10 | 20 | 50 | 100 |"
+    cells = {row.split(" | ")[0].removeprefix("| "): row.strip("| ").split(" | ")[1:] for row in rows}
+    assert cells["RFR"][0] == "**.0012**" and list(cells) == list(methods)
+    assert [sum(row[k].startswith("**") for row in cells.values()) for k in (0, 3)] == [1, 2]  # IPA is a copy of ours
+    assert cells["PIC"][3] == f"{methods['PIC']['metrics']['lpips_gt@10'][MIXTURE]['mean']:.4f}"[1:]
+
+
 def test_a_method_has_the_same_colour_in_all_figures(result: dict[str, Any]) -> None:
     pytest.importorskip("matplotlib")
     drawn = baselines_results.drawn_methods(result)
@@ -174,13 +208,14 @@ def test_figures_are_drawn_and_the_sheet_is_copied(
     monkeypatch.setattr(figures, "PANELS", {"fid": figures.PANELS["fid"]})
     monkeypatch.setattr(baselines_results, "PANELS", (MIXTURE,))
     path = written(tmp_path, result)
-    Image.new("RGB", (9, 5), "red").save(path.with_name("sheet.png"))
+    for name in ("sheet.png", "large_holes.png"):
+        Image.new("RGB", (9, 5), "red").save(path.with_name(name))
     main(Options(baselines=path, page=page, figures=True))
     pictures = sorted(path.name for path in (tmp_path / "page").glob("*.webp"))
-    assert pictures == ["fwv.webp", "metrics.webp", "sheet.webp"]
+    assert pictures == ["fwv.webp", "large_holes.webp", "metrics.webp", "sheet.webp"]
     for name in pictures:
         with Image.open(tmp_path / "page" / name) as picture:
-            assert picture.size == (9, 5) if name == "sheet.webp" else picture.width > 50
+            assert picture.size == (9, 5) if name in ("sheet.webp", "large_holes.webp") else picture.width > 50
     text = page.read_text()
     assert all(f"baselines/{name}" in text for name in pictures)
 
