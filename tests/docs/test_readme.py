@@ -50,6 +50,22 @@ def test_completions_of_cifar10() -> None:
         assert answer(question) == (ours, expected)
 
 
+@pytest.mark.parametrize(
+    ("question", "metric", "digits"), [("Do other methods match", "lpips_gt", 4), ("Do their completions", "fid", 1)]
+)
+def test_other_methods(question: str, metric: str, digits: int) -> None:
+    result = raw("baselines/baselines")
+    found = {
+        name: result["methods"][name]["metrics"][metric]["mixture"]["mean"]
+        for name in ("ipa, t 1", "ce", "anp", "pic", "rfr")
+    }
+    ours = short(found.pop("ipa, t 1"), digits)
+    others = (f"{name.upper()} {short(found[name], digits)}" for name in sorted(found, key=found.__getitem__))
+    assert answer(question) == (ours, ", ".join(others))
+    assert f"CIFAR-10, {result['budget_minutes']:g} minutes on one H200 each, VAE included" in README
+    assert {part["device"] for part in result["training"]["ipa"]["parts"].values()} == {"NVIDIA H200"}
+
+
 def test_calibration_of_cifar10() -> None:
     found = raw("evaluation/cifar10")["methods"]["cifar10, t 1"]["coverage"]["white"]["mixture"]
     at_80 = found["coverage"][found["levels"].index(0.8)]

@@ -7,12 +7,13 @@ import pytest
 
 from condvae.completers.learned_names import LEARNED_PRESETS
 from condvae.experiments.evaluation.figures import PANELS
+from condvae.experiments.evaluation.plan import MIXTURE
 from condvae.training.presets import TRAIN_PRESETS
 from recipes import baselines, baselines_results
-from recipes.baselines_results import NEAREST, shown_methods
-from recipes.baselines_statements import LEARNED, SINGLE
+from recipes.baselines_results import LEVEL, NEAREST, RANDOM, shown_methods
+from recipes.baselines_statements import BASELINES, BINS, LEARNED, SIGMAS, SINGLE, lead, leaders
 from recipes.evaluation_results import CIFAR10
-from recipes.pages import compact
+from recipes.pages import short
 
 PAGE = baselines_results.page_at()
 WORDS = re.sub(r"\s+", " ", PAGE.path.read_text())
@@ -21,16 +22,23 @@ PAPER = {row.method: row for row in CIFAR10}
 
 @pytest.fixture(scope="module")
 def result() -> dict[str, Any]:
-    if not PAGE.raw():
-        pytest.skip("the comparison has not been run yet: docs/results/baselines has no numbers")
     found: dict[str, Any] = PAGE.raw()[baselines_results.NUMBERS]
     return found
 
 
-def test_the_tables_match_the_raw_numbers(result: dict[str, Any]) -> None:
-    assert PAGE.filled() == PAGE.path.read_text()
-    assert (PAGE.folder / "baselines.json").read_text() == compact(result) + "\n"
-    assert all((PAGE.folder / f"{name}.webp").is_file() for name in ("metrics", "fwv", "sheet"))
+@pytest.fixture(scope="module")
+def methods(result: dict[str, Any]) -> dict[str, Any]:
+    return shown_methods(result)
+
+
+def mean(methods: dict[str, Any], name: str, metric: str, column: str = MIXTURE) -> float:
+    return float(methods[name]["metrics"][metric][column]["mean"])
+
+
+def test_every_picture_is_shown() -> None:
+    assert sorted(re.findall(r"\(baselines/(\w+)\.webp\)", WORDS)) == sorted(
+        path.stem for path in PAGE.folder.glob("*.webp")
+    )
 
 
 def test_the_budget_is_that_of_the_command(result: dict[str, Any]) -> None:
@@ -50,7 +58,9 @@ def test_all_methods_had_the_same_images_and_holes(result: dict[str, Any]) -> No
     for name, found in trainings.items():
         (last,) = list(found["parts"].values())[-1:]
         assert last["observe"] == holes, name
-        assert last["data"].startswith("npz: 49,000 training, 1,000 validation and 10,000 test images of 32 x 32 x 3")
+        assert last["data"].startswith(
+            "cifar10: 49,000 training, 1,000 validation and 10,000 test images of 32 x 32 x 3"
+        )
     assert "holes from each of the five bins equally often" in WORDS
 
 
@@ -104,3 +114,75 @@ def test_the_page_does_not_claim_what_was_not_done() -> None:
     assert "they were not remeasured" in WORDS
     assert "There is one training of each method, with one seed." in WORDS
     assert "CoModGAN, IPA-R and VQ-VAE, which the paper also reports, are not part of this comparison" in WORDS
+
+
+def test_ipa_covers_best(methods: dict[str, Any]) -> None:
+    for column in (*BINS, MIXTURE):
+        assert leaders(methods, LEARNED, "lpips_gt", column) == ["IPA"]
+    assert all(leaders(methods, LEARNED, sigma) == ["IPA"] for sigma in SIGMAS)
+    ours, second = (mean(methods, name, "lpips_gt") for name in ("IPA", "PIC"))
+    assert second == min(mean(methods, name, "lpips_gt") for name in BASELINES)
+    assert f"Its LPIPS-GT is {short(ours, 4)}, {100 * (1 - ours / second):.0f} % below that of PIC" in WORDS
+    shares = {}
+    for name in ("IPA", "PIC", "ANP"):
+        cells = [methods[name]["coverage"][kind][MIXTURE] for kind in ("white", "smooth")]
+        covered = sorted(100 * cell["coverage"][cell["levels"].index(LEVEL)] for cell in cells)
+        shares[name] = "{:.0f} to {:.0f} %".format(*covered)
+    assert f"Its {100 * LEVEL:.0f} % intervals contain the original in {shares['IPA']} of the cases" in WORDS
+    assert f"those of PIC in {shares['PIC']}, and those of ANP in {shares['ANP']}" in WORDS
+
+
+def test_ce_has_the_best_fid(result: dict[str, Any], methods: dict[str, Any]) -> None:
+    assert all(lead(methods, "CE", "IPA", "fid", column) == 1 for column in BINS[1:])
+    assert leaders(methods, LEARNED, "fid") == ["CE"] and lead(methods, "CE", "IPA, embedded", "fid") == 1
+    ce, ipa, embedded = (f"{mean(methods, name, 'fid'):.1f}" for name in ("CE", "IPA", "IPA, embedded"))
+    assert f"**CE has the best FID**, {ce} against {ipa} for IPA" in WORDS
+    assert f"ahead of the embedded IPA ({embedded}), which had three times the budget" in WORDS
+    assert round(result["training"]["cifar10"]["minutes"] / result["training"]["ipa"]["minutes"]) == 3
+    assert f"as the paper's after {PAPER['CE'].hours} GPU-hours ({ce} and {PAPER['CE'].fid:.2f})" in WORDS
+    assert f"({ipa} and {PAPER['IPA'].fid:.2f})" in WORDS
+
+
+def test_the_number_of_completions_matters(methods: dict[str, Any]) -> None:
+    one = {name: mean(methods, name, "lpips_gt@1") for name in LEARNED}
+    rfr, ce, ipa = (short(one[name], 4) for name in sorted(one, key=one.__getitem__)[:3])
+    assert f"With K = 1, the LPIPS-GT of RFR is {rfr}, of CE {ce} and of IPA {ipa}" in WORDS
+    assert all(lead(methods, name, "IPA", "lpips_gt@1") == 1 for name in SINGLE)
+    assert min(LEARNED, key=lambda name: mean(methods, name, "lpips_gt@2")) == "IPA" and "From K = 2 on, IPA" in WORDS
+
+
+def test_training_images_are_hard_to_beat(methods: dict[str, Any]) -> None:
+    assert [name for name in LEARNED if lead(methods, name, NEAREST, "lpips_gt") > -1] == ["IPA"]
+    assert all(lead(methods, NEAREST, name, "fid") == 1 for name in LEARNED)
+    assert all(lead(methods, name, RANDOM, "lpips_gt", column) == 1 for name in LEARNED for column in BINS[:3])
+    assert all(lead(methods, name, RANDOM, "lpips_gt@1") == 1 for name in LEARNED)
+    worse = [name for name in LEARNED if lead(methods, name, RANDOM, "lpips_gt") == -1]
+    assert worse == ["CE", "ANP", "RFR"] and "**CE, ANP and RFR are worse in the mixture**" in WORDS
+    assert all(lead(methods, name, RANDOM, "lpips_gt", column) == -1 for name in worse for column in BINS[3:])
+    found = [short(mean(methods, name, "lpips_gt"), 4) for name in (*worse, RANDOM)]
+    assert "{}, {} and {} against {}".format(*found) in WORDS
+    single = mean(methods, RANDOM, "lpips_gt@1")
+    assert f"have an LPIPS-GT of {short(single, 4)}, about twice that of CE and RFR" in WORDS
+    assert all(1.8 < single / mean(methods, name, "lpips_gt") < 2.2 for name in SINGLE)
+    theirs = [short(PAPER[name].lpips_gt, 4) for name in SINGLE]
+    assert "CE and RFR have {} and {}, which is also above {}".format(*theirs, found[-1]) in WORDS
+    assert all(PAPER[name].lpips_gt > mean(methods, RANDOM, "lpips_gt") for name in SINGLE)
+
+
+def test_what_agrees_with_the_paper(result: dict[str, Any], methods: dict[str, Any]) -> None:
+    for metric in ("lpips_gt", *SIGMAS):
+        rising = metric != "lpips_gt"
+        assert sorted(LEARNED, key=lambda name: mean(methods, name, metric), reverse=rising)[:2] == ["IPA", "PIC"]
+    assert sorted(LEARNED, key=lambda name: PAPER[name].lpips_gt)[:2] == ["IPA", "PIC"]
+    assert min(LEARNED, key=lambda name: PAPER[name].fid) == "IPA"
+    for ours in ("IPA", "PIC"):
+        for single in SINGLE:
+            ratio = mean(methods, ours, "lpips_gt", BINS[-1]) / mean(methods, single, "lpips_gt", BINS[-1])
+            assert 0.4 < ratio < 0.65  # about half
+    assert f"its sharpness is {short(mean(methods, 'ANP', 'sharpness'), 2)}" in WORDS
+    assert max(LEARNED, key=lambda name: mean(methods, name, "lpips_gt")) == "ANP"
+    assert sorted(BASELINES, key=lambda name: PAPER[name].lpips_gt)[1] == "ANP"
+    seen = result["training"]["anp"]["parts"]["network"]["images_seen"] / 1e6
+    steps, batch = (TRAIN_PRESETS["anp-paper"][name] for name in ("steps", "batch"))
+    theirs = f"the paper's {steps:,} steps of {batch} images are {steps * batch / 1e6:.1f} million"
+    assert f"It saw {seen:.1f} million images here; {theirs}" in WORDS

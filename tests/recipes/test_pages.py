@@ -9,13 +9,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recipes import design_results, edges_results, evaluation_results, ood_results, pages, pretraining_results
+from recipes import (
+    baselines_results,
+    design_results,
+    edges_results,
+    evaluation_results,
+    ood_results,
+    pages,
+    pretraining_results,
+)
 from recipes.pages import Page, compact, draw, markdown, read, rounded, short, small_webp
 
 PAGES = [
     evaluation_results.page_at(),
     design_results.page_at(),
     edges_results.page_at(),
+    baselines_results.page_at(),
     ood_results.page_at(),
     pretraining_results.page_at(),
 ]
