@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from PIL import Image
 
 import condvae
 from condvae import weights
@@ -58,7 +59,7 @@ PRESET = "cifar10-small"
 VAE_SHARE = 0.7
 """The part of IPA's budget that is spent on its VAE. The rest is for the partial encoder."""
 SHARPNESS_IMAGES = 500
-SHEETS = {"sheet": sheet_of, "large_holes": large_hole_sheet}
+SHEETS: dict[str, Callable[..., Image.Image]] = {"sheet": sheet_of, "large_holes": large_hole_sheet}
 """The pictures of the comparison, by the names of their files."""
 INTERVALS = {"evaluate_every": 5000, "checkpoint_every": 5000, "log_every": 100, "sheet_every": 0}
 """How many steps lie between two evaluations and so on. They are the same for all methods, since they take time."""

@@ -62,8 +62,8 @@ def main(options: Options) -> None:
     page.store({NUMBERS: options.baselines}, {NUMBERS: (baselines.FORMAT, "recipes/baselines.py")})
     if options.figures:
         draw(page.folder / f"{NUMBERS}.json", draw_figures, page.folder)
-        for name in baselines.SHEETS if options.baselines is not None else ():
-            if (sheet := options.baselines.with_name(f"{name}.png")).is_file():
+        for name in baselines.SHEETS:
+            if options.baselines and (sheet := options.baselines.with_name(f"{name}.png")).is_file():
                 (page.folder / f"{name}.webp").write_bytes(small_webp(sheet))
 
 
