@@ -151,14 +151,15 @@ def training_table(training: Mapping[str, Any]) -> str:
                     f"{found['steps']:,}",
                     f"{found['images_seen'] / 1e6:.2f}",
                     "not logged" if speed is None else f"{speed:,.0f}",
+                    "not logged" if speed is None else f"{found['images_seen'] / speed:.0f}",
                     str(found["batch"]),
                     f"{found['lr']:g}",
                     "not logged" if trained is None else f"{trained / 1e6:.2f}",
                     found["device"],
                 ]
             )
-    head = ["", "minutes", "steps", "images seen, millions", "images/s (median)", "batch", "learning rate"]
-    return markdown([*head, "trained weights, millions", "device"], rows)
+    head = ["", "minutes", "steps", "images seen, millions", "images/s (median)", "seconds of steps"]
+    return markdown([*head, "batch", "learning rate", "trained weights, millions", "device"], rows)
 
 
 def paper_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
@@ -197,6 +198,8 @@ def winner_table(methods: Mapping[str, Any]) -> str:
 
 
 def winners(methods: Mapping[str, Any], metric: str, column: str) -> str:
+    if len({methods[name]["metrics"][metric][column]["mean"] for name in LEARNED}) == 1:
+        return "all equal"
     first, *equal = leaders(methods, LEARNED, metric, column)
     return f"**{first}**" + (f" (not different: {', '.join(equal)})" if equal else "")
 

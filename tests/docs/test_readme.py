@@ -55,14 +55,13 @@ def test_completions_of_cifar10() -> None:
 )
 def test_other_methods(question: str, metric: str, digits: int) -> None:
     result = raw("baselines/baselines")
-    found = {
-        name: result["methods"][name]["metrics"][metric]["mixture"]["mean"]
-        for name in ("ipa, t 1", "ce", "anp", "pic", "rfr")
-    }
-    ours = short(found.pop("ipa, t 1"), digits)
-    others = (f"{name.upper()} {short(found[name], digits)}" for name in sorted(found, key=found.__getitem__))
+    shown = {"ipa, t 1": "IPA", "nearest training images": "nearest training images"}
+    shown |= {name: name.upper() for name in ("ce", "anp", "pic", "rfr")}
+    found = {shown[name]: result["methods"][name]["metrics"][metric]["mixture"]["mean"] for name in shown}
+    ours = short(found.pop("IPA"), digits)
+    others = (f"{name} {short(found[name], digits)}" for name in sorted(found, key=found.__getitem__))
     assert answer(question) == (ours, ", ".join(others))
-    assert f"CIFAR-10, {result['budget_minutes']:g} minutes on one H200 each, VAE included" in README
+    assert f"trained for {result['budget_minutes']:g} minutes each on one H200, VAE included" in README
     assert {part["device"] for part in result["training"]["ipa"]["parts"].values()} == {"NVIDIA H200"}
 
 

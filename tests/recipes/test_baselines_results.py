@@ -9,6 +9,7 @@ import pytest
 from helpers.baseline_reports import report
 from helpers.recipe_calls import run
 from PIL import Image
+from scipy import stats
 
 from condvae.experiments import reporting
 from condvae.experiments.evaluation import figures
@@ -25,6 +26,7 @@ from recipes.baselines_results import (
     winners,
 )
 from recipes.baselines_statements import RULES, leaders, statements
+from recipes.pages import short
 
 MIXTURE = "mixture"
 
@@ -66,8 +68,9 @@ def test_the_tables_show_the_numbers(tmp_path: Path, page: Path, result: dict[st
     assert row.endswith("| .030, .040 | 75 %, 74 % | 3.95 | 5.50 |")
     cells = [f"{cell['mean']:.1f}" for cell in fid.values()]
     assert f"| PIC | {' | '.join(cells)} |" in lines
-    assert "| IPA: VAE | 2.78 | 16,000 | 2.05 | 12,346 | 128 | 0.001 | 3.10 | NVIDIA H200 |" in lines
-    assert any(line.startswith("| IPA, embedded: VAE | 8.96 | 53,943 | 6.90 | not logged | 128 |") for line in lines)
+    assert "| IPA: VAE | 2.78 | 16,000 | 2.05 | 12,346 | 166 | 128 | 0.001 | 3.10 | NVIDIA H200 |" in lines
+    unlogged = "| IPA, embedded: VAE | 8.96 | 53,943 | 6.90 | not logged | not logged | 128 |"
+    assert any(line.startswith(unlogged) for line in lines)
     (quoted,) = [line for line in lines if line.startswith("| RFR | ") and "*44.35*" in line]
     for words in ("*2.76*", "*.0883*", "| 3.95 GPU-minutes | *450 GPU-hours* | 5.50 | *31* |"):
         assert words in quoted
@@ -137,7 +140,19 @@ def test_correlation_is_of_ranks(result: dict[str, Any]) -> None:
             result["methods"][name]["metrics"][metric][MIXTURE]["mean"] = scale**power / 1000
     assert verdicts(result)[text] == "refuted"
     (one,) = [one for one in statements(shown_methods(result)) if one.text == text]
-    assert one.numbers.startswith("rank correlation 1.00;")
+    assert one.numbers.startswith("rank correlation 1.00, p = 1.00;")
+    diversities = {"ipa, t 1": 4, "ce": 0, "anp": 2, "pic": 3, "rfr": 0}  # LPIPS-GT rises in this order
+    for name, diversity in diversities.items():
+        result["methods"][name]["metrics"]["lpips_diversity"][MIXTURE]["mean"] = diversity
+    (one,) = [one for one in statements(shown_methods(result)) if one.text == text]
+    found = stats.permutation_test(
+        (list(diversities.values()),),
+        lambda y: stats.spearmanr(range(5), y).statistic,
+        permutation_type="pairings",
+        alternative="less",
+    )
+    numbers = f"rank correlation {short(found.statistic, 2)}, p = {short(found.pvalue, 2)}; "
+    assert one.verdict == "undecided" and one.numbers.startswith(numbers)
 
 
 def test_winners_are_those_that_do_not_differ(result: dict[str, Any]) -> None:
@@ -149,6 +164,9 @@ def test_winners_are_those_that_do_not_differ(result: dict[str, Any]) -> None:
     assert leaders(methods, tuple(cells), "p_ids") == ["CE", "ANP"]
     assert winners(methods, "p_ids", MIXTURE) == "**CE** (not different: ANP)"
     assert leaders(methods, tuple(cells), "fid") == ["IPA"]
+    for cell in cells.values():
+        cell["mean"] = 0.0
+    assert winners(methods, "p_ids", MIXTURE) == "all equal"
 
 
 def test_random_training_images_are_a_yardstick(result: dict[str, Any]) -> None:
