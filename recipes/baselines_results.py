@@ -26,7 +26,7 @@ from condvae.runtime.scripts import run_script
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes import baselines
 from recipes.baselines import TITLES
-from recipes.baselines_statements import BINS, LEARNED, METRICS, OWN, RULES, SIGMAS, lead, leaders, statements
+from recipes.baselines_statements import BINS, LEARNED, METRICS, OWN, RULES, SIGMAS, lead, leaders, mean, statements
 from recipes.evaluation_results import CIFAR10, by_bin, estimate, of_coverage, percent
 from recipes.pages import Page, draw, markdown, short, small_webp
 from recipes.statements import rule_table, statement_table
@@ -198,7 +198,7 @@ def winner_table(methods: Mapping[str, Any]) -> str:
 
 
 def winners(methods: Mapping[str, Any], metric: str, column: str) -> str:
-    if len({methods[name]["metrics"][metric][column]["mean"] for name in LEARNED}) == 1:
+    if len({mean(methods, name, metric, column) for name in LEARNED}) == 1:
         return "all equal"
     first, *equal = leaders(methods, LEARNED, metric, column)
     return f"**{first}**" + (f" (not different: {', '.join(equal)})" if equal else "")
@@ -207,7 +207,7 @@ def winners(methods: Mapping[str, Any], metric: str, column: str) -> str:
 def best_of_table(methods: Mapping[str, Any]) -> str:
     """Return a table of LPIPS-GT by the number of completions, in the mixture of bins. The best of a column is bold."""
     best_of = [metric for metric in next(iter(methods.values()))["metrics"] if metric.startswith("lpips_gt@")]
-    means = {name: [found["metrics"][metric][MIXTURE]["mean"] for metric in best_of] for name, found in methods.items()}
+    means = {name: [mean(methods, name, metric) for metric in best_of] for name in methods}
     lowest = [min(column) for column in zip(*means.values(), strict=True)]
     rows = []
     for name, values in means.items():
@@ -226,10 +226,7 @@ def random_table(methods: Mapping[str, Any]) -> str:
 
 def fwv_table(methods: Mapping[str, Any]) -> str:
     """Return a table of FWV for all sigmas, in the mixture of bins."""
-    rows = [
-        [name, *(short(found["metrics"][sigma][MIXTURE]["mean"], 3) for sigma in SIGMAS)]
-        for name, found in methods.items()
-    ]
+    rows = [[name, *(short(mean(methods, name, sigma), 3) for sigma in SIGMAS)] for name in methods]
     return markdown(["sigma", *(short(sigma, 2) for sigma in FWV_SIGMAS)], rows)
 
 
@@ -276,7 +273,7 @@ def _fwv_panel(methods: Mapping[str, Any], axis: "Axes", column: str) -> None:
             continue
         axis.plot(
             FWV_SIGMAS,
-            [found["metrics"][sigma][column]["mean"] for sigma in SIGMAS],
+            [mean(methods, name, sigma, column) for sigma in SIGMAS],
             label=label(name),
             linestyle="-" if "model" in found else "--",
             linewidth=1.2,

@@ -60,6 +60,10 @@ Methods = Mapping[str, Any]
 """The methods of the report, by their names on the page."""
 
 
+def mean(methods: Methods, name: str, metric: str, column: str = MIXTURE) -> float:
+    return float(methods[name]["metrics"][metric][column]["mean"])
+
+
 def lead(methods: Methods, ours: str, theirs: str, metric: str, column: str = MIXTURE) -> int:
     """Return 1 if our method is better in a column, by rule A, -1 if it is worse, and 0 if they do not differ."""
     mine, other = (methods[name]["metrics"][metric][column] for name in (ours, theirs))
@@ -77,8 +81,8 @@ def value(methods: Methods, name: str, metric: str, column: str = MIXTURE) -> st
 
 def leaders(methods: Methods, names: Sequence[str], metric: str, column: str = MIXTURE) -> list[str]:
     """Return the method with the best mean, and then all methods that do not differ from it by rule A."""
-    means = {name: float(methods[name]["metrics"][metric][column]["mean"]) for name in names}
-    best = (max if METRICS[metric].higher_is_better else min)(names, key=means.__getitem__)
+    choose = max if METRICS[metric].higher_is_better else min
+    best = choose(names, key=lambda name: mean(methods, name, metric, column))
     return [best, *(name for name in names if name != best and not lead(methods, best, name, metric, column))]
 
 
@@ -109,7 +113,7 @@ def ordered(methods: Methods, order: Sequence[str], metric: str) -> tuple[str, s
     leads = [lead(methods, first, second, metric) for i, first in enumerate(order) for second in order[i + 1 :]]
     by_value = sorted(
         order,
-        key=lambda name: float(methods[name]["metrics"][metric][MIXTURE]["mean"]),
+        key=lambda name: mean(methods, name, metric),
         reverse=METRICS[metric].higher_is_better,
     )
     return verdict_of(leads), f"ours: {_listed(methods, by_value, metric)}"
@@ -119,13 +123,14 @@ def correlated(methods: Methods, first: str, second: str) -> tuple[str, str]:
     """Rule D."""
     ranks = []
     for metric in (first, second):
-        means = [methods[name]["metrics"][metric][MIXTURE]["mean"] for name in LEARNED]
-        ranks.append([sum(m < mean for m in means) + (sum(m == mean for m in means) - 1) / 2 for mean in means])
+        means = [mean(methods, name, metric) for name in LEARNED]
+        ranks.append([sum(other < m for other in means) + (means.count(m) - 1) / 2 for m in means])
     middle = (len(LEARNED) - 1) / 2
     a, b = ([rank - middle for rank in one] for one in ranks)
     scale = (sum(x * x for x in a) * sum(y * y for y in b)) ** 0.5
     product, *_ = products = [sum(x * y for x, y in zip(a, order, strict=True)) for order in permutations(b)]
-    as_low, as_high = (sum(map(as_far, products)) / len(products) for as_far in (product.__ge__, product.__le__))
+    as_low = sum(other <= product for other in products) / len(products)
+    as_high = sum(other >= product for other in products) / len(products)
     verdict = REPRODUCED if as_low < 0.05 else REFUTED if as_high < 0.05 else UNDECIDED
     found = product / scale if scale else 0.0
     return verdict, f"rank correlation {short(found, 2)}, p = {short(as_low, 2)}; {_listed(methods, LEARNED, second)}"

@@ -7,6 +7,7 @@ import pytest
 import torch
 from helpers.fixtures import FIXTURES
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from condvae.completers import Completer, HarmonicFill, RandomTrainingImage
@@ -44,6 +45,13 @@ def problems(data: Dataset) -> Problems:
     return Problems.choose(data, EvaluationSettings(images=12, deep_images=2))
 
 
+def tiles_of(sheet: Image.Image, *, rows: int, columns: int) -> list[list[NDArray[np.uint8]]]:
+    """Cut a contact sheet into its pictures, which are at its lower right."""
+    levels, side, pitch = np.asarray(sheet), 64, 68
+    top, left = levels.shape[0] - rows * pitch, levels.shape[1] - columns * pitch
+    return [[levels[top + r * pitch :, left + c * pitch :][:side, :side] for c in range(columns)] for r in range(rows)]
+
+
 def test_differences_count_pairs_of_hidden_pixels() -> None:
     board = torch.tensor([[0, 10, 0], [10, 0, 10], [0, 10, 0]], dtype=torch.uint8).expand(1, 3, 3, 3)
     whole = torch.ones(1, 1, 3, 3, dtype=torch.bool)
@@ -68,37 +76,29 @@ def test_sharpness_is_the_contrast_of_neighbours(problems: Problems) -> None:
 
 def test_the_sheet_has_a_row_for_each_method(data: Dataset, problems: Problems) -> None:
     methods: dict[str, Completer] = {"harmonic": HarmonicFill(), "random": RandomTrainingImage(images=data.train)}
-    sheet = np.asarray(sheet_of(methods, problems, CPU, n=3))
-    side, pitch = 64, 68
-    top, left = sheet.shape[0] - 3 * pitch, sheet.shape[1] - 15 * pitch
-
-    def tile(row: int, column: int) -> NDArray[np.uint8]:
-        y, x = top + row * pitch, left + column * pitch
-        return sheet[y : y + side, x : x + side]
+    tiles = tiles_of(sheet_of(methods, problems, CPU, n=3), rows=3, columns=15)
 
     def is_white(row: int, column: int) -> bool:
-        return bool((tile(row, column) == 255).all())
+        return bool((tiles[row][column] == 255).all())
 
     columns = range(15)
     assert [is_white(0, column) for column in columns] == [False, False, True] * 5  # original and known pixels
     assert [is_white(1, column) for column in columns] == [False, True, True] * 5  # one completion
     assert not any(is_white(2, column) for column in columns)
     for i in range(5):
-        original, seen = tile(0, 3 * i), tile(0, 3 * i + 1)
+        original, seen = tiles[0][3 * i], tiles[0][3 * i + 1]
         known = (seen == original).all(axis=2)
         for row, column in ((1, 3 * i), (2, 3 * i), (2, 3 * i + 2)):
-            assert (tile(row, column)[known] == original[known]).all()
-        assert (tile(2, 3 * i) != tile(2, 3 * i + 1)).any()
-    hidden = [1 - (tile(0, 3 * i) == tile(0, 3 * i + 1)).all(axis=2).mean() for i in range(5)]
+            assert (tiles[row][column][known] == original[known]).all()
+        assert (tiles[2][3 * i] != tiles[2][3 * i + 1]).any()
+    hidden = [1 - (tiles[0][3 * i] == tiles[0][3 * i + 1]).all(axis=2).mean() for i in range(5)]
     assert hidden == sorted(hidden)
 
 
 def test_large_holes_have_a_row_for_each_method(data: Dataset, problems: Problems) -> None:
     methods: dict[str, Completer] = {"copies": Copies(problems, 1.0), "harmonic": HarmonicFill()}
-    sheet = np.asarray(large_hole_sheet(methods, problems, CPU, images=5))
-    top, left, pitch = sheet.shape[0] - 4 * 68, sheet.shape[1] - 5 * 68, 68
-    tiles = [[sheet[top + r * pitch :, left + c * pitch :][:64, :64] for c in range(5)] for r in range(4)]
-    for original, seen, copied, filled in zip(*tiles, strict=True):
+    sheet = large_hole_sheet(methods, problems, CPU, images=5)
+    for original, seen, copied, filled in zip(*tiles_of(sheet, rows=4, columns=5), strict=True):
         known = (seen == original).all(axis=2)
         assert known.mean() < 0.2  # the bin of the largest holes
         assert (copied == original).all() and (filled[known] == original[known]).all() and (filled != original).any()
