@@ -4,20 +4,21 @@ kind of holes, and measure them together with the embedded model cifar10 and the
     condvae fetch metrics && condvae fetch cifar10
     python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4
 
-Each method has a run folder in out/baselines: ce, anp, pic, rfr and ipa; vae is the artifact of ipa, whose training
-is part of the budget of ipa. The numbers are in out/baselines/baselines.json, the whole report of the evaluation is in
-out/baselines/evaluation, and sheet.png and large_holes.png show completions of all methods. If the command is
-interrupted, repeat it to resume. recipes/baselines_results.py makes docs/results/baselines.md from the numbers.
+Each method has a run folder in out/baselines: ce, anp, pic, rfr, comodgan, vqvae, diffusion and ipa; vae is the
+artifact of ipa, whose training is part of the budget of ipa. comodgan and diffusion are trained for twice the budget,
+and are measured after the budget and at the end. The numbers are in out/baselines/baselines.json, the whole reports of
+the evaluations are in out/baselines/evaluation and out/baselines/equal_time, and sheet.png and large_holes.png show
+completions of all methods. If the command is interrupted, repeat it to resume. recipes/baselines_results.py makes
+docs/results/baselines.md from the numbers.
 
 To train on several GPUs, give each one some of the methods, then evaluate:
 
     python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only ce anp
     python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only pic rfr ipa
+    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only comodgan vqvae diffusion
     python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only evaluate
 """
 
-import json
-import statistics
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,30 +40,42 @@ from condvae.runtime.atomic import write_text
 from condvae.runtime.checks import check_choice
 from condvae.runtime.ranks import join
 from condvae.runtime.scripts import run_script
-from condvae.training.presets import TRAIN_PRESETS
-from condvae.training.run_folder import RunFolder
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.baselines_pictures import completer_of, large_hole_sheet, sharpness_of, sheet_of
+from recipes.baselines_speed import in_equal_time, measure_in_equal_time, speed_of
+from recipes.baselines_training import (
+    IPA,
+    LONG,
+    MODELS,
+    RUNS,
+    Budget,
+    check_budgets,
+    check_equal,
+    model_of,
+    train,
+    training_in,
+    training_of,
+)
 from recipes.pages import DIGITS, compact, rounded
 
 FORMAT = "condvae baselines"
-BASELINES = ("ce", "anp", "pic", "rfr")
-IPA, VAE, EVALUATE = "ipa", "vae", "evaluate"
-METHODS = (*BASELINES, IPA)
-"""The methods that are trained, by the names of their run folders."""
+EVALUATE = "evaluate"
 EMBEDDED = "cifar10"
-TITLES = {**{name: name.upper() for name in (IPA, *BASELINES)}, EMBEDDED: "IPA, embedded"}
+TITLES = {
+    **{name: name.upper() for name in (IPA, "ce", "anp", "pic", "rfr")},
+    "comodgan": "CoModGAN",
+    "comodgan-long": "CoModGAN, long",
+    "vqvae": "VQ-VAE",
+    "diffusion": "Diffusion",
+    "diffusion-long": "Diffusion, long",
+    EMBEDDED: "IPA, embedded",
+}
 """The names of trained models on pages and sheets, in the order of their rows."""
-PRESET = "cifar10-small"
-"""The preset of IPA. Its holes are those of all methods."""
-VAE_SHARE = 0.7
-"""The part of IPA's budget that is spent on its VAE. The rest is for the partial encoder."""
 SHARPNESS_IMAGES = 500
+EQUAL_TIME_IMAGES = 200
 SHEETS: dict[str, Callable[..., Image.Image]] = {"sheet": sheet_of, "large_holes": large_hole_sheet}
 """The pictures of the comparison, by the names of their files."""
-INTERVALS = {"evaluate_every": 5000, "checkpoint_every": 5000, "log_every": 100, "sheet_every": 0}
-"""How many steps lie between two evaluations and so on. They are the same for all methods, since they take time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +87,10 @@ class Options:
     out: Path
     """Folder for the run folders, the evaluation, baselines.json and the sheets."""
     minutes: float = 4.0
-    """The training budget of each method, in minutes."""
+    """The training budget of each method, in minutes. comodgan and diffusion go on for as long again."""
     only: tuple[str, ...] = ()
-    """Train only these methods: ce, anp, pic, rfr, ipa. Add evaluate to measure all methods afterwards; alone, it
-    trains nothing."""
+    """Train only these methods: ce, anp, pic, rfr, comodgan, vqvae, diffusion, ipa. Add evaluate to measure all methods
+    afterwards; alone, it trains nothing."""
     model: str = EMBEDDED
     """An embedded model, or another finished conditional model, that is measured too."""
     validation: int = 1000
@@ -99,20 +112,26 @@ class Options:
     batch: int | None = None
     """How many images each update uses. By default, as in the preset of each method."""
 
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.minutes, self.steps)
+
 
 def main(options: Options) -> None:
     for name in options.only:
-        check_choice(name, "--only", (*METHODS, EVALUATE))
+        check_choice(name, "--only", (*RUNS, EVALUATE))
     if not options.minutes > 0:
         raise ValueError(f"--minutes is {options.minutes:g}, expected more than 0")
     evaluates = not options.only or EVALUATE in options.only
-    trained = [name for name in METHODS if not options.only or name in options.only]
+    trained = [name for name in RUNS if not options.only or name in options.only]
     if evaluates:
-        check_evaluation(options, missing=set(METHODS) - set(trained))
+        check_evaluation(options, missing=set(RUNS) - set(trained))
     if "rfr" in trained:
         LPIPS.load(trunk="vgg")  # a part of its loss
     for name in trained:
-        train(name, options)
+        rest = {"data": options.data, "device": options.device}
+        own = {"batch": options.batch, "seed": options.seed, "validation": options.validation}
+        train(name, options.out, options.budget, **own, **rest)  # type: ignore[arg-type]
     if evaluates:
         measure(options)
 
@@ -130,54 +149,26 @@ def check_evaluation(options: Options, *, missing: set[str]) -> None:
     problems = Problems.choose(open_data(options.data), settings_of(options))
     check_fit(weights.load_conditional(options.model), options.model, problems)
     for name in sorted(missing):
-        if not (options.out / name / "model.safetensors").is_file():
+        if not model_of(LONG.get(name, name), options.out).is_file():
             raise ValueError(f"{options.out / name} has no finished model: train it first, with --only {name}")
     FeatureNetworks.load(torch.device("cpu"))
 
 
-def train(name: str, options: Options) -> None:
-    """Train one method into its run folder, or continue to train it. A finished run stays as it is."""
-    shared: dict[str, Any] = {"seed": options.seed, "steps": options.steps, "validation": options.validation}
-    if options.batch is not None:
-        shared["batch"] = options.batch
-    observe = TRAIN_PRESETS[PRESET]["observe"]
-    rest = {"data": options.data, "device": options.device, "evaluate_on": options.validation, "resume": True}
-
-    def run(training: Callable[..., Path], folder: Path, minutes: float, **own: Any) -> Path:
-        budget = {**shared, "minutes": minutes}
-        if is_finished(folder, budget):
-            return folder
-        print(f"training {folder.name} for {minutes:g} minutes", flush=True)
-        return training(**own, **budget, **rest, **INTERVALS, out=folder)
-
-    if name != IPA:
-        run(condvae.train, options.out / name, options.minutes, baseline=name, observe=observe)
-        return
-    first = round(VAE_SHARE * options.minutes, 6)
-    vae = run(condvae.pretrain, options.out / VAE, first, preset=PRESET)
-    second = round(options.minutes - first, 6)
-    run(condvae.train, options.out / IPA, second, preset=PRESET, observe=observe, artifact=vae)
-
-
-def is_finished(folder: Path, options: Mapping[str, Any]) -> bool:
-    """Return whether a run folder has a model that was trained with these options."""
-    run = RunFolder(folder)
-    return run.model.is_file() and options.items() <= run.stored_options().items()
-
-
 def measure(options: Options) -> None:
     """Evaluate all methods together, and write baselines.json and the sheets."""
-    trainings = {name: training_of(name, options.out) for name in METHODS}
+    trainings = {name: training_of(name, options.out) for name in MODELS}
     check_equal(trainings)
-    check_budgets(trainings, options)
+    check_budgets(trainings, options.budget)
     with join(options.device) as world:
         device = world.device
     fast = device.type == "cuda" if options.precision == "auto" else options.precision == "fast"
-    settings = settings_of(options)
+    settings, data = settings_of(options), open_data(options.data)
+    finished = weights.title_of(options.model, weights.locate(options.model))
+    models: dict[str, str | Path] = {**{name: model_of(name, options.out) for name in MODELS}, finished: options.model}
     report = condvae.evaluate(
-        options.model,
+        None,
         options.data,
-        against=[options.out / name for name in (IPA, *BASELINES)],
+        against=models,
         out=options.out / "evaluation",
         settings=settings,
         precision="fast" if fast else "exact",
@@ -185,20 +176,31 @@ def measure(options: Options) -> None:
     )
     if report is None:  # another process writes the report
         return
-    problems = Problems.choose(open_data(options.data), settings)
-    completers = {name: completer_of(options.out / name, device) for name in (IPA, *BASELINES)}
-    finished = weights.title_of(options.model, weights.locate(options.model))
-    completers[finished] = completer_of(options.model, device)
+    problems = Problems.choose(data, settings)
+    completers = {name: completer_of(model, device) for name, model in models.items()}
     titled = {TITLES.get(name, name): one for name, one in completers.items()}
     for name, draw in SHEETS.items():
         draw(titled, problems, device).save(options.out / f"{name}.png")
     images = min(SHARPNESS_IMAGES, options.images)
     sharpness = {name: sharpness_of(one, problems, device, images=images) for name, one in completers.items()}
+    speeds = {name: speed_of(one, problems, device) for name, one in completers.items()}
+    varying = {name: models[name] for name, one in completers.items() if one.varies}
+    equal = measure_in_equal_time(
+        varying,
+        in_equal_time(speeds, IPA),
+        data,
+        options.out / "equal_time",
+        images=min(EQUAL_TIME_IMAGES, settings.deep),
+        seed=options.seed,
+        device=options.device,
+    )
     result = {
         **with_metric(report, "sharpness", sharpness),
         "format": FORMAT,
         "budget_minutes": options.minutes,
         "training": {**trainings, finished: training_in(options.model)},
+        "speed": {"device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU", "methods": speeds},
+        "equal_time": {"images": min(EQUAL_TIME_IMAGES, settings.deep), "reference": IPA, "methods": equal},
     }
     write_text(options.out / "baselines.json", compact(rounded(result, DIGITS)) + "\n")
     print(f"wrote {options.out / 'baselines.json'}, and {' and '.join(f'{name}.png' for name in SHEETS)} next to it")
@@ -216,73 +218,6 @@ def with_metric(report: Mapping[str, Any], metric: str, found: Mapping[str, Any]
         key = method_of(name, methods)
         methods[key] = {**methods[key], "metrics": {**methods[key]["metrics"], metric: columns}}
     return {**report, "methods": methods}
-
-
-def training_of(name: str, out: Path) -> dict[str, Any]:
-    """Return what the model files and logs of a method say about its training: the sums, and each of its parts."""
-    folders = {"VAE": out / VAE, "partial encoder": out / IPA} if name == IPA else {"network": out / name}
-    parts = {part: of_run(folder) for part, folder in folders.items()}
-    return summed(weights.describe(out / name).parameters, parts)
-
-
-def summed(count: int, parts: Mapping[str, Any]) -> dict[str, Any]:
-    minutes = round(sum(part["minutes"] for part in parts.values()), 2)
-    return {"weights": count, "minutes": minutes, "parts": parts}
-
-
-def of_run(folder: Path) -> dict[str, Any]:
-    """Return what a run folder says about its training."""
-    record = weights.describe(folder).record
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    speeds = [line["images_per_second"] for line in lines if line.get("images_per_second")]
-    trained = [line["weights"] for line in lines if line["event"] == "start"]
-    return {
-        **part_of(record),
-        "trained_weights": trained[0] if trained else None,
-        "images_per_second": round(statistics.median(speeds), 1) if speeds else None,
-    }
-
-
-def part_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a training record that describe the budget and the data."""
-    options = record["options"]
-    return {
-        **{key: record[key] for key in ("minutes", "steps", "images_seen", "device", "data")},
-        **{key: options.get(key) for key in ("batch", "lr", "seed", "split_seed", "validation", "observe")},
-        "budget": {key: options.get(key) for key in ("minutes", "steps")},
-    }
-
-
-def training_in(model: str) -> dict[str, Any]:
-    """Return the training of a finished conditional model, of which there is a model file, but no log."""
-    header = weights.describe(model)
-    trained = {"VAE": header.record.get("artifact"), "partial encoder": header.record}
-    return summed(header.parameters, {name: part_of(record) for name, record in trained.items() if record})
-
-
-def check_equal(trainings: Mapping[str, Any]) -> None:
-    """Raise a ValueError unless all methods were trained on the same images and with the same kind of holes."""
-    parts = [(name, part) for name, found in trainings.items() for part in found["parts"].values()]
-    for key in ("data", "split_seed", "validation", "seed", "observe"):
-        first, *others = [(name, part[key]) for name, part in parts if part[key] is not None]
-        for name, value in others:
-            if value != first[1]:
-                raise ValueError(
-                    f"{name} was trained with {key} {value}, but {first[0]} with {first[1]}: train all methods with "
-                    "the same options"
-                )
-
-
-def check_budgets(trainings: Mapping[str, Any], options: Options) -> None:
-    """Raise a ValueError unless each method was trained with the budget of the options."""
-    for name, found in trainings.items():
-        budgets = [part["budget"] for part in found["parts"].values()]
-        minutes = round(sum(budget["minutes"] for budget in budgets), 4)
-        if minutes != round(options.minutes, 4) or any(budget["steps"] != options.steps for budget in budgets):
-            raise ValueError(
-                f"{name} was trained with --minutes {minutes:g} and --steps {budgets[-1]['steps']}: give the same "
-                "--minutes and --steps for all trainings and for the evaluation"
-            )
 
 
 if __name__ == "__main__":

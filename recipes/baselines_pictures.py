@@ -49,7 +49,7 @@ def sheet_of(
     rows: list[list[Tensor]] = [[] for _ in completers]
     columns: list[str] = []
     for hole, position in enumerate(positions):
-        truth, observation = _problem(problems, hole, positions[hole : hole + 1], device)
+        truth, observation = problem_in(problems, hole, positions[hole : hole + 1], device)
         assert observation.known is not None
         blank = torch.full_like(truth[0], 255)
         seen = to_uint8(visible(observation))[0]
@@ -71,7 +71,7 @@ def large_hole_sheet(
     The rows of the methods are below the originals and what is known of them. Images are not selected by hand.
     """
     positions = spread(len(problems), images)
-    truth, observation = _problem(problems, len(HOLE_BINS) - 1, positions, device)
+    truth, observation = problem_in(problems, len(HOLE_BINS) - 1, positions, device)
     rows = {"original": truth, "known": to_uint8(visible(observation))}
     for name, completer in completers.items():
         rows[name] = complete_at(completer, observation, 1, seed=problems.seed, places=positions.tolist())[:, 0]
@@ -93,7 +93,7 @@ def sharpness_of(
         parts = []
         for first in range(0, len(positions), _IMAGES_AT_ONCE):
             some = positions[first : first + _IMAGES_AT_ONCE]
-            truth, observation = _problem(problems, hole, some, device)
+            truth, observation = problem_in(problems, hole, some, device)
             assert observation.known is not None
             made = complete_at(completer, observation, 1, seed=problems.seed, places=some.tolist())[:, 0]
             parts.append(torch.stack([differences(image, ~observation.known) for image in (made, truth)]).cpu())
@@ -118,7 +118,7 @@ def differences(images: Tensor, hidden: Tensor) -> Tensor:
     return across.sum(dim=(1, 2, 3)) + down.sum(dim=(1, 2, 3))
 
 
-def _problem(problems: Problems, hole: int, positions: Indices, device: torch.device) -> tuple[Tensor, Observation]:
+def problem_in(problems: Problems, hole: int, positions: Indices, device: torch.device) -> tuple[Tensor, Observation]:
     """Return test images and what is known of them, with the holes of the evaluation in one bin."""
     truth = problems.truth(positions, device)
     return truth, observe_levels(truth, problems.known(hole, positions, device))

@@ -74,8 +74,13 @@ def page_at(path: Path = PAGE) -> Page:
 def shown_methods(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the methods of a report by their names on the page: IPA and the learned baselines first."""
     methods = dict(result["methods"])
-    trained = {title: methods.pop(baselines.method_of(name, methods)) for name, title in TITLES.items()}
+    trained = {title: methods.pop(baselines.method_of(name, methods)) for name, title in titles_in(result).items()}
     return {**trained, **methods}
+
+
+def titles_in(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names on the page of the trained models in a report."""
+    return {name: title for name, title in TITLES.items() if name in result["training"]}
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -85,7 +90,7 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     if baselines.EMBEDDED not in result["training"]:
         raise ValueError(f"the page shows the model {baselines.EMBEDDED}: run recipes/baselines.py without --model")
     methods = shown_methods(result)
-    trained = {name: methods[name] for name in TITLES.values()}
+    trained = {name: methods[name] for name in titles_in(result).values()}
     tables = {
         "main": main_table(methods, result["training"]),
         "training": training_table(result["training"]),
@@ -134,14 +139,14 @@ def main_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
 
 def spent_on(name: str, training: Mapping[str, Any]) -> list[str]:
     """Return the training minutes and the weights of a method; a simple baseline has none."""
-    found = {title: training[model] for model, title in TITLES.items()}.get(name)
+    found = {title: training[model] for model, title in TITLES.items() if model in training}.get(name)
     return ["none", "none"] if found is None else [f"{found['minutes']:.2f}", f"{found['weights'] / 1e6:.2f}"]
 
 
 def training_table(training: Mapping[str, Any]) -> str:
     """Return a table with a row for each training; IPA has two."""
     rows = []
-    for model, name in TITLES.items():
+    for model, name in ((model, name) for model, name in TITLES.items() if model in training):
         for part, found in training[model]["parts"].items():
             speed, trained = found.get("images_per_second"), found.get("trained_weights")
             rows.append(
@@ -262,7 +267,7 @@ def drawn_methods(result: Mapping[str, Any]) -> dict[str, Any]:
     lines, and the best of the simple baselines.
     """
     methods = shown_methods(result)
-    trained = {name: {**methods[name], "model": name} for name in TITLES.values()}
+    trained = {name: {**methods[name], "model": name} for name in titles_in(result).values()}
     return {**trained, NEAREST: methods[NEAREST]} if NEAREST in methods else trained
 
 

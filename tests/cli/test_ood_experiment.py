@@ -6,6 +6,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.baseline_models import small_baseline
+from helpers.models import SMALLEST, small_vae
 from helpers.ood_models import observing, plain_data
 from helpers.training import call
 from PIL import Image
@@ -38,6 +40,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("command")
     save(observing(), folder / "ours.safetensors")
     save(observing("relative"), folder / "theirs.safetensors")
+    save(small_baseline("anp", size=8), folder / "gan.safetensors")
+    save(small_baseline("anp"), folder / "large.safetensors")
+    save(small_vae(SMALLEST), folder / "vae.safetensors")
     pack(folder / "data.zip")
     pack(folder / "other.zip", seed=3)
     return folder
@@ -57,15 +62,17 @@ def test_from_files_to_figures(tmp_path: Path, files: Path) -> None:
         files / "data.zip",
         "--against",
         f"other={files / 'other.zip'}",
+        "--completers",
+        f"anp={files / 'gan.safetensors'}",
     ]
     words += [*map(str, SMALL), *few, "--out", out]
     for number in (1, 2):
         assert f"shard {number} of 2 is done" in call(*words, "--shard", f"{number}/2")
     assert "units of work are done already" in call(*words)
     result = json.loads((out / "results.json").read_text())
-    assert list(result["methods"]) == [
-        f"{model} {score}" for model in ("ours", "ipa-r") for score in ("gradient", "likelihood", "completed-nearest")
-    ]
+    scores = ("gradient", "likelihood", "completed-nearest", "completed-anp")
+    assert list(result["methods"]) == [f"{model} {score}" for model in ("ours", "ipa-r") for score in scores]
+    assert set(result["completers"]) == {"nearest", "anp"}
     assert list(result["sets"]) == ["noise", "flip", "other"]
     assert (result["data"], result["images"]) == ("data.zip", 3)
     (out / "auroc.png").unlink()
@@ -90,6 +97,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, files: Path) 
         ([*given, "--against", f"noise={files / 'other.zip'}"], "noise is the name of a built-in set"),
         ([*given, "--scores", "guess"], "unknown score 'guess'"),
         ([*given, "--baselines", "completed-gan"], "needs a completer named 'gan'"),
+        ([*given, "--completers", "gan=nogan"], "unknown model 'nogan'"),
+        ([*given, "--completers", f"nearest={files / 'gan.safetensors'}"], "a completer cannot be called 'nearest'"),
+        (
+            [*given, "--completers", f"gan={files / 'large.safetensors'}", files / "gan.safetensors"],
+            "two completers are called gan",
+        ),
+        ([*given, "--completers", files / "large.safetensors"], "large makes images of 16 x 16 x 3, expected 8 x 8"),
+        ([*given, "--completers", f"vae={files / 'vae.safetensors'}"], "is an unconditional VAE"),
         ([*given, "--sets", "upside"], "unknown set 'upside'"),
         ([*given, "--images", "1"], "number of images is 1"),
         ([*given, "--shard", "3/2"], "expected I/N"),

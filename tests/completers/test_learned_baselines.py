@@ -21,6 +21,7 @@ from condvae.completers.learned_baselines import (
     make_completer,
     make_loss,
     named_config,
+    stages_of,
 )
 from condvae.completers.learned_completer import BaselineConfig
 from condvae.completers.learned_names import (
@@ -29,6 +30,7 @@ from condvae.completers.learned_names import (
     LEARNED_PRESETS,
     LEARNED_TITLES,
     SIZES_OF_PAPER,
+    STAGES,
 )
 from condvae.completers.neural_process import NeuralProcessConfig
 
@@ -64,13 +66,14 @@ def test_presets_can_be_built_and_stored_as_json(name: str, size: int) -> None:
 
 
 def test_presets_of_the_paper_differ_from_the_others() -> None:
-    for kind in LEARNED_TITLES:
+    in_paper = [kind for kind in LEARNED_TITLES if kind != "diffusion"]
+    for kind in in_paper:
         size = SIZES_OF_PAPER.get(f"{kind}-paper", 64)
         assert config_to_dict(named_config(f"{kind}-paper", image_size=size, channels=3)) != config_to_dict(
             config_from({**LEARNED_PRESETS[kind], **LARGER_IMAGES.get(kind, {}), "image_size": size})
         )
     assert set(LEARNED_MEANINGS) == set(LEARNED_TITLES)
-    assert set(LEARNED_PRESETS) == {*LEARNED_TITLES, *(f"{kind}-paper" for kind in LEARNED_TITLES)}
+    assert set(LEARNED_PRESETS) == {*LEARNED_TITLES, *(f"{kind}-paper" for kind in in_paper)}
 
 
 def test_the_limit_on_points_depends_on_the_size_of_images() -> None:
@@ -95,7 +98,7 @@ def test_bad_names_and_files_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     file, mistake = tmp_path / "mine.json", "mine.json is not a valid configuration of a baseline: "
     cases: list[tuple[str, str, int, str]] = [
-        ("gan", "", 32, "unknown baseline 'gan', expected one of ce, anp, pic, rfr, ce-paper"),
+        ("gan", "", 32, "unknown baseline 'gan', expected one of ce, anp, pic, rfr, comodgan, "),
         ("", "", 32, "unknown baseline '', expected one of ce"),
         (str(tmp_path / "no.json"), "", 32, "no.json cannot be read: No such file or directory"),
         (str(tmp_path / "folder.json"), "", 32, "folder.json cannot be read: Is a directory"),
@@ -153,15 +156,25 @@ def test_only_losses_with_perceptual_terms_need_features() -> None:
         ("rfr", {}),
         ("rfr", {"perceptual_weight": 0.1, "style_weight": 180.0}),
         ("rfr", {"style_weight": 1.0}),
+        ("comodgan", {}),
+        ("comodgan", {"r1_weight": 0.0}),
+        ("vqvae", {"stage": "codes"}),
+        ("vqvae", {"stage": "structure"}),
+        ("vqvae", {"stage": "texture"}),
+        ("diffusion", {}),
     ],
 )
 def test_losses_report_the_promised_figures(kind: str, changes: dict[str, Any], channels: int) -> None:
-    model = small_baseline(kind, size=32, channels=channels, **changes)
-    loss = make_loss(model, features if model.config.needs_features else None).train()
+    stage = changes.get("stage")
+    model = small_baseline(
+        kind, size=32, channels=channels, **{key: value for key, value in changes.items() if key != "stage"}
+    )
+    loss = make_loss(model, features if model.config.needs_features else None, stage).train()
     assert loss.completer is model
     x, known = images(2, size=32, channels=channels), some_known(2, size=32)
     found = [(loss.of_batch(x, known, generator()), loss.figures)]
-    assert (loss.critic is not None) == (kind in ("ce", "pic") and changes.get("adversarial", True))
+    with_critic = kind in ("ce", "pic", "comodgan") or stage == "texture"
+    assert (loss.critic is not None) == (with_critic and changes.get("adversarial", True))
     if loss.critic is not None:
         found.append((loss.of_batch(x, known, generator(), critic=True), loss.critic_figures))
     for losses, figures in found:
@@ -175,13 +188,30 @@ def test_losses_report_the_promised_figures(kind: str, changes: dict[str, Any], 
         compared = model.config.needs_features
         assert (float(parts["perceptual"]) > 0, float(parts["style"]) > 0) == (compared, compared)
     found[0][0].total.backward()
-    assert all(weight.grad is not None for weight in model.parameters())
+    trained = {name for name, weight in model.named_parameters() if stage is None or name.startswith(f"{stage}.")}
+    assert {name for name, weight in model.named_parameters() if weight.grad is not None} == trained
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_the_value_of_a_loss_depends_on_the_generator_alone(kind: str) -> None:
-    loss = make_loss(small_baseline(kind)).eval()
+    *_, last = STAGES.get(kind, (None,))
+    loss = make_loss(small_baseline(kind), stage=last).eval()
     x, known = images(2, size=16), some_known(2, size=16)
     one, same, other = (loss.of_batch(x, known, generator(seed)).total.item() for seed in (0, 0, 1))
     assert one == same
-    assert (one == other) == (kind in ("ce", "rfr"))
+    assert (one == other) == (kind in ("ce", "rfr", "vqvae"))
+
+
+def test_methods_with_stages(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(CONFIGS["vqvae"]))
+    for name in ("vqvae", "vqvae-paper", str(path)):
+        assert list(stages_of(name)) == ["codes", "structure", "texture"]
+        assert sum(stages_of(name).values()) == pytest.approx(1)
+    path.write_text("[]")
+    for name in ("ce", "diffusion", "gan", "", str(path), str(tmp_path / "none.json")):
+        assert stages_of(name) == {}
+    with pytest.raises(ValueError, match="the stage of vqvae is None, expected 'codes' or 'structure' or 'texture'"):
+        make_loss(small_baseline("vqvae"))
+    with pytest.raises(ValueError, match="the stage of ce is 'codes', expected None"):
+        make_loss(small_baseline("ce"), stage="codes")

@@ -23,6 +23,16 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "kind": "rfr", "widths": [4, 4, 8, 8], "kernels": [5, 3], "strides": 1, "head_width": 4,
         "perceptual_weight": 0.0, "style_weight": 0.0,
     },
+    "comodgan": {"kind": "comodgan", "max_width": 8, "latent_features": 4, "mapping_layers": 2, "code_features": 8},
+    "vqvae": {
+        "kind": "vqvae", "codes": 8, "code_width": 4, "codes_width": 8, "structure_width": 8, "structure_blocks": 2,
+        "structure_attentions": 1, "output_blocks": 1, "attention_heads": 1, "key_width": 4, "value_width": 4,
+        "condition_width": 8, "condition_blocks": 2, "max_dilation": 2, "texture_width": 8, "critic_layers": 2,
+    },
+    "diffusion": {
+        "kind": "diffusion", "widths": [8, 12], "level_blocks": 1, "attention_sizes": [8], "embedding": 8,
+        "sampling_steps": 3,
+    },
 }  # fmt: skip
 """Configurations by kind, as in JSON files. The loss of rfr compares no features."""
 

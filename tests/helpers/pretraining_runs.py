@@ -69,6 +69,9 @@ class PixelDistance(LPIPS):
     def features(self, images: Tensor) -> Tensor:
         return (images / 127.5 - 1 if images.dtype == torch.uint8 else images).flatten(1)
 
+    def position_weights(self, height: int, width: int) -> Tensor:
+        return torch.ones(3 * height * width)
+
 
 @contextmanager
 def small_presets() -> Iterator[None]:

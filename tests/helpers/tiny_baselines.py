@@ -11,6 +11,7 @@ from helpers.models import generator
 
 from condvae.completers.learned_baselines import config_from, make_completer, make_loss
 from condvae.completers.learned_completer import CompleterLoss
+from condvae.completers.learned_names import STAGES
 from condvae.data import LevelBatch
 from condvae.observe import Halves, KnownPixels
 from condvae.runtime.ranks import World
@@ -27,8 +28,17 @@ TINY: dict[str, dict[str, Any]] = {
         "width": 4, "max_width": 8, "latent_channels": 4, "prior_blocks": 0, "attention_size": 8, "output_scales": 1,
     },
     "rfr": {"widths": [4, 4, 4, 8], "head_width": 4, "kernels": [7, 7], "perceptual_weight": 0, "style_weight": 0},
+    "comodgan": {"max_width": 8, "latent_features": 4, "mapping_layers": 1, "code_features": 8},
+    "vqvae": {
+        "codes": 8, "code_width": 4, "codes_width": 8, "structure_width": 8, "structure_blocks": 2,
+        "structure_attentions": 1, "output_blocks": 1, "attention_heads": 1, "key_width": 4, "value_width": 4,
+        "condition_width": 8, "condition_blocks": 2, "max_dilation": 2, "texture_width": 8, "critic_layers": 2,
+    },
+    "diffusion": {
+        "widths": [8, 12], "level_blocks": 1, "attention_sizes": [8], "embedding": 8, "sampling_steps": 3,
+    },
 }  # fmt: skip
-WITH_CRITIC = ("ce", "pic")
+WITH_CRITIC = ("ce", "pic", "comodgan", "vqvae")
 EXACT = Rule(beta1=0.5, beta2=0.9, weight_decay=0.0, clip=1e9, skip_above=1e9, ema=0.5)
 """Plain Adam."""
 
@@ -46,10 +56,12 @@ def tiny_file(kind: str) -> str:
 _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def tiny_loss(kind: str, *, seed: int = 0, **changes: Any) -> CompleterLoss:
+def tiny_loss(kind: str, *, seed: int = 0, stage: str | None = None, **changes: Any) -> CompleterLoss:
+    """The loss of a tiny baseline. stage: that of its training, by default the last one."""
     torch.manual_seed(seed)
     plain = {"kind": kind, "image_size": SIZE, "channels": 3, **TINY[kind], **changes}
-    return make_loss(make_completer(config_from(plain)))
+    *_, last = STAGES.get(kind, (None,))
+    return make_loss(make_completer(config_from(plain)), stage=stage or last)
 
 
 def tiny_step(

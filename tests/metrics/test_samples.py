@@ -48,7 +48,9 @@ def test_uint8_and_float_images_give_the_same_distances() -> None:
     truth, samples = samples_of(2, 3)
     as_levels = [((part + 1) * 127.5).round().to(torch.uint8) for part in (truth, samples, samples)]
     for found, expected in zip(
-        sample_distances(lpips, *as_levels), sample_distances(lpips, truth, samples, samples), strict=True
+        sample_distances(lpips, *as_levels, crps=True),
+        sample_distances(lpips, truth, samples, samples, crps=True),
+        strict=True,
     ):
         assert found is not None and expected is not None
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
@@ -66,7 +68,7 @@ def test_features_of_every_image_are_computed_once(monkeypatch: pytest.MonkeyPat
         return features(some)
 
     monkeypatch.setattr(lpips, "features", counted)
-    sample_distances(lpips, truth, samples, samples[:, :2])
+    sample_distances(lpips, truth, samples, samples[:, :2], crps=True)
     assert seen == 3 * (6 + 2 + 1 + 1)  # samples, references, the truth, the mean
 
 

@@ -17,8 +17,9 @@ from condvae import weights
 from condvae.completers.learned_names import LEARNED_PRESETS
 from condvae.metrics import LPIPS, Inception
 from condvae.vdvae import presets
-from recipes.baselines import BASELINES, METHODS, Options, check_budgets, check_equal
+from recipes import baselines_speed
 from recipes.baselines_results import all_tables
+from recipes.baselines_training import LONG, MODELS, RUNS, Budget, check_budgets, check_equal, parts_of
 
 SMALL = {
     "ce": {"kind": "ce", "bottleneck": 4, "width": 2},
@@ -31,19 +32,32 @@ SMALL = {
         "kind": "rfr", "widths": (4, 4, 4, 4), "kernels": (5, 5), "strides": 2, "head_width": 4,
         "perceptual_weight": 0.0, "style_weight": 0.0,
     },
+    "comodgan": {"kind": "comodgan", "max_width": 4, "latent_features": 4, "mapping_layers": 1, "code_features": 4},
+    "vqvae": {
+        "kind": "vqvae", "codes": 4, "code_width": 4, "codes_width": 4, "structure_width": 4, "structure_blocks": 1,
+        "structure_attentions": 1, "output_blocks": 0, "attention_heads": 1, "key_width": 2, "value_width": 2,
+        "condition_width": 4, "condition_blocks": 1, "max_dilation": 1, "texture_width": 4, "critic_layers": 1,
+    },
+    "diffusion": {
+        "kind": "diffusion", "widths": (4, 4), "level_blocks": 1, "attention_sizes": (8,), "embedding": 4,
+        "sampling_steps": 2,
+    },
 }  # fmt: skip
 """Networks of the baselines with few weights, and without the network of RFR's losses."""
 QUICK = {
     "minutes": 5, "steps": 1, "batch": 4, "validation": 4, "images": 4, "deep-images": 2, "n": 2, "device": "cpu",
 }  # fmt: skip
-NAMES = ["cifar10, t 1", "ipa, t 1", *BASELINES]
+NAMES = ["ipa, t 1", *MODELS[1:], "cifar10, t 1"]
 """The methods of the report that were trained, in its order."""
+SINGLE = ("ce", "rfr")
 
 
 @pytest.fixture(autouse=True)
 def small_networks(monkeypatch: pytest.MonkeyPatch, undrawn: None) -> Iterator[None]:
     monkeypatch.setattr(LPIPS, "load", lambda *, trunk: PixelDistance())
     monkeypatch.setattr(Inception, "load", lambda *, precision: SmallInception())
+    monkeypatch.setattr(baselines_speed, "COMPLETIONS", 3)
+    monkeypatch.setattr(baselines_speed, "MOST", 6)
     sheet = Image.new("RGB", (8, 8))
     with (
         mock.patch.dict(presets._TABLES, {"cifar10-small": [(32, 8, 4, 1, 1), (4, 8, 4, 1, 1)]}),
@@ -87,32 +101,50 @@ def test_from_data_to_numbers_in_two_calls(tmp_path: Path, data: Path, model: Pa
     done = call(out, data, model)
     assert done.returncode == 0, done.stderr
     assert first.items() <= times(out).items()  # what was trained is not trained again
-    written = {"evaluation", "baselines.json", "sheet.png", "large_holes.png"}
-    assert {path.name for path in out.iterdir()} == {*METHODS, "vae", *written}
+    written = {"evaluation", "equal_time", "baselines.json", "sheet.png", "large_holes.png"}
+    assert {path.name for path in out.iterdir()} == {*RUNS, "vae", *written}
     result = json.loads((out / "baselines.json").read_text())
     check_numbers(result)
     with Image.open(out / "sheet.png") as sheet:
-        assert sheet.height > 7 * 64 and sheet.width > 12 * 64  # four images, three columns each
+        assert sheet.height > 12 * 64 and sheet.width > 12 * 64  # four images, three columns each
 
 
 def check_numbers(result: dict[str, Any]) -> None:
     methods, training = result["methods"], result["training"]
-    assert list(methods)[:6] == NAMES and len(methods) == 10  # and four simple baselines
-    assert [methods[name]["varies"] for name in NAMES] == [True, True, False, True, True, False]
+    assert list(methods)[: len(NAMES)] == NAMES and len(methods) == len(NAMES) + 4  # and four simple baselines
+    assert [name for name in NAMES if not methods[name]["varies"]] == list(SINGLE)
     settings = result["settings"]
     assert (settings["images"], settings["deep_images"], settings["k"], result["budget_minutes"]) == (4, 2, 2, 5.0)
     assert [name for name, found in methods.items() if "sharpness" in found["metrics"]] == NAMES
-    assert set(training) == {*METHODS, "cifar10"} and training["cifar10"]["minutes"] == 9.75
+    assert set(training) == {*MODELS, "cifar10"} and training["cifar10"]["minutes"] == 9.75
     assert list(training["ipa"]["parts"]) == ["VAE", "partial encoder"]
-    for name in METHODS:
+    assert list(training["vqvae"]["parts"]) == ["codes", "structure", "texture"]
+    for name in MODELS:
+        steps = 2 if name in LONG.values() else 1
         assert training[name]["weights"] > 100
         for part in training[name]["parts"].values():
-            assert (part["steps"], part["images_seen"], part["batch"], part["validation"]) == (1, 4, 4, 4)
-            assert part["images_per_second"] > 0 and part["trained_weights"] > 0 and part["device"] == "cpu"
+            assert (part["steps"], part["images_seen"], part["batch"], part["validation"]) == (steps, 4 * steps, 4, 4)
+            assert part["trained_weights"] > 0 and part["device"] == "cpu"
+            assert name in LONG or part["images_per_second"] > 0  # before the snapshot, no line was logged
             assert part["data"].endswith("12 training, 4 validation and 8 test images of 32 x 32 x 3, 10 labels")
             assert part["observe"] is None or len(part["observe"]) == 5
+    check_speeds(result)
     tables = all_tables({"baselines": result})
     assert "| PIC | " in tables["main"] and "| IPA, embedded: VAE | 7.25 |" in tables["training"]
+
+
+def check_speeds(result: dict[str, Any]) -> None:
+    names = [*MODELS, "cifar10"]
+    speeds, equal = result["speed"]["methods"], result["equal_time"]["methods"]
+    assert list(speeds) == names and list(equal) == [name for name in names if name not in SINGLE]
+    for found in speeds.values():
+        assert found["milliseconds"] * found["completions_per_second"] == pytest.approx(1000, rel=1e-4)
+    assert (speeds["diffusion"]["network_evaluations"], speeds["pic"]["network_evaluations"]) == (2, 1)
+    assert equal["ipa"]["k"] == 3 and result["equal_time"]["reference"] == "ipa"
+    for name, found in equal.items():
+        ratio = 3 * speeds[name]["completions_per_second"] / speeds["ipa"]["completions_per_second"]
+        assert found["k"] == min(6, max(1, round(ratio)))
+        assert set(found["coverage"]) == {"white", "smooth"} and found["lpips_gt"]["mixture"]["mean"] >= 0
 
 
 def test_different_trainings_are_not_compared() -> None:
@@ -127,21 +159,30 @@ def test_different_trainings_are_not_compared() -> None:
 
 
 def test_different_budgets_are_not_compared() -> None:
-    def of(*minutes: float, steps: int | None = None) -> dict[str, Any]:
-        return {"parts": {str(i): {"budget": {"minutes": m, "steps": steps}} for i, m in enumerate(minutes)}}
+    def of(steps: int | None = None, **parts: float) -> dict[str, Any]:
+        return {"parts": {name: {"budget": {"minutes": m, "steps": steps}} for name, m in parts.items()}}
 
-    options = Options(data=(Path("x"),), out=Path("y"), minutes=4.0)
-    check_budgets({"ce": of(4.0), "ipa": of(2.8, 1.2)}, options)
-    for wrong in (of(5.0), of(2.8, 1.0), of(4.0, steps=3)):
-        with pytest.raises(ValueError, match=r"^pic was trained with --minutes .*: give the same --minutes"):
-            check_budgets({"ce": of(4.0), "pic": wrong}, options)
+    vqvae = of(codes=4 * 1.5 / 7, structure=4 * 3 / 7, texture=4 * 2.5 / 7)
+    ipa = {"parts": {**of(VAE=2.8)["parts"], "partial encoder": of(x=1.2)["parts"]["x"]}}
+    right = {
+        "ce": of(network=4.0), "ipa": ipa, "vqvae": vqvae, "comodgan": of(network=8.0),
+        "comodgan-long": of(network=8.0),
+    }  # fmt: skip
+    check_budgets(right, Budget(4.0))
+    assert sum(part.minutes for part in parts_of("vqvae", Budget(4.0)).values()) == pytest.approx(4.0, abs=1e-5)
+    for name, wrong in (
+        ("pic", of(network=5.0)), ("ipa", of(VAE=2.8)), ("pic", of(3, network=4.0)), ("comodgan", of(network=4.0)),
+        ("vqvae", of(codes=4.0)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=rf"^{name} was trained with --minutes .*: give the same --minutes"):
+            check_budgets({**right, name: wrong}, Budget(4.0))
 
 
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path, data: Path, model: Path) -> None:
     out = tmp_path / "out"
     small = small_data(tmp_path / "small", size=8)
     cases: list[tuple[dict[str, Any], tuple[object, ...], str]] = [
-        ({}, ("--only", "comodgan"), "--only is 'comodgan', expected 'ce' or 'anp' or 'pic' or 'rfr' or 'ipa' or"),
+        ({}, ("--only", "gan"), "--only is 'gan', expected 'ce' or 'anp' or 'pic' or 'rfr' or 'comodgan' or"),
         ({"minutes": 0}, (), "--minutes is 0, expected more than 0"),
         ({"data": tmp_path / "none"}, (), "none does not exist"),
         ({"data": small}, (), f"the data has images of 8 x 8 x 3, but {model} makes 32 x 32 x 3"),

@@ -12,7 +12,7 @@ from condvae.experiments.evaluation.plan import MIXTURE
 from condvae.experiments.evaluation.summary import CURVE
 from condvae.runtime.devices import without_weights
 from condvae.training.presets import TRAIN_PRESETS
-from recipes import baselines, baselines_results, evaluation_results
+from recipes import baselines, baselines_results, baselines_training, evaluation_results
 from recipes.baselines_results import LEVEL, NEAREST, RANDOM, shown_methods
 from recipes.baselines_statements import BASELINES, BINS, LEARNED, SIGMAS, SINGLE, lead, leaders, mean
 from recipes.evaluation_results import CIFAR10
@@ -22,6 +22,9 @@ PAGE = baselines_results.page_at()
 WORDS = re.sub(r"\s+", " ", PAGE.path.read_text())
 PAPER = {row.method: row for row in CIFAR10}
 EVALUATION = evaluation_results.page_at().raw()
+KINDS = ("ce", "anp", "pic", "rfr")
+METHODS = (*KINDS, "ipa")
+"""The methods of the page, which were trained with the same budget."""
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +47,16 @@ def test_every_picture_is_shown() -> None:
 def test_the_budget_is_that_of_the_command(result: dict[str, Any]) -> None:
     minutes = result["budget_minutes"]
     assert f"--out out/baselines --minutes {minutes:g}" in WORDS and f"for {minutes:g} minutes by the clock" in WORDS
-    for name in baselines.METHODS:
+    for name in METHODS:
         assert 0.9 * minutes < result["training"][name]["minutes"] < 1.05 * minutes, name
     vae = result["training"]["ipa"]["parts"]["VAE"]["minutes"]
-    assert vae / result["training"]["ipa"]["minutes"] == pytest.approx(baselines.VAE_SHARE, abs=0.05)
+    assert vae / result["training"]["ipa"]["minutes"] == pytest.approx(baselines_training.VAE_SHARE, abs=0.05)
     assert result["training"]["cifar10"]["minutes"] > minutes and "which had a larger budget" in WORDS
 
 
 def test_all_methods_had_the_same_images_and_holes(result: dict[str, Any]) -> None:
-    trainings = {name: result["training"][name] for name in baselines.METHODS}
-    baselines.check_equal(trainings)
+    trainings = {name: result["training"][name] for name in METHODS}
+    baselines_training.check_equal(trainings)
     holes = [f"freeform,low={low / 10},high={(low + 2) / 10}" for low in range(0, 10, 2)]
     for name, found in trainings.items():
         (last,) = list(found["parts"].values())[-1:]
@@ -71,12 +74,12 @@ def test_the_evaluation_is_that_of_the_page(result: dict[str, Any]) -> None:
     assert settings["seed"] == 0 and "seed 0, t = 1" in WORDS
     methods = shown_methods(result)
     assert [name for name in LEARNED if not methods[name]["varies"]] == list(SINGLE)
-    assert NEAREST in methods and len(methods) == len(baselines.TITLES) + 4
+    assert NEAREST in methods and len(methods) == len(METHODS) + 1 + 4
 
 
 def test_the_recipe_is_described() -> None:
     options = baselines.Options(data=(), out=PAGE.path)
-    assert f"it gets {100 * baselines.VAE_SHARE:.0f} % of the budget" in WORDS
+    assert f"it gets {100 * baselines_training.VAE_SHARE:.0f} % of the budget" in WORDS
     assert f"one completion of each of {min(baselines.SHARPNESS_IMAGES, options.images)} images" in WORDS
     assert options.model == "cifar10" and "the model `cifar10` of the package" in WORDS
     assert [panel.title.split(",")[0].split(" ↓")[0] for panel in PANELS.values()] == [
@@ -85,7 +88,7 @@ def test_the_recipe_is_described() -> None:
 
 
 def test_sizes_are_those_of_the_presets() -> None:
-    ours, papers = ({name: LEARNED_PRESETS[name + end] for name in baselines.BASELINES} for end in ("", "-paper"))
+    ours, papers = ({name: LEARNED_PRESETS[name + end] for name in KINDS} for end in ("", "-paper"))
     (pic, pic_paper), (rfr, rfr_paper) = ((ours[name], papers[name]) for name in ("pic", "rfr"))
     for words in (
         f"a bottleneck of {ours['ce']['bottleneck']} features instead of {papers['ce']['bottleneck']:,}",
@@ -101,7 +104,7 @@ def test_sizes_are_those_of_the_presets() -> None:
     assert (pic["width"], pic["max_width"]) == (64, 256) and "with 64, 128 and 256 channels" in WORDS
     assert (pic_paper["width"], pic_paper["max_width"]) == (32, 128) and "instead of 32 to 128" in WORDS
     assert (pic["output_scales"], pic_paper["output_scales"]) == (3, 4) and "three scales instead of four" in WORDS
-    assert all(TRAIN_PRESETS[name]["ema"] < 1 for name in baselines.BASELINES) and "averaged weights for all" in WORDS
+    assert all(TRAIN_PRESETS[name]["ema"] < 1 for name in KINDS) and "averaged weights for all" in WORDS
 
 
 def test_times_of_the_paper_are_those_of_its_table() -> None:
@@ -111,7 +114,7 @@ def test_times_of_the_paper_are_those_of_its_table() -> None:
 
 
 def test_optimisers_are_those_of_the_presets() -> None:
-    ours, papers = ({name: TRAIN_PRESETS[name + end] for name in baselines.BASELINES} for end in ("", "-paper"))
+    ours, papers = ({name: TRAIN_PRESETS[name + end] for name in KINDS} for end in ("", "-paper"))
     times = {name: f"{round(ours[name]['lr'] / papers[name]['lr'], 3):g}" for name in ours}
     said = (
         f"are {times['ce']} (CE), {times['anp']} (ANP), {times['pic']} (PIC) and {times['rfr']} times (RFR) the paper's"
@@ -128,7 +131,7 @@ def test_the_time_of_steps(result: dict[str, Any]) -> None:
         return sum(part["images_seen"] / part["images_per_second"] for part in parts), whole
 
     assert "its steps fill {:.0f} of its {:.0f} seconds".format(*seconds("ipa")) in WORDS
-    others = [seconds(name) for name in baselines.BASELINES]
+    others = [seconds(name) for name in KINDS]
     least, most = min(steps for steps, _ in others), max(whole for _, whole in others)
     assert f"those of the other methods at least {least:.0f} of {most:.0f}" in WORDS
 

@@ -139,6 +139,29 @@ def test_a_run_stopped_by_a_signal_continues_with_the_next_snapshot(
     assert_same_snapshots(folder, whole)
 
 
+def test_a_snapshot_by_the_clock_is_the_result_of_a_shorter_run(options: TrainOptions, tmp_path: Path) -> None:
+    """With a limit that is over before the first step, a run makes one step."""
+    soon = 1e-4
+    given = dataclasses.replace(options, snapshot_at=(), snapshot_minutes=(soon, 50.0), minutes=60.0, resume=True)
+    folder = RunFolder(train(dataclasses.replace(given, steps=3, out=tmp_path / "long")).parent)
+    short = train(dataclasses.replace(options, snapshot_at=(), minutes=soon, out=tmp_path / "short"))
+    assert files(folder) == ["step-000000001.safetensors"]
+    assert_same_model(folder.snapshot(1), short)
+    folder.snapshot(1).unlink()
+    train(dataclasses.replace(given, steps=6, out=tmp_path / "long"))
+    assert files(folder) == []  # a prolonged run has passed this time
+
+
+def test_a_snapshot_after_the_end_is_refused(options: TrainOptions, tmp_path: Path) -> None:
+    for minutes in (0.0, -1.0, 5.1):
+        wrong = dataclasses.replace(options, minutes=5.0, snapshot_minutes=(minutes,), out=tmp_path / "run")
+        with pytest.raises(
+            ValueError, match=r"--snapshot-minutes is .*, expected a positive number, at most --minutes 5"
+        ):
+            train(wrong)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command_line_takes_several_steps_also_for_pretraining(options: TrainOptions, tmp_path: Path) -> None:
     words = ["--data", str(options.data[0]), "--device", "cpu", "--batch", "8", "--network", smallest_network()]
     call("pretrain", *words, "--steps", "3", "--snapshot-at", "1", "2", "--out", tmp_path / "long")

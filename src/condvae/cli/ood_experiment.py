@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     scores=f"The scores to compare: {described(SCORE_MEANINGS)}. {shared.SCORE_NUMBERS_HELP}",
     baselines="Baselines to compare with, which complete each image first and then score the whole image: "
     "completed-ipa uses the model's own completions, and completed-NAME uses a baseline of `condvae evaluate`, where "
-    f"NAME is {listed(BASELINES, last='or')}. The score is gradient; completed-ipa-SCORE uses another one. Give no "
-    "value to skip all baselines.",
+    f"NAME is {listed(BASELINES, last='or')}, or a model of --completers. The score is gradient; completed-ipa-SCORE "
+    "uses another one. Give no value to skip all baselines.",
     sets=f"Sets of strange images that are made without other data: {described(SET_MEANINGS)}.",
     regret_images="How many of the test images to use for the score regret, which is slow because it computes a "
     "gradient at each of its optimisation steps.",
@@ -46,6 +46,10 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
     sets: Annotated[tuple[str, ...], tyro.conf.arg(metavar="SET")] = OODSettings.sets
     validation: shared.Validation = None
     split_seed: shared.SplitSeed = None
+    completers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL|NAME=MODEL")] = ()
+    """Other models that complete each image first, such as baselines from `condvae train --baseline`. Each adds the
+    baseline completed-NAME, unless --baselines already has one that uses it. NAME is the name of the file or of the run
+    folder if it is not given; it contains no dash."""
     against: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=DATA")] = ()
     """Other data sets whose images serve as strange images, each with a name for the report. From each, test images are
     used first, and its other images if these are too few. All are resized to the image size of the models."""
@@ -65,6 +69,7 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
             raise ValueError("no data was given: give --data with the models' training images and test images")
         from condvae import weights
         from condvae.data.layouts import name_of_data
+        from condvae.experiments.named_completers import named_models
         from condvae.experiments.ood import Shard, experiment
         from condvae.experiments.ood.run import check_models
         from condvae.runtime.folders import check_apart
@@ -74,7 +79,10 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
         check_apart(self.data, self.out)
         with join(self.device) as world:
             shard = Shard.of_text(self.shard, ranks=world.size)
-            paths = self._paths()
+            paths = named_models(self.model)
+            if not paths:
+                raise ValueError(f"no model was given: expected at least one, such as {DEFAULT_MODEL}")
+            completers = named_models(self.completers, what="completers")
             models = {name: weights.load_conditional(path).to(world.device) for name, path in paths.items()}
             check_models(models)
             header = weights.describe(next(iter(paths.values())))
@@ -85,30 +93,13 @@ class OODExperiment(shared.Parsed, OODSettings, shared.ExperimentOptions):
                 self.out,
                 settings=settings,
                 foreign=foreign,
+                completers=completers,
                 data_name=name_of_data(self.data),
                 block=self.block,
                 world=world,
                 shard=shard,
                 say=shared.say,
             )
-
-    def _paths(self) -> dict[str, Path]:
-        """Return the path of each model file by the model's name in the report."""
-        from condvae import weights
-
-        found: dict[str, Path] = {}
-        for text in self.model:
-            name, equals, model = text.partition("=")
-            if not equals or Path(text).exists():
-                name, model = "", text
-            path = weights.locate(model)
-            name = name.strip() or weights.title_of(model, path)
-            if name in found:
-                raise ValueError(f"two models are called {name}: give one of them another name, as in NAME={model}")
-            found[name] = path
-        if not found:
-            raise ValueError(f"no model was given: expected at least one, such as {DEFAULT_MODEL}")
-        return found
 
     def _foreign(self, size: int, channels: int) -> "dict[str, Dataset]":
         """Open the data sets of --against; return each by its name in the report."""

@@ -2,16 +2,20 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from condvae.completers.comodulated import Comodulated, ComodulatedConfig, ComodulatedLoss
 from condvae.completers.context_encoder import ContextEncoder, ContextEncoderConfig, ContextEncoderLoss
+from condvae.completers.diffusion import Diffusion, DiffusionConfig, DiffusionLoss
 from condvae.completers.feature_reasoning import FeatureReasoning, FeatureReasoningConfig, FeatureReasoningLoss
 from condvae.completers.feature_reasoning.reasoning_loss import PerceptualFeatures
 from condvae.completers.learned_completer import BaselineConfig, CompleterLoss, LearnedCompleter
-from condvae.completers.learned_names import LARGER_IMAGES, LEARNED_PRESETS, SIZES_OF_PAPER
+from condvae.completers.learned_names import LARGER_IMAGES, LEARNED_PRESETS, SIZES_OF_PAPER, STAGES
 from condvae.completers.neural_process import NeuralProcess, NeuralProcessConfig, NeuralProcessLoss
 from condvae.completers.pluralistic import Pluralistic, PluralisticConfig, PluralisticLoss
+from condvae.completers.vector_quantised import VectorQuantised, VectorQuantisedConfig, stage_loss
 from condvae.runtime.checks import check_choice, strict
 from condvae.runtime.json_reading import read_json_file
 from condvae.runtime.messages import reason_of, shown
@@ -23,8 +27,9 @@ class _Method(NamedTuple):
     config: type[BaselineConfig]
     completer: Callable[[Any], LearnedCompleter]
     """Makes the network from a config."""
-    loss: Callable[[Any, PerceptualFeatures | None], CompleterLoss]
-    """Makes the loss from the network, and from a feature network or None (see `BaselineConfig.needs_features`)."""
+    loss: Callable[[Any, PerceptualFeatures | None], CompleterLoss] | None
+    """Makes the loss from the network, and from a feature network or None (see `BaselineConfig.needs_features`). None
+    if each stage of the training has a loss of its own (see `stages_of`)."""
 
 
 _METHODS: dict[str, _Method] = {
@@ -32,6 +37,9 @@ _METHODS: dict[str, _Method] = {
     "anp": _Method(NeuralProcessConfig, NeuralProcess, lambda completer, _: NeuralProcessLoss(completer)),
     "pic": _Method(PluralisticConfig, Pluralistic, lambda completer, _: PluralisticLoss(completer)),
     "rfr": _Method(FeatureReasoningConfig, FeatureReasoning, FeatureReasoningLoss),
+    "comodgan": _Method(ComodulatedConfig, Comodulated, lambda completer, _: ComodulatedLoss(completer)),
+    "vqvae": _Method(VectorQuantisedConfig, VectorQuantised, None),
+    "diffusion": _Method(DiffusionConfig, Diffusion, lambda completer, _: DiffusionLoss(completer)),
 }
 
 
@@ -91,9 +99,32 @@ def make_completer(config: BaselineConfig) -> LearnedCompleter:
     return _METHODS[kind_of_config(config)].completer(config)
 
 
-def make_loss(completer: LearnedCompleter, features: PerceptualFeatures | None = None) -> CompleterLoss:
+def make_loss(
+    completer: LearnedCompleter, features: PerceptualFeatures | None = None, stage: str | None = None
+) -> CompleterLoss:
     """Create the loss that trains a baseline.
 
-    features: the feature network of the loss. It may be None unless `BaselineConfig.needs_features`.
+    features: the feature network of the loss. It may be None unless `BaselineConfig.needs_features`. stage: one of
+    `stages_of`; None for a method without stages.
     """
-    return _METHODS[kind_of_config(completer.config)].loss(completer, features)
+    kind = kind_of_config(completer.config)
+    check_choice(stage, f"the stage of {kind}", tuple(STAGES.get(kind, (None,))))
+    loss = _METHODS[kind].loss
+    if loss is not None:
+        return loss(completer, features)
+    assert isinstance(completer, VectorQuantised) and stage is not None
+    return stage_loss(completer, stage)
+
+
+def stages_of(name: str) -> dict[str, float]:
+    """Return the stages of the training of a baseline, and their parts of the budget; none if it has no stages.
+
+    name: as in `named_config`. A name or a file that `named_config` refuses has none.
+    """
+    plain = LEARNED_PRESETS.get(name, {})
+    if Path(name).suffix == ".json":
+        with suppress(OSError, ValueError):
+            found = read_json_file(Path(name))
+            plain = found if isinstance(found, dict) else {}
+    kind = plain.get("kind")
+    return STAGES.get(kind, {}) if isinstance(kind, str) else {}

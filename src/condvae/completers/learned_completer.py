@@ -27,9 +27,6 @@ from condvae.sampling.plain import chunks, completion_seeds, places_of
 Code = tuple[Tensor, ...]
 """What a network has computed from observations: tensors [B, ...] from which it draws any number of completions."""
 
-_PIXELS_AT_ONCE = 2**19
-"""How many pixels of images are computed together on a GPU."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineConfig:
@@ -73,6 +70,8 @@ class LearnedCompleter(nn.Module, ABC):
     title: ClassVar[str]
     """The name of the method in tables."""
     varies: ClassVar[bool]
+    pixels_at_once: ClassVar[int] = 2**19
+    """How many pixels of images are computed together on a GPU."""
     config: BaselineConfig
 
     def __init__(self, config: BaselineConfig) -> None:
@@ -140,6 +139,10 @@ class LearnedCompleter(nn.Module, ABC):
         count, n = len(observation), seeds.shape[1] if self.varies else 1
         made = torch.empty((count, n, *pixels.shape[1:]), dtype=torch.uint8, device=self.device)
         before = self.training
+        if self.device.type == "cuda" and not before:
+            # The layout in which convolutions are fast. Training has chosen it before.
+            with torch.inference_mode(False):
+                self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.eval()
         try:
             with track("drawing", total=count * n, unit="completion", inner=True) as job:
@@ -168,10 +171,13 @@ class LearnedCompleter(nn.Module, ABC):
 
         if self.device.type != "cpu":
             encoded: tuple[slice, Code] | None = None
-            for rows, samples in chunks(count, n, max(1, _PIXELS_AT_ONCE // self.image_size**2)):
-                if encoded is None or encoded[0] != rows:
-                    encoded = rows, self.encode(pixels[rows], known[rows])
-                yield draw(rows, samples, encoded[1])
+            for rows, samples in chunks(count, n, max(1, self.pixels_at_once // self.image_size**2)):
+                # As in training. Other devices than CUDA compute in float32.
+                with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+                    if encoded is None or encoded[0] != rows:
+                        encoded = rows, self.encode(pixels[rows], known[rows])
+                    made_now = draw(rows, samples, encoded[1])
+                yield made_now
             return
 
         # On a CPU, numbers round differently if the number of images or of threads changes. So each observation is

@@ -2,6 +2,7 @@
 
     resumable_work.py   splits work into units whose results are files, so that processes can share and resume work
     reporting.py        writes the report: its folder, tables in JSON, CSV and Markdown, and figures
+    named_completers.py opens models, such as learned baselines, as completers with names of the user's choice
     evaluation/         measures completions of models, baselines and other programs with all metrics
     design/             compares policies that choose scans
     ood/                compares scores that detect strange images

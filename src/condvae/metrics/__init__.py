@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         hidden_bits_per_dim,
     )
     from condvae.metrics.compare_folders import compare
+    from condvae.metrics.conditional_frechet import ConditionalMoments, cfid
     from condvae.metrics.conditional_information import (
         ObservedInformation,
         calibrated_nats,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from condvae.metrics.kernel_distance import kid
     from condvae.metrics.lpips import LPIPS
     from condvae.metrics.pixel_errors import pixel_mean, psnr, sample_mse, ssim
+    from condvae.metrics.ranked_probability import crps, feature_crps, pixel_crps
     from condvae.metrics.samples import FWV_SIGMAS, SampleDistances, faithfulness_weighted_variance, sample_distances
     from condvae.observe.hole_bins import HOLE_BINS, HoleBin, known_in_bin
 
@@ -40,6 +42,7 @@ _HOMES = {
     "HOLE_BINS": "condvae.observe.hole_bins",
     "LPIPS": "condvae.metrics.lpips",
     "ByLikelihood": "condvae.metrics.bounds",
+    "ConditionalMoments": "condvae.metrics.conditional_frechet",
     "ConditionalNats": "condvae.metrics.bounds",
     "Calibration": "condvae.metrics.coverage",
     "Estimate": "condvae.metrics.estimate",
@@ -52,15 +55,19 @@ _HOMES = {
     "sample_mse": "condvae.metrics.pixel_errors",
     "calibrated_nats": "condvae.metrics.conditional_information",
     "calibration": "condvae.metrics.coverage",
+    "cfid": "condvae.metrics.conditional_frechet",
     "conditional_nats": "condvae.metrics.bounds",
+    "crps": "condvae.metrics.ranked_probability",
     "elbo_bits_per_dim": "condvae.metrics.bounds",
     "faithfulness_weighted_variance": "condvae.metrics.samples",
+    "feature_crps": "condvae.metrics.ranked_probability",
     "forward_kl_nats_per_dim": "condvae.metrics.bounds",
     "frechet_distance": "condvae.metrics.frechet",
     "hidden_bits_per_dim": "condvae.metrics.bounds",
     "known_in_bin": "condvae.observe.hole_bins",
     "label_entropy_nats": "condvae.metrics.conditional_information",
     "observed_information": "condvae.metrics.conditional_information",
+    "pixel_crps": "condvae.metrics.ranked_probability",
     "pixel_mean": "condvae.metrics.pixel_errors",
     "projection_ranks": "condvae.metrics.coverage",
     "psnr": "condvae.metrics.pixel_errors",
@@ -75,6 +82,7 @@ __all__ = [
     "LPIPS",
     "ByLikelihood",
     "Calibration",
+    "ConditionalMoments",
     "ConditionalNats",
     "Estimate",
     "HoleBin",
@@ -85,10 +93,13 @@ __all__ = [
     "SampleDistances",
     "calibrated_nats",
     "calibration",
+    "cfid",
     "compare",
     "conditional_nats",
+    "crps",
     "elbo_bits_per_dim",
     "faithfulness_weighted_variance",
+    "feature_crps",
     "fid",
     "forward_kl_nats_per_dim",
     "frechet_distance",
@@ -98,6 +109,7 @@ __all__ = [
     "known_in_bin",
     "label_entropy_nats",
     "observed_information",
+    "pixel_crps",
     "pixel_mean",
     "projection_ranks",
     "psnr",

@@ -9,6 +9,7 @@ as large as the rank of S1.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -102,11 +103,49 @@ class Moments:
         return Root(vectors * stds, (vectors / stds).T)
 
 
+class Transport(NamedTuple):
+    """The optimal transport between the normal distributions of two sets, both moved to have mean zero."""
+
+    distance: float
+    """The Frechet distance of the two distributions, tr S1 + tr S2 - 2 tr (S1 S2)^(1/2)."""
+    forwards: Tensor
+    """[D, rank]: forwards @ forwards.T is T12, which maps the real distribution to the fake one."""
+    backwards: Tensor
+    """[D, rank]: backwards @ backwards.T is T21, which maps the fake distribution to the real one."""
+
+    def of_real(self, deviations: Tensor) -> Tensor:
+        """Return the derivative of the distance with respect to the weight of each real image, up to a constant, [N].
+
+        It is u'(1 - T12) u for the image's deviation u from the mean; deviations: [N, D].
+        """
+        return deviations.square().sum(dim=1) - (deviations @ self.forwards).square().sum(dim=1)
+
+    def of_fake(self, deviations: Tensor) -> Tensor:
+        """Return the same for each fake image, with T21."""
+        return deviations.square().sum(dim=1) - (deviations @ self.backwards).square().sum(dim=1)
+
+
+def transport(real: Moments, fake: Moments) -> Transport:
+    """Return the optimal transport between two sets of features, without the distance of their means."""
+    values, vectors = torch.linalg.eigh(_inner(real, fake))
+    values = values.clamp_min(0)
+    # T12 = B^-T (B'S2B)^(1/2) B^-1 and T21 = T12^-1.
+    largest = values[-1] if len(values) else values.sum()
+    there = values > largest * len(values) * torch.finfo(values.dtype).eps
+    quarter = values.sqrt().sqrt()
+    return Transport(
+        distance=_spread(real, fake, values.sqrt().sum()),
+        forwards=real.root.inverse.T @ (vectors * quarter),
+        backwards=real.root.factor @ (vectors[:, there] / quarter[there]),
+    )
+
+
 def frechet_distance(real: Moments, fake: Moments) -> float:
     """Return the Frechet distance F between two sets of features; it is never negative."""
     inner = _inner(real, fake)
     overlap = torch.linalg.eigvalsh(inner).clamp_min(0).sqrt().sum() if len(inner) else inner.sum()
-    return _distance(real, fake, overlap)
+    apart = real.mean - fake.mean.to(real.mean)
+    return max(0.0, float(apart.square().sum()) + _spread(real, fake, overlap))
 
 
 def fid(real: Tensor, fake: Tensor, *, paired: bool, real_moments: Moments | None = None) -> Estimate:
@@ -130,25 +169,15 @@ def fid(real: Tensor, fake: Tensor, *, paired: bool, real_moments: Moments | Non
             f"{tuple(real.shape)}: give the moments of the same set"
         )
     other = Moments.of(fake)
-    inner = _inner(one, other)
-    values, vectors = torch.linalg.eigh(inner)
-    values = values.clamp_min(0)
-    overlap = values.sqrt()
-    # The influence of one image on F is the potential of the optimal transport between the two normal distributions:
-    # u'(1 - T) u - 2 u'(m2 - m1) for its deviation u, with the maps T12 = B^-T (B'S2B)^(1/2) B^-1 and T21 = T12^-1.
-    largest = values[-1] if len(values) else values.sum()
-    there = values > largest * len(values) * torch.finfo(values.dtype).eps
-    quarter = values.sqrt().sqrt()
-    forwards = one.root.inverse.T @ (vectors * quarter)
-    backwards = one.root.factor @ (vectors[:, there] / quarter[there])
+    found = transport(one, other)
     apart = one.mean - other.mean
-    of_real = _influence(real, one.mean, forwards, apart)
-    of_fake = _influence(fake, other.mean, backwards, -apart)
+    of_real = _influence(real, one.mean, found.of_real, apart)
+    of_fake = _influence(fake, other.mean, found.of_fake, -apart)
     if paired:
         variance = (of_real + of_fake).var() / len(real)
     else:
         variance = of_real.var() / len(real) + of_fake.var() / len(fake)
-    return Estimate(_distance(one, other, overlap.sum()), math.sqrt(float(variance)))
+    return Estimate(max(0.0, float(apart.square().sum()) + found.distance), math.sqrt(float(variance)))
 
 
 def check_features(features: Tensor, dims: int | None = None) -> None:
@@ -169,17 +198,18 @@ def _inner(real: Moments, fake: Moments) -> Tensor:
     return (inner + inner.T) / 2
 
 
-def _distance(real: Moments, fake: Moments, overlap: Tensor) -> float:
-    apart = real.mean - fake.mean.to(real.mean)
-    spread = real.covariance.trace() + fake.covariance.trace().to(apart)
-    return max(0.0, float(apart.square().sum() + spread - 2 * overlap))
+def _spread(real: Moments, fake: Moments, overlap: Tensor) -> float:
+    """Return tr S1 + tr S2 - 2 overlap, where overlap is tr (S1 S2)^(1/2)."""
+    return float(real.covariance.trace() + fake.covariance.trace().to(overlap) - 2 * overlap)
 
 
-def _influence(features: Tensor, mean: Tensor, half_map: Tensor, apart: Tensor) -> Tensor:
-    """Return the derivative of F with respect to the weight of each image, up to a constant, [N]."""
+def _influence(features: Tensor, mean: Tensor, of_spread: Callable[[Tensor], Tensor], apart: Tensor) -> Tensor:
+    """Return the derivative of F with respect to the weight of each image, up to a constant, [N].
+
+    It is the potential of the optimal transport: u'(1 - T) u + 2 u'(m1 - m2) for the image's deviation u.
+    """
     found = []
     for rows in features.split(_ROWS_AT_ONCE):
         deviations = rows.to(mean) - mean
-        carried = (deviations @ half_map).square().sum(dim=1)
-        found.append(deviations.square().sum(dim=1) - carried + 2 * deviations @ apart)
+        found.append(of_spread(deviations) + 2 * deviations @ apart)
     return torch.cat(found)

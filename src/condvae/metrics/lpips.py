@@ -148,6 +148,23 @@ class LPIPS(nn.Module):
                     found.append((x / length * weight[:, None, None]).flatten(1))
         return torch.cat(found, dim=1)
 
+    def position_weights(self, height: int, width: int) -> Tensor:
+        """Return a factor for each of the D features of an image of this size, [D].
+
+        `features` are scaled for squared differences. For a score that is linear in the features, such as CRPS, the
+        sum over features times these factors is a mean over positions and a sum over channels and layers, as in LPIPS.
+        """
+        found, sides = [], (height, width)
+        for layer in self.layers:
+            if layer.pool:
+                sides = ((sides[0] - layer.pool) // 2 + 1, (sides[1] - layer.pool) // 2 + 1)
+            reach = layer.kernel - 2 * layer.padding
+            sides = ((sides[0] - reach) // layer.stride + 1, (sides[1] - reach) // layer.stride + 1)
+            if layer.head:
+                positions = sides[0] * sides[1]
+                found.append(torch.full((layer.channels * positions,), positions**-0.5, device=self.device))
+        return torch.cat(found)
+
     def pooled_features(self, images: Tensor) -> list[Tensor]:
         """Return three feature maps of VGG16, after its first three poolings. Gradients pass through them.
 

@@ -1,4 +1,7 @@
-"""LPIPS distances of K samples of an image to the original ("truth"), each other, their mean and reference images."""
+"""LPIPS distances of K samples of an image to the original ("truth"), each other, their mean and reference images.
+
+The CRPS of LPIPS features is computed here as well, from the same features.
+"""
 
 from typing import NamedTuple
 
@@ -6,10 +9,13 @@ import torch
 from torch import Tensor
 
 from condvae.metrics.lpips import LPIPS
+from condvae.metrics.ranked_probability import feature_crps
 from condvae.sampling.plain import chunks
 
 FWV_SIGMAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 """Values of sigma for which FWV is reported. A small sigma counts only samples close to the truth, a large one all."""
+_HELD_AT_MOST = 2**28
+"""If the features of all samples of one image are more values than this, they are held in the CPU's memory."""
 
 
 class SampleDistances(NamedTuple):
@@ -26,6 +32,10 @@ class SampleDistances(NamedTuple):
     """[B, R]: distance of the original image to each of R reference images."""
     reference_samples: Tensor | None = None
     """[B, K, R]: distance of each sample to each of R reference images."""
+    crps: Tensor | None = None
+    """[B], float64: the CRPS of LPIPS features, which is the score of `condvae.metrics.ranked_probability` for each
+    coordinate of the feature maps that LPIPS compares. These have length 1 over channels, and are scaled by the square
+    roots of LPIPS's linear weights. The scores are averaged over positions, and summed over channels and layers."""
 
     def closest(self, k: int | None = None) -> Tensor:
         """Return the distance from the truth to the nearest of the first k samples, or of all if k is None, [B].
@@ -40,12 +50,15 @@ class SampleDistances(NamedTuple):
 
 
 @torch.inference_mode()
-def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: Tensor | None = None) -> SampleDistances:
+def sample_distances(
+    lpips: LPIPS, truth: Tensor, samples: Tensor, references: Tensor | None = None, *, crps: bool = False
+) -> SampleDistances:
     """Compute the LPIPS distances of samples [B, K, C, H, W] of images [B, C, H, W], on the network's device.
 
     Images are uint8 or floats in [-1, 1]. references: R reference images for each image, [B, R, C, H, W], which must
     not depend on the truth; their distances are for `reference_ranks`. Samples are processed in chunks, and only the
-    features of one chunk are held, so that memory is bounded for any B and K.
+    features of one chunk are held, so that memory is bounded for any B and K. crps: whether to compute the CRPS of
+    LPIPS features as well. It needs the features of all samples of an image at once.
     """
     _check(truth, samples, "samples", "K")
     if references is not None:
@@ -56,6 +69,8 @@ def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: T
     to_truth, to_mean = torch.empty(2, count, k, device=device)
     between = torch.empty(count, k // 2, device=device)
     reference_truth, reference_samples = torch.empty(count, r, device=device), torch.empty(count, k, r, device=device)
+    scores = torch.empty(count, device=device, dtype=torch.float64) if crps else None
+    held = torch.empty(0)
     for rows, columns in chunks(count, k, _samples_at_once(lpips, truth, k, r)):
         if columns.start == 0:  # compute the features that all samples of these rows are compared with
             wanted = lpips.features(truth[rows])
@@ -72,9 +87,17 @@ def sample_distances(lpips: LPIPS, truth: Tensor, samples: Tensor, references: T
         pairs = slice(columns.start // 2, columns.stop // 2)
         last = 2 * (found.shape[1] // 2)
         between[rows, pairs] = lpips.distance(found[:, 0:last:2], found[:, 1:last:2])
+        if scores is not None:
+            if columns.stop - columns.start < k:  # the samples of one image in several chunks
+                if columns.start == 0:
+                    held = _held(found, k)
+                held[:, columns] = found
+                found = held
+            if columns.stop == k:
+                scores[rows] = feature_crps(wanted, found, lpips.position_weights(*truth.shape[-2:]))
     if references is None:
-        return SampleDistances(to_truth, between, to_mean)
-    return SampleDistances(to_truth, between, to_mean, reference_truth, reference_samples)
+        return SampleDistances(to_truth, between, to_mean, crps=scores)
+    return SampleDistances(to_truth, between, to_mean, reference_truth, reference_samples, scores)
 
 
 def faithfulness_weighted_variance(to_truth: Tensor, to_mean: Tensor, sigma: float) -> Tensor:
@@ -108,6 +131,12 @@ def _samples_at_once(lpips: LPIPS, truth: Tensor, k: int, r: int) -> int:
     """
     most = lpips.images_at_once(*truth.shape[-2:])
     return max(2, most * k // max(k, r) // 2 * 2)
+
+
+def _held(found: Tensor, k: int) -> Tensor:
+    """Return an empty tensor [B, k, D] for the features of all k samples, given those of the first, [B, some, D]."""
+    size = (found.shape[0], k, found.shape[2])
+    return torch.empty(size, device="cpu" if torch.Size(size).numel() > _HELD_AT_MOST else found.device)
 
 
 def _features(lpips: LPIPS, images: Tensor) -> Tensor:

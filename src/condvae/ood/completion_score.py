@@ -83,6 +83,7 @@ def parse_completed(text: str, completers: Mapping[str, Completer]) -> Completed
         known = ", ".join((ITSELF, *completers))
         raise ValueError(
             f"the score completed-{text} needs a completer named {by!r} (available here: {known}): in condvae ood "
-            f"experiment use one of {', '.join(BASELINES)}, or pass a completer of that name to score_of"
+            f"experiment use one of {', '.join(BASELINES)} or add --completers {by}=MODEL, or pass a completer of that "
+            "name to score_of"
         )
     return Completed(inner=score_of(inner or "gradient"), completer=completers.get(by), by=by)

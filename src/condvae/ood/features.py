@@ -5,12 +5,15 @@ threads. On a GPU images are computed in chunks in float32, so results depend on
 """
 
 from collections.abc import Sequence
+from types import NoneType
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from condvae.completers.learned_completer import LearnedCompleter
+from condvae.completers.model_completer import ModelCompleter
 from condvae.observe import Observation
 from condvae.ood.completion_score import Completed
 from condvae.ood.inference import Inference
@@ -23,6 +26,8 @@ Features = NDArray[np.float64]
 
 _PIXELS_AT_ONCE = 2**20
 """The number of pixels, over all images of a chunk, that a GPU computes together."""
+_WITH_WORKERS = (NoneType, ModelCompleter, LearnedCompleter)
+"""Completers whose result for an image on a CPU is bit-identical in any batch. None stands for the scored model."""
 
 
 def measure(
@@ -57,8 +62,8 @@ def measure_observation(
     if len(places) != count:
         raise ValueError(f"{len(places)} places were given for {count} images: give one number per image as its place")
     seeds = seeds_from(seed, 1, observations=map(int, places)).seeds
-    if inference.device.type == "cpu" and isinstance(score, Completed) and score.completer is None:
-        # Complete all images together: the CPU sampler draws four at a time, so single images would waste work.
+    if inference.device.type == "cpu" and isinstance(score, Completed) and isinstance(score.completer, _WITH_WORKERS):
+        # Complete all images together, because these completers have worker threads of their own.
         inference, observation = score.whole(inference, observation, seeds)
         score = score.inner
 

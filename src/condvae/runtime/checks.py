@@ -25,6 +25,18 @@ def check_whole(value: object, name: str, *, least: int = 0) -> None:
         raise ValueError(f"{name} is {shown(value)}, expected a whole number below {2**31}")
 
 
+def whole_numbers(values: object, name: str, *, least: int = 0, count: int | None = None) -> tuple[int, ...]:
+    """Return whole numbers as a tuple, since JSON has only lists; raise ValueError if they are something else.
+
+    count: how many there must be. None: one or more.
+    """
+    if not isinstance(values, tuple | list) or not values or len(values) != (count or len(values)):
+        raise ValueError(f"{name} is {shown(values)}, expected {count or 'a list of'} whole numbers")
+    for value in values:
+        check_whole(value, f"one of {name}", least=least)
+    return tuple(values)
+
+
 def check_number(value: object, name: str, *, least: float, most: float = math.inf) -> None:
     """Raise ValueError unless value is a finite number in [least, most]."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

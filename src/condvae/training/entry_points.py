@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from condvae import observe, weights
-from condvae.completers.learned_baselines import make_completer, make_loss, named_config
+from condvae.completers.learned_baselines import make_completer, make_loss, named_config, stages_of
+from condvae.completers.learned_completer import CompleterLoss, LearnedCompleter
 from condvae.conditional import ConditionalVAE, PartialConfig
 from condvae.data import Dataset, open_data
 from condvae.likelihood import LogisticMixture
@@ -24,6 +25,7 @@ from condvae.training.baseline_task import BaselineTraining
 from condvae.training.options import VAE_OPTIONS, PretrainOptions, TrainingOptions, TrainOptions
 from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
+from condvae.training.schedule import Budget
 from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.training.training_run import run_training
 from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset
@@ -129,15 +131,43 @@ def _train_baseline(options: TrainOptions, baseline: str) -> Path:
             "use --observe freeform, or leave it out"
         )
 
-    def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
-        dataset = _read_data(options, world, None)
-        config = named_config(baseline, image_size=dataset.train.size, channels=dataset.train.channels)
-        features = LPIPS.load(trunk="vgg").to(world.device).pooled_features if config.needs_features else None
-        losses = _fresh(options.seed, lambda: make_loss(make_completer(config), features))
-        losses.completer.process = process
-        return dataset, BaselineTraining(losses, process)
+    def run(own: TrainOptions, stage: str | None = None) -> Path:
+        def prepare(world: World, folder: RunFolder) -> tuple[Dataset, TrainingTask]:
+            dataset = _read_data(own, world, None)
+            config = named_config(baseline, image_size=dataset.train.size, channels=dataset.train.channels)
+            features = LPIPS.load(trunk="vgg").to(world.device).pooled_features if config.needs_features else None
 
-    return run_training(options, prepare)
+            def make() -> CompleterLoss:
+                if own.init is None:
+                    return make_loss(make_completer(config), features, stage)
+                before = weights.load(folder.copied(folder.init, own.init))
+                if not isinstance(before, LearnedCompleter) or before.config != config:
+                    raise ValueError(f"{own.init} is not the model of the stage before: choose another --out folder")
+                return make_loss(before.train(), features, stage)
+
+            losses = _fresh(own.seed, make)
+            losses.completer.process = process
+            return dataset, BaselineTraining(losses, process)
+
+        return run_training(own, prepare)
+
+    stages = stages_of(baseline)
+    if not stages:
+        return run(options)
+    options.check()
+    Budget(steps=options.steps, minutes=options.minutes)
+    *_, last = stages
+    model: Path | None = None
+    for stage, part in stages.items():
+        folder = options.out if stage == last else options.out / stage
+        if options.resume and stage != last and RunFolder(folder).model.is_file():
+            model = RunFolder(folder).model  # this stage is finished
+            continue
+        steps = None if options.steps is None else max(1, round(part * options.steps))
+        minutes = None if options.minutes is None else round(part * options.minutes, 6)
+        model = run(dataclasses.replace(options, out=folder, init=model, steps=steps, minutes=minutes), stage)
+    assert model is not None
+    return model
 
 
 def network_config(network: str) -> VDVAEConfig:

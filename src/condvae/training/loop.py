@@ -59,6 +59,7 @@ class Loop:
         self.recovery = Recovery(step, checkpoints, log, stopwatch)
         self.evaluation: HeldOutResult | None = None
         self._reported = (0, 0.0)
+        self._snapshot_minutes = set(options.snapshot_minutes)
         self._taken = 0  # number of steps taken by this process
         self._job = TrackedJob("training")
 
@@ -88,6 +89,7 @@ class Loop:
         if resume and recovery.load():
             self.stopwatch.add(self.position.elapsed)
             self._read_clock()
+            self._snapshot_time()  # an earlier process has written those that are over
             over = self.budget.over(self.position.step)  # if True, only the end of the run is repeated
             self.log.keep_until(self.position.step, without=("evaluation", "end") if over else ())
             self.log.say(f"resuming from step {self.position.step:,}")
@@ -138,7 +140,7 @@ class Loop:
             return False  # `_finish` evaluates and saves
         due = [
             # The checkpoint comes last: a run resumed from it does not repeat any work of this step.
-            (done in options.snapshot_at, self._snapshot),
+            (done in options.snapshot_at or self._snapshot_time(), self._snapshot),
             (bool(options.sheet_every) and done % options.sheet_every == 0, self._sheet),
             (done % options.evaluate_every == 0, self._evaluate),
             (done % options.checkpoint_every == 0, self.recovery.save),
@@ -152,12 +154,18 @@ class Loop:
         self._stop_if_requested(signals)
         return False
 
+    def _snapshot_time(self) -> bool:
+        """Return whether the time of a snapshot has come since the last call."""
+        due = [one for one in self._snapshot_minutes if self.budget.past(60 * one, self.position.step)]
+        self._snapshot_minutes -= set(due)
+        return bool(due)
+
     def _finish(self) -> None:
         if self.step.tally[0].item():
             self._report(self.step.report())
         self._evaluate(self._evaluated(self.held_out))
         self._reject_failed_run()
-        if self.position.step in self.options.snapshot_at:
+        if self.position.step in self.options.snapshot_at or self._snapshot_time():
             self._snapshot()
         if self.world.leads:
             # Written before the other files, in case the disk becomes full.

@@ -1,6 +1,7 @@
 """The training options, which are stored in the run folder. Their docstrings are the texts of `--help`."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,8 @@ class TrainingOptions:
     snapshot_at: tuple[int, ...] = ()
     """Also write the model, with averaged weights, after each of these numbers of steps: snapshots/step-N.safetensors
     in the run folder. With a constant --schedule, a snapshot is the result of a shorter run."""
+    snapshot_minutes: tuple[float, ...] = ()
+    """Also write a snapshot at the step after which a run of each of these numbers of minutes would end."""
     tensorboard: bool = False
     """Write TensorBoard event files into the run folder."""
     wandb: str | None = None
@@ -136,7 +139,7 @@ class TrainingOptions:
         {
             "data", "artifact", "init", "out", "preset", "resume", "residency", "workers", "steps", "minutes", "device",
             "engine", "log_every", "evaluate_every", "checkpoint_every", "keep", "sheet_every", "snapshot_at",
-            "tensorboard", "wandb",
+            "snapshot_minutes", "tensorboard", "wandb",
         }
     )  # fmt: skip
 
@@ -146,9 +149,9 @@ class TrainingOptions:
         if isinstance(data, str | Path | Sequence):
             several = [data] if isinstance(data, str | Path) else data
             object.__setattr__(self, "data", tuple(map(Path, several)))
-        snapshots: Any = self.snapshot_at
-        if isinstance(snapshots, int):
-            object.__setattr__(self, "snapshot_at", (snapshots,))
+        for name in ("snapshot_at", "snapshot_minutes"):
+            if isinstance(one := getattr(self, name), int | float):
+                object.__setattr__(self, name, (one,))
         for name, made in (("out", Path), ("artifact", Path), ("init", Path), ("observe", lambda text: (text,))):
             if isinstance(value := getattr(self, name, None), str):
                 object.__setattr__(self, name, made(value))
@@ -197,6 +200,10 @@ class TrainingOptions:
             check_whole(step, "--snapshot-at", least=1)
             if self.steps is not None and step > self.steps:
                 raise ValueError(f"--snapshot-at is {step}, but --steps is {self.steps}: give a smaller number")
+        for minutes in self.snapshot_minutes:
+            if not 0 < minutes <= (self.minutes or math.inf):
+                most = "" if self.minutes is None else f", at most --minutes {self.minutes:g}"
+                raise ValueError(f"--snapshot-minutes is {minutes:g}, expected a positive number{most}")
         if not 0 < self.lr < 1e3:
             raise ValueError(f"the learning rate is {self.lr}, expected a positive number, such as 2e-4")
         _ = self.rule, self.learning_schedule

@@ -92,10 +92,24 @@ _BASELINE_OPTIONS: dict[str, dict[str, Any]] = {
     "anp": {**_BRIEF, "lr": 3e-4, "batch": 64},
     "pic": {**_BRIEF, "lr": 2e-4, "batch": 128, "beta1": 0.0},
     "rfr": {**_BRIEF, "lr": 3e-4, "batch": 128},
+    # A constant learning rate, so that a snapshot is the result of a shorter run.
+    "comodgan": {**_BRIEF, "schedule": "constant", "lr": 2e-3, "batch": 64, "beta1": 0.0, "beta2": 0.99, "ema": 0.997},
+    "vqvae": {**_BRIEF, "lr": 3e-4, "batch": 128, "beta1": 0.5},
+    "diffusion": {**_BRIEF, "schedule": "constant", "lr": 1e-3, "batch": 256, "beta2": 0.99, "ema": 0.9995},
     "ce-paper": {**_ADAM, "lr": 2e-4, "batch": 64, "beta1": 0.5, "steps": 352_000},
     "anp-paper": {**_ADAM, "lr": 5e-5, "batch": 16, "steps": 700_000},
     "pic-paper": {**_ADAM, "lr": 1e-5, "batch": 20, "beta1": 0.0, "steps": 1_800_000},
     "rfr-paper": {**_ADAM, "lr": 1e-4, "batch": 8, "steps": 675_000},
+    "comodgan-paper": {
+        **_ADAM,
+        "lr": 2e-3,
+        "batch": 32,
+        "beta1": 0.0,
+        "beta2": 0.99,
+        "ema": 0.99778,
+        "steps": 781_000,
+    },
+    "vqvae-paper": {**_ADAM, "lr": 1e-4, "batch": 8, "beta1": 0.5, "ema": 0.9997, "steps": 4_000_000},
 }
 TRAIN_PRESETS |= {name: {"baseline": name, **_BASELINE_OPTIONS[name]} for name in LEARNED_PRESETS}
 

@@ -89,7 +89,11 @@ class Budget:
         if self.steps is not None and step >= self.steps:
             return True
         # With only a time limit, at least one step is made; each later one must fit into the remaining time.
-        return self.seconds is not None and step > 0 and self.elapsed(step + 1) > self.seconds - self.reserve
+        return self.seconds is not None and step > 0 and self.past(self.seconds, step)
+
+    def past(self, seconds: float, step: int) -> bool:
+        """Return whether a run with a limit of this many seconds would end after `step` steps."""
+        return self.elapsed(step + 1) > seconds - self.reserve
 
     def seconds_left(self, step: int) -> float | None:
         """Estimate the seconds until training ends. Return None while the time per step is not known."""

@@ -64,7 +64,9 @@ def test_results_of_two_subjects_of_one_name_are_never_mixed(tmp_path: Path, dat
     measured(data, tmp_path / "out", [black])
     measured(data, tmp_path / "out", [white], ("inception",))
     simple = baselines(["mean"], data)
-    assert set(measured(data, tmp_path / "out", simple)["flat"]["metrics"]) == {"fid", "kid", "p_ids", "u_ids"}
+    assert set(measured(data, tmp_path / "out", simple)["flat"]["metrics"]) == {
+        *("fid", "cfid", "kid", "p_ids", "u_ids")
+    }
     again = measured(data, tmp_path / "out", [white])
     assert again["flat"] == measured(data, tmp_path / "fresh", [white])["flat"]
 
@@ -145,7 +147,9 @@ def test_two_processes_with_the_same_work(
 
     monkeypatch.setattr(*at, meanwhile)
     assert measured(data, out, simple) == other[0] == measured(data, tmp_path / "fresh", simple)
-    assert {path.parent.name.split("-truth-")[0] for path in units_in(out)} == {"test-images"}
+    assert {path.parent.name.rpartition("-")[0] for path in units_in(out)} == {
+        *("test-images-truth", "test-images-observed")
+    }
 
 
 def test_a_full_disk_gives_a_short_error(tmp_path: Path, data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def test_invalid_settings_are_rejected(options: dict[str, object], message: str)
 
 
 def test_units_cover_everything_once() -> None:
-    for kind, holes in (("deep", 5), ("wide", 5), ("bounds", 5), ("truth", 1), ("elbo", 1)):
+    for kind, holes in (("deep", 5), ("wide", 5), ("observed", 5), ("bounds", 5), ("truth", 1), ("elbo", 1)):
         named: MeasurementKind = kind  # type: ignore[assignment]
         found = units_of(named, 23, UnitSizes(wide=10, deep=4))
         covered = [(unit.hole, i) for unit in found for i in range(unit.first, unit.stop)]

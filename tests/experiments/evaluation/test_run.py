@@ -40,9 +40,8 @@ def test_every_method_is_measured_in_every_bin(whole: dict[str, Any]) -> None:
     for name, found in whole["methods"].items():
         varies = name not in ("training mean", "harmonic fill")
         assert found["k"] == (4 if varies else 1)
-        assert {"fid", "kid", "p_ids", "u_ids", "lpips_gt", "fwv@0.2", "best_mse", "ssim_of_mean"} < set(
-            found["metrics"]
-        )
+        inception, deep = {"fid", "cfid", "kid", "p_ids", "u_ids"}, {"lpips_gt", "fwv@0.2", "best_mse", "ssim_of_mean"}
+        assert inception | deep | {"crps_lpips", "crps_pixels"} < set(found["metrics"])
         for columns in found["metrics"].values():
             assert tuple(columns) == COLUMNS
         gt = {metric: [cell["mean"] for cell in found["metrics"][metric].values()] for metric in found["metrics"]}
@@ -78,8 +77,8 @@ def test_a_folder_contains_the_report_and_no_large_files(folder: Path, whole: di
     assert {path.name for path in folder.iterdir()} == {
         *("results.json", "results.csv", "results.md", "metrics.png", "coverage.png", "parts")
     }
-    kept = {path.parent.name for path in units_in(folder)}  # features of the test images, for later calls
-    assert len(kept) == 1 and kept.pop().startswith("test-images-truth-")
+    kept = {path.parent.name for path in units_in(folder)}  # features of test images and observations, for later calls
+    assert {name.rpartition("-")[0] for name in kept} == {"test-images-truth", "test-images-observed"}
     assert all(path.stat().st_size < 50_000 for path in folder.rglob("final.safetensors"))
     assert json.loads((folder / "results.json").read_text()) == whole
 
@@ -94,6 +93,9 @@ def test_the_truth_has_perfect_numbers(tmp_path: Path, data: Dataset) -> None:
         assert metrics["best_mse"][column]["mean"] == 0
         assert metrics["psnr_of_mean"][column]["mean"] == 100
         assert metrics["fid"][column]["mean"] < 1e-6
+        assert metrics["cfid"][column]["mean"] < 1e-6
+        assert metrics["crps_pixels"][column] == {"mean": 0.0, "standard_error": 0.0}
+        assert metrics["crps_lpips"][column]["mean"] == pytest.approx(0, abs=1e-4)
         assert metrics["p_ids"][column]["mean"] == 0  # no image looks more real than itself
         assert metrics["u_ids"][column]["mean"] == 0.5
 

@@ -9,8 +9,8 @@ from helpers.evaluation_runs import numbers
 from condvae import objectives
 from condvae.data import Dataset
 from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Problems, Subject, experiment
-from condvae.experiments.evaluation.summary import by_column, of_bounds, of_features
-from condvae.metrics import HOLE_BINS
+from condvae.experiments.evaluation.summary import RealFeatures, by_column, of_bounds, of_features
+from condvae.metrics import HOLE_BINS, cfid
 from condvae.metrics.discrimination import ids
 from condvae.metrics.frechet import fid
 from condvae.runtime.messages import silent
@@ -33,9 +33,13 @@ def test_image_i_has_a_hole_of_bin_i_mod_5_in_the_mixture() -> None:
     real = torch.randn(23, 4, generator=generator)
     bins = [real + i + torch.randn(23, 4, generator=generator) for i in range(5)]
     mixture = torch.stack([bins[i % 5][i] for i in range(23)])
-    found = of_features(real, iter(bins), seed=0)
+    observed = [one + torch.randn(23, 4, generator=generator) for one in bins]
+    found = of_features(RealFeatures(real, lambda: observed), iter(bins), seed=0)
     assert found["fid"]["mixture"]["mean"] == pytest.approx(fid(real, mixture, paired=True).mean)
     assert found["p_ids"]["mixture"]["mean"] == ids(real, mixture).p_ids.mean
+    mixture_observed = torch.stack([observed[i % 5][i] for i in range(23)])
+    assert found["cfid"]["mixture"]["mean"] == pytest.approx(cfid(real, mixture, mixture_observed).mean)
+    assert found["cfid"]["0.2-0.4"]["mean"] == pytest.approx(cfid(real, bins[1], observed[1]).mean)
     assert found["fid"]["0.6-0.8"]["mean"] == pytest.approx(fid(real, bins[3], paired=True).mean)
 
 

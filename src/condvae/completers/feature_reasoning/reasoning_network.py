@@ -21,7 +21,7 @@ from condvae.completers.feature_reasoning.partial_convolution import HoleShrinki
 from condvae.completers.learned_completer import BaselineConfig, Code, LearnedCompleter, batch_norm
 from condvae.completers.learned_names import LEARNED_TITLES
 from condvae.noise import Noise
-from condvae.runtime.checks import check_choice, check_number, check_whole
+from condvae.runtime.checks import check_choice, check_number, check_whole, whole_numbers
 from condvae.runtime.messages import shown
 
 
@@ -53,12 +53,7 @@ class FeatureReasoningConfig(BaselineConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, length, least in (("widths", 4, 1), ("kernels", 2, 3)):
-            values = getattr(self, name)
-            if not isinstance(values, tuple | list) or len(values) != length:
-                raise ValueError(f"{name} is {shown(values)}, expected {length} whole numbers")
-            for value in values:
-                check_whole(value, f"one of {name}", least=least)
-            object.__setattr__(self, name, tuple(values))  # JSON has only lists
+            object.__setattr__(self, name, whole_numbers(getattr(self, name), name, least=least, count=length))
         if any(kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(f"kernels is {shown(self.kernels)}, expected odd numbers")
         check_choice(self.strides, "strides", (1, 2, 3))

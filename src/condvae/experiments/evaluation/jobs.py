@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from condvae.experiments.evaluation.measure import EvaluationContext, EvaluationUnit
 from condvae.experiments.evaluation.methods import Method, Subject
 from condvae.experiments.evaluation.plan import DEEP, MeasurementKind, UnitSizes
@@ -23,6 +25,8 @@ from condvae.runtime.fingerprints import fingerprint, slug_of
 PART = "condvae evaluation part"
 FINAL = "final"
 """The name of the file that stores the final numbers of a job, as if it were the result of a unit of work."""
+SHARED: tuple[MeasurementKind, ...] = ("truth", "observed")
+"""Jobs whose results all methods use. They have no final numbers, and their files are kept for later calls."""
 _TRUTH = "test images"
 
 Measure = Callable[[EvaluationUnit], ResultTensors]
@@ -50,6 +54,10 @@ class EvaluationJob:
     @property
     def folder(self) -> str:
         return self.store.folder.name
+
+    def of_bin(self, hole: int | None) -> tuple[dict[str, Tensor], float]:
+        """Return the results of all images in one bin, or without holes if it is None, and their time in seconds."""
+        return self.store.get(unit for unit in self.units if unit.hole == hole)
 
     def finish(self, numbers: dict[str, Any]) -> None:
         """Store the final numbers of the job in a file."""
@@ -80,10 +88,13 @@ def jobs_of(
             yield job(method, "wide", len(problems), partial(context.wide, method))
 
 
-def truth_job(context: EvaluationContext, out: Path, sizes: UnitSizes) -> EvaluationJob:
-    """Return the job that computes Inception features of the test images."""
-    units = units_of("truth", len(context.problems), sizes)
-    return _job(context, out, _TRUTH, "truth", "", about={}, units=units, measure=context.truth)
+def shared_jobs(context: EvaluationContext, out: Path, sizes: UnitSizes) -> list[EvaluationJob]:
+    """Return the jobs that compute Inception features of the test images and of their observations, for all methods."""
+    measures: dict[MeasurementKind, Measure] = {"truth": context.truth, "observed": context.observed}
+    return [
+        _job(context, out, _TRUTH, kind, "", about={}, units=units_of(kind, len(context.problems), sizes), measure=one)
+        for kind, one in measures.items()
+    ]
 
 
 def _job(
@@ -97,7 +108,7 @@ def _job(
 
 def units_of(kind: MeasurementKind, images: int, sizes: UnitSizes) -> tuple[EvaluationUnit, ...]:
     """Return all units of work for one kind of measurement of this many images, bin by bin if it uses holes."""
-    holes = range(len(HOLE_BINS)) if kind in ("wide", "deep", "bounds") else (None,)
+    holes = range(len(HOLE_BINS)) if kind in ("observed", "wide", "deep", "bounds") else (None,)
     return tuple(EvaluationUnit(hole, *block) for hole in holes for block in image_ranges(images, sizes.of(kind)))
 
 
@@ -107,7 +118,7 @@ def work_units(jobs: Sequence[EvaluationJob], problems: Problems) -> list[WorkUn
 
 
 def _work_unit(job: EvaluationJob, unit: EvaluationUnit, problems: Problems) -> WorkUnit:
-    what = job.name if job.kind == "truth" else f"{job.name}, {job.kind}"
+    what = job.name if job.kind in SHARED else f"{job.name}, {job.kind}"
     hole = unit.hole
     return WorkUnit(
         what=what if hole is None else f"{what}, hole {HOLE_BINS[hole]}",

@@ -14,6 +14,7 @@ from condvae.experiments.evaluation.methods import Method, Subject, images_at_on
 from condvae.experiments.evaluation.plan import (
     DEEP,
     DIRECTIONS,
+    GREY,
     IMPORTANCE_SAMPLES,
     PROJECTIONS,
     REVISION,
@@ -26,6 +27,7 @@ from condvae.metrics import (
     HOLE_BINS,
     conditional_nats,
     elbo_bits_per_dim,
+    pixel_crps,
     pixel_mean,
     projection_ranks,
     psnr,
@@ -107,6 +109,7 @@ class EvaluationContext:
         }
         values: dict[MeasurementKind, dict[str, Any]] = {
             "truth": wide,
+            "observed": {**wide, "grey": GREY},
             "wide": wide,
             "deep": deep,
             "elbo": {**base, "bits": problems.bits_identity},
@@ -120,6 +123,14 @@ class EvaluationContext:
         assert self.networks.inception is not None
         images = self.problems.truth(unit.positions, self.device)
         return {"features": self.networks.inception.features(images)}
+
+    @torch.inference_mode()
+    def observed(self, unit: EvaluationUnit) -> MeasuredNumbers:
+        """Return Inception features of the unit's test images with grey hidden pixels, which represent observations."""
+        assert self.networks.inception is not None and unit.hole is not None
+        images = self.problems.truth(unit.positions, self.device)
+        known = self.problems.known(unit.hole, unit.positions, self.device)
+        return {"features": self.networks.inception.features(torch.where(known, images, GREY))}
 
     @torch.inference_mode()
     def wide(self, method: Method, unit: EvaluationUnit) -> MeasuredNumbers:
@@ -148,9 +159,10 @@ class EvaluationContext:
             if "coverage" in chosen:  # keep the known pixels, which all images share and which carry no information
                 others = self.problems.reference_images(numbers, self.device)
                 references = torch.where(known[:, None], truth[:, None], others)
-            distances = sample_distances(self.networks.lpips, truth, made, references)
-            if "lpips" in chosen:
+            distances = sample_distances(self.networks.lpips, truth, made, references, crps="lpips" in chosen)
+            if distances.crps is not None:
                 found.update(to_truth=distances.to_truth, between=distances.between, to_mean=distances.to_mean)
+                found["crps_lpips"] = distances.crps
             if distances.reference_truth is not None and distances.reference_samples is not None:
                 copies = distances.reference_samples.expand(-1, self.settings.n, -1)
                 found["reference_ranks"] = reference_ranks(distances.reference_truth, copies, seed=seed, first=first)
@@ -164,6 +176,7 @@ class EvaluationContext:
         if "pixels" in chosen:
             mean = pixel_mean(made)
             found.update(mse=sample_mse(truth, made), psnr=psnr(mean, truth), ssim=ssim(mean, truth))
+            found["crps_pixels"] = pixel_crps(truth, made, ~known)
         return found
 
     @torch.inference_mode()

@@ -6,15 +6,15 @@ from typing import Literal, TypeAlias
 
 from condvae.runtime.checks import check_seed, check_whole
 
-REVISION = 2
+REVISION = 3
 """Version of the measurement code. Increase it whenever a change of the code changes results: these are then measured
 again, and old results are never shown next to new ones."""
 
 Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
 FAMILY_METRICS: dict[Family, str] = {
-    "inception": "FID, KID, P-IDS and U-IDS",
-    "lpips": "LPIPS-GT, LPIPS diversity and FWV",
-    "pixels": "MSE of the best completion, PSNR and SSIM of the mean completion",
+    "inception": "FID, CFID, KID, P-IDS and U-IDS",
+    "lpips": "LPIPS-GT, LPIPS diversity, FWV and the CRPS of LPIPS features",
+    "pixels": "CRPS of hidden pixels, MSE of the best completion, PSNR and SSIM of the mean completion",
     "coverage": "calibration",
     "bounds": "bits per dimension and forward KL, only for models",
 }
@@ -25,14 +25,16 @@ DEEP_IMAGES = 500
 DEEP: tuple[Family, ...] = ("lpips", "pixels", "coverage")
 """Groups of metrics that need n completions of each image."""
 
-MeasurementKind: TypeAlias = Literal["truth", "wide", "deep", "elbo", "bounds"]
-"""The kinds of measurement. truth: Inception features of the test images. wide: Inception features of one completion of
-each image. deep: metrics of n completions of each deep image. elbo: the bound of the VAE alone. bounds: the bounds of a
-conditional model, given y, on the deep images."""
+MeasurementKind: TypeAlias = Literal["truth", "observed", "wide", "deep", "elbo", "bounds"]
+"""The kinds of measurement. truth: Inception features of the test images. observed: Inception features of the test
+images with grey holes. wide: Inception features of one completion of each image. deep: metrics of n completions of each
+deep image. elbo: the bound of the VAE alone. bounds: the bounds of a conditional model, given y, on the deep images."""
 
 DIRECTIONS: tuple[Literal["white", "smooth"], ...] = ("white", "smooth")
 """The kinds of random projections on which coverage is measured."""
 PROJECTIONS, REFERENCES, IMPORTANCE_SAMPLES = 16, 2, 16
+GREY = 128
+"""The grey level of hidden pixels in the images whose Inception features represent observations, for CFID."""
 MIXTURE = "mixture"
 """The name of the column for the mixture, in which each bin of the hidden share counts equally."""
 

@@ -1,14 +1,14 @@
 """Build the report from finished jobs: compute the final numbers of each job, merge them, and write the files."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from condvae.experiments.evaluation import figures, summary, tables
-from condvae.experiments.evaluation.jobs import FINAL, EvaluationJob, all_final_numbers
+from condvae.experiments.evaluation.jobs import FINAL, SHARED, EvaluationJob, all_final_numbers
 from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.reporting import Report
 from condvae.metrics import HOLE_BINS
@@ -41,24 +41,30 @@ def claim(folder: Path) -> None:
 def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_parts: bool) -> None:
     """Compute the final numbers of jobs whose units are all done.
 
-    Unless keep_parts is given, the results of units are then deleted, except the features of the test images. Those
-    that an earlier call has left because it was killed, or had keep_parts, are deleted too.
+    Unless keep_parts is given, the results of units are then deleted, except the features of the test images and of
+    their observations. Those that an earlier call has left because it was killed, or had keep_parts, are deleted too.
     """
     for job in jobs:
         if not job.is_final:  # another process with the same options may have finished it
             job.store.check_whole(job.units)
 
+    shared = {job.kind: job for job in jobs if job.kind in SHARED}
+
+    def observed() -> Iterator[Tensor]:
+        for hole in range(len(HOLE_BINS)):
+            yield shared["observed"].of_bin(hole)[0]["features"].to(context.device)
+
     @functools.cache
-    def truth() -> Tensor:
-        (job,) = (job for job in jobs if job.kind == "truth")
-        return job.store.get(job.units)[0]["features"].to(context.device)
+    def real() -> summary.RealFeatures:
+        truth = shared["truth"].of_bin(None)[0]["features"].to(context.device)
+        return summary.RealFeatures(truth, observed)
 
     for job in jobs:
-        if job.kind == "truth":
+        if job.kind in SHARED:
             continue
         try:
             if not job.is_final:
-                job.finish(_summary(job, truth, context))
+                job.finish(_summary(job, real, context))
         except ValueError:  # another process may have made it final and deleted the parts
             if not job.is_final:
                 raise
@@ -66,11 +72,13 @@ def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_pa
             job.store.keep_only(FINAL)
 
 
-def _summary(job: EvaluationJob, truth: Callable[[], Tensor], context: EvaluationContext) -> dict[str, Any]:
+def _summary(
+    job: EvaluationJob, real: Callable[[], summary.RealFeatures], context: EvaluationContext
+) -> dict[str, Any]:
     spent: list[float] = []
 
     def of_bin(hole: int | None) -> dict[str, Tensor]:
-        numbers, seconds = job.store.get(unit for unit in job.units if unit.hole == hole)
+        numbers, seconds = job.of_bin(hole)
         spent.append(seconds)
         return numbers
 
@@ -79,9 +87,9 @@ def _summary(job: EvaluationJob, truth: Callable[[], Tensor], context: Evaluatio
     if job.kind == "wide":
         completions = (numbers["features"].to(context.device) for numbers in bins)
         found = {
-            "metrics": summary.of_features(truth(), completions, seed=context.settings.seed),
+            "metrics": summary.of_features(real(), completions, seed=context.settings.seed),
             "images": len(context.problems),
-            "features": truth().shape[1],
+            "features": real().features.shape[1],
         }
     elif job.kind == "deep":
         found = {**summary.of_samples(list(bins), context.settings), "images": len(context.problems.deep)}
@@ -183,6 +191,8 @@ def write(result: dict[str, Any], out: Path, say: Say) -> None:
     REPORT.write(result, out, say)
     if few := tables.too_few_for_ids(result):
         warn_with(say)(f"P-IDS and U-IDS are {few}")
+    if few := tables.too_few_for_cfid(result):
+        warn_with(say)(f"CFID is {few}")
     for name, found in {**result["models"], **result["methods"]}.items():
         numbers = found["metrics"].items()
         if lacking := [metric for metric, cells in numbers if any(cell["mean"] is None for cell in cells.values())]:

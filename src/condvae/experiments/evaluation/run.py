@@ -8,7 +8,7 @@ import torch
 
 from condvae.data import Dataset
 from condvae.experiments.evaluation import report
-from condvae.experiments.evaluation.jobs import jobs_of, truth_job, work_units
+from condvae.experiments.evaluation.jobs import jobs_of, shared_jobs, work_units
 from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.evaluation.methods import Method, Subject, check_fit, check_names
 from condvae.experiments.evaluation.plan import EvaluationSettings, UnitSizes
@@ -50,11 +50,11 @@ def experiment(
     todo = [job for job in jobs if not job.is_final]
     if done := len(jobs) - len(todo):
         say(f"{done} of {len(jobs)} measurements are already final")
-    truth = [truth_job(context, out, sizes)] if any(job.kind == "wide" for job in todo) else []
-    units = work_units([*truth, *todo], problems)
+    shared = shared_jobs(context, out, sizes) if any(job.kind == "wide" for job in todo) else []
+    units = work_units([*shared, *todo], problems)
     if not work_together(units, world, shard, say, guide="docs/guides/evaluate.md"):
         return None
-    report.finish([*truth, *jobs], context, keep_parts=keep_parts)
+    report.finish([*shared, *jobs], context, keep_parts=keep_parts)
     result = report.assemble(jobs, out, context, data_name or data.kind, say)
     report.write(result, out, say)
     return result

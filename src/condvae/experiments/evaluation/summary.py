@@ -11,14 +11,15 @@ Standard errors are always over images.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from condvae.experiments.evaluation.plan import DIRECTIONS, IMPORTANCE_SAMPLES, MIXTURE, EvaluationSettings
-from condvae.metrics import FWV_SIGMAS, HOLE_BINS, Calibration, Estimate, Moments, calibration
+from condvae.metrics import FWV_SIGMAS, HOLE_BINS, Calibration, ConditionalMoments, Estimate, Moments, calibration, cfid
 from condvae.metrics import faithfulness_weighted_variance as weighted_variance
 from condvae.metrics.discrimination import ids
 from condvae.metrics.frechet import fid
@@ -60,26 +61,48 @@ def ratio_by_column(values: Tensor, weights: Tensor) -> ByColumn:
     return {**found, MIXTURE: plain(Estimate.of_ratio(values.sum(dim=0), weights.sum(dim=0)))}
 
 
-def of_features(real: Tensor, bins: Iterable[Tensor], *, seed: int) -> dict[str, ByColumn]:
-    """Compute FID, KID, P-IDS and U-IDS in each bin and in the mixture.
+class RealFeatures:
+    """Features of the originals and of their observations, with the matrices that are the same for all methods."""
 
-    real: features of the originals, [N, D]. bins: features of their completions in each bin, [N, D], in the same order.
+    def __init__(self, features: Tensor, observed: Callable[[], Iterable[Tensor]]) -> None:
+        """features: of the originals, [N, D]. observed: returns those of the observations in each bin, [N, D]."""
+        self.features, self.observed = features, observed
+        self._given: dict[str, ConditionalMoments] = {}
+
+    @cached_property
+    def moments(self) -> Moments:
+        return Moments.of(self.features)
+
+    def given(self, column: str, observed: Tensor) -> ConditionalMoments:
+        """Return the moments of the originals given the observations of a column. They are computed once."""
+        if column not in self._given:
+            self._given[column] = ConditionalMoments.of(self.features, observed)
+        return self._given[column]
+
+
+def of_features(originals: RealFeatures, bins: Iterable[Tensor], *, seed: int) -> dict[str, ByColumn]:
+    """Compute FID, CFID, KID, P-IDS and U-IDS in each bin and in the mixture.
+
+    bins: features of the completions in each bin, [N, D], in the order of the originals.
     """
-    moments = Moments.of(real)
-    mixture = torch.empty_like(real)
-    found: dict[str, ByColumn] = {"fid": {}, "kid": {}, "p_ids": {}, "u_ids": {}}
+    real = originals.features
+    mixture, mixture_observed = torch.empty_like(real), torch.empty_like(real)
+    found: dict[str, ByColumn] = {"fid": {}, "cfid": {}, "kid": {}, "p_ids": {}, "u_ids": {}}
 
-    def add(column: str, fake: Tensor) -> None:
+    def add(column: str, fake: Tensor, observed: Tensor) -> None:
         discrimination = ids(real, fake)
-        found["fid"][column] = plain(fid(real, fake, paired=True, real_moments=moments))
+        found["fid"][column] = plain(fid(real, fake, paired=True, real_moments=originals.moments))
+        given = originals.given(column, observed)
+        found["cfid"][column] = plain(cfid(real, fake, observed, real_given=given))
         found["kid"][column] = plain(kid(real, fake, seed=seed))
         found["p_ids"][column] = plain(discrimination.p_ids)
         found["u_ids"][column] = plain(discrimination.u_ids)
 
-    for number, (hole, fake) in enumerate(zip(HOLE_BINS, bins, strict=True)):
-        add(str(hole), fake)
-        mixture[number :: len(HOLE_BINS)] = fake[number :: len(HOLE_BINS)]
-    add(MIXTURE, mixture)
+    for number, (hole, fake, observed) in enumerate(zip(HOLE_BINS, bins, originals.observed(), strict=True)):
+        add(str(hole), fake, observed)
+        own = slice(number, None, len(HOLE_BINS))
+        mixture[own], mixture_observed[own] = fake[own], observed[own]
+    add(MIXTURE, mixture, mixture_observed)
     return found
 
 
@@ -100,7 +123,9 @@ def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -
             for sigma in FWV_SIGMAS:
                 each = [weighted_variance(a, b, sigma) for a, b in zip(to_truth, joined["to_mean"], strict=True)]
                 metrics[f"fwv@{sigma:g}"] = by_column(torch.stack(each))
+        metrics["crps_lpips"] = by_column(joined["crps_lpips"])
     if "pixels" in settings.metrics:
+        metrics["crps_pixels"] = by_column(joined["crps_pixels"])
         metrics["best_mse"] = by_column(joined["mse"].amin(dim=2))
         metrics["psnr_of_mean"] = by_column(joined["psnr"])
         metrics["ssim_of_mean"] = by_column(joined["ssim"])

@@ -19,11 +19,14 @@ class Metric(NamedTuple):
 
 TABLES: dict[str, Metric] = {
     "fid": Metric("FID, lower is better", 2),
+    "cfid": Metric("CFID, conditional on the observation, lower is better", 2),
     "kid": Metric("KID, lower is better (± is the standard deviation over subsets)"),
     "p_ids": Metric("P-IDS, higher is better", 1, percent=True),
     "u_ids": Metric("U-IDS, higher is better", 1, percent=True),
     "lpips_gt": Metric("LPIPS-GT, nearest of K completions, lower is better"),
     "lpips_diversity": Metric("LPIPS diversity, mean distance of two completions"),
+    "crps_lpips": Metric("CRPS of LPIPS features, lower is better", 3),
+    "crps_pixels": Metric("CRPS of hidden pixels (white is 1), lower is better"),
     "best_mse": Metric("MSE of the best of K completions over all pixels (white is 1), lower is better", 5),
     "psnr_of_mean": Metric("PSNR of the mean completion over all pixels, dB, higher is better", 2),
     "ssim_of_mean": Metric("SSIM of the mean completion over all pixels, higher is better"),
@@ -77,12 +80,12 @@ def as_markdown(result: Mapping[str, Any]) -> str:
         "",
         *_of_pixels(result["methods"]),
     ]
-    few = too_few_for_ids(result)
+    notes = dict.fromkeys(("p_ids", "u_ids"), too_few_for_ids(result)) | {"cfid": too_few_for_cfid(result)}
     everything = {**result["methods"], **result["models"]}
     for name, metric in TABLES.items():
         having = {method: found["metrics"][name] for method, found in everything.items() if name in found["metrics"]}
         if having:
-            note = f" ({few})" if few and name in ("p_ids", "u_ids") else ""
+            note = f" ({notes[name]})" if notes.get(name) else ""
             lines += _table(metric._replace(title=metric.title + note), having)
     for prefix, title in CURVES.items():
         lines += _curves(prefix, title, result["methods"])
@@ -111,11 +114,24 @@ def _of_pixels(methods: Mapping[str, Any]) -> list[str]:
 
 def too_few_for_ids(result: Mapping[str, Any]) -> str:
     """Return a warning if there are too few images for P-IDS and U-IDS, otherwise an empty string."""
-    features = max((found.get("features", 0) for found in result["methods"].values()), default=0)
-    images = result["settings"]["images"]
+    images, features = _wide_sizes(result)
     if images >= 3 * features:
         return ""
     return f"close to 0 for every method: {images:,} images are too few for {features:,} features"
+
+
+def too_few_for_cfid(result: Mapping[str, Any]) -> str:
+    """Return a warning if there are too few images for CFID, otherwise an empty string."""
+    images, features = _wide_sizes(result)
+    if images >= 2 * features or not any("cfid" in found["metrics"] for found in result["methods"].values()):
+        return ""
+    return f"strongly biased: {images:,} images are too few for {features:,} features"
+
+
+def _wide_sizes(result: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the number of images with one completion, and of their Inception features, 0 if there are none."""
+    features = max((found.get("features", 0) for found in result["methods"].values()), default=0)
+    return result["settings"]["images"], features
 
 
 def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:

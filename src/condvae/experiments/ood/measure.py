@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from condvae.completers.by_place import identity_of
 from condvae.completers.interface import Completer
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
@@ -56,6 +57,7 @@ class OODContext:
         device: torch.device,
     ) -> None:
         self.data, self.settings, self.device = data, settings, device
+        self.completer_identities = {name: identity_of(completer) for name, completer in completers.items()}
         self.sets = {one.name: one for one in sets}
         self.rows: Indices = spread(len(data.test), settings.images)
         self._known: dict[str, Tensor] = {}

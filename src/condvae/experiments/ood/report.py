@@ -61,6 +61,7 @@ def assemble(jobs: Sequence[OODJob], context: OODContext, data_name: str) -> dic
         },
         "sets": {name: {"images": count, "paired": one.paired} for name, (one, count) in sets.items()},
         "models": context.readings.identities,
+        "completers": context.completer_identities,
         "readings": {
             reading.name: {
                 "images": sum(job.images for job in jobs if job.reading is reading),

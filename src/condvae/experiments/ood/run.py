@@ -1,6 +1,7 @@
 """Run an experiment that compares how well scores separate strange from ordinary images. It can be resumed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from condvae.completers.by_name import baselines_of
 from condvae.completers.interface import Completer
 from condvae.conditional import ConditionalVAE
 from condvae.data import Dataset
+from condvae.experiments.named_completers import CompleterLike, open_completers
 from condvae.experiments.ood import report
 from condvae.experiments.ood.jobs import jobs_of, work_units
 from condvae.experiments.ood.measure import TEST, TRAINING, OODContext
@@ -31,7 +33,7 @@ def experiment(
     *,
     settings: OODSettings | None = None,
     foreign: Mapping[str, Dataset] | None = None,
-    completers: Mapping[str, Completer] | None = None,
+    completers: Mapping[str, CompleterLike] | None = None,
     data_name: str = "",
     block: int | None = None,
     world: World | None = None,
@@ -41,8 +43,11 @@ def experiment(
     """Score test images and strange images by every method; return the AUROCs, and write them as a report to `out`.
 
     models: {name in the report: model}. foreign: {name: data set}, other data whose images count as strange; they must
-    have the models' image size. completers: {NAME: completer}, used by the baselines called completed-NAME.
-    data_name: the name of `data` in the report. block: the number of images in a unit of work.
+    have the models' image size. data_name: the name of `data` in the report. block: the number of images in a unit of
+    work.
+    completers: {NAME: completer}, used by the baselines called completed-NAME; a completer is any object that completes
+    images, or a model: a learned baseline or a conditional VAE, its name, or its path. If the settings name no score
+    that uses a completer, the baseline completed-NAME is added.
 
     Results that are already in `out` are reused. So repeating a killed call continues it, and models, scores and sets
     can be added later. Only the process that writes the report returns a result; a shard, and each rank except the
@@ -55,7 +60,9 @@ def experiment(
     world = world or World(0, 1, device)
     say = say if world.leads else silent
     _check_data(data)
-    made = _completers(settings, data, dict(completers or {}))
+    given = dict(completers or {})
+    settings = _with_baselines(settings, given)
+    made = {**_simple_completers(settings, data), **_opened(given, next(iter(models.values())))}
     context = OODContext(models, data, settings, _sets(settings, dict(foreign or {})), made, device)
     context.check()
     report.REPORT.claim(out)
@@ -113,20 +120,38 @@ def _sets(settings: OODSettings, foreign: Mapping[str, Dataset]) -> Sequence[OOD
     return sets
 
 
-def _completers(settings: OODSettings, data: Dataset, given: Mapping[str, Completer]) -> dict[str, Completer]:
-    """Return the completers by name: those that were given, and the baselines that some score completed-NAME uses."""
+def _with_baselines(settings: OODSettings, given: Mapping[str, CompleterLike]) -> OODSettings:
+    """Return settings with a baseline completed-NAME for each given completer that no score uses yet."""
     reserved = (ITSELF, *BASELINES)
-    if taken := [name for name in given if name in reserved or "-" in name]:
-        raise ValueError(
-            f"a completer cannot be called {taken[0]!r}: give it a name that contains no dash and is not one of "
-            f"{', '.join(reserved)}"
-        )
+    for name in given:
+        if name in reserved or "-" in name or not name.strip() or not name.isprintable():
+            raise ValueError(
+                f"a completer cannot be called {name!r}: give it a name that contains no dash and is not one of "
+                f"{', '.join(reserved)}"
+            )
     for name in settings.baselines:
         if name.partition("-")[0] != "completed":
             raise ValueError(f"unknown baseline {name!r}, expected completed-NAME, such as completed-ipa")
+    used = _used_completers(settings)
+    return replace(
+        settings, baselines=(*settings.baselines, *(f"completed-{name}" for name in given if name not in used))
+    )
+
+
+def _used_completers(settings: OODSettings) -> list[str]:
+    """Return the names of the completers that some score completed-NAME uses."""
     asked = [name.split("-")[1] for name in (*settings.scores, *settings.baselines) if name.startswith("completed-")]
-    used = [name for name in dict.fromkeys(asked) if name in BASELINES]
-    return {**baselines_of(used, data.train), **given}
+    return list(dict.fromkeys(asked))
+
+
+def _simple_completers(settings: OODSettings, data: Dataset) -> dict[str, Completer]:
+    """Return the completers that are made from training images, if some score uses them."""
+    return baselines_of([name for name in _used_completers(settings) if name in BASELINES], data.train)
+
+
+def _opened(given: Mapping[str, CompleterLike], model: ConditionalVAE) -> dict[str, Completer]:
+    """Open the given completers, which must complete images like those of the scored model, on its device."""
+    return open_completers(given, size=model.image_size, channels=model.channels, device=model.device)
 
 
 def _tell_numbers(context: OODContext, say: Say) -> None:

@@ -1,0 +1,171 @@
+"""The trainings of the comparison with learned baselines: what is trained, where it is, and with which budget."""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import condvae
+from condvae import weights
+from condvae.completers.learned_names import STAGES
+from condvae.training.presets import TRAIN_PRESETS
+from condvae.training.run_folder import RunFolder
+
+BASELINES = ("ce", "anp", "pic", "rfr", "comodgan", "vqvae", "diffusion")
+IPA, VAE = "ipa", "vae"
+RUNS = (*BASELINES, IPA)
+"""The methods that are trained, by the names of their run folders."""
+LONG = {"comodgan": "comodgan-long", "diffusion": "diffusion-long"}
+"""Methods that are trained for twice the budget. A snapshot after the budget has their own name, the result the other
+one. Their learning rates are constant, so that a snapshot is the result of a shorter training."""
+MODELS = (IPA, *(one for name in BASELINES for one in ((name, LONG[name]) if name in LONG else (name,))))
+"""The trained models that are measured."""
+PRESET = "cifar10-small"
+"""The preset of IPA. Its holes are those of all methods."""
+VAE_SHARE = 0.7
+"""The part of IPA's budget that is spent on its VAE. The rest is for the partial encoder."""
+INTERVALS = {"evaluate_every": 5000, "checkpoint_every": 5000, "log_every": 100, "sheet_every": 0}
+"""How many steps lie between two evaluations and so on. They are the same for all methods, since they take time."""
+
+
+class Budget(NamedTuple):
+    """When a training ends: after minutes, or after steps if that is sooner."""
+
+    minutes: float
+    steps: int | None = None
+
+    def times(self, factor: float) -> "Budget":
+        steps = None if self.steps is None else max(1, round(factor * self.steps))
+        return Budget(round(factor * self.minutes, 6), steps)
+
+
+def parts_of(name: str, budget: Budget) -> dict[str, Budget]:
+    """Return the parts of the training of a model, and their budgets. budget: that of a method."""
+    if name == IPA:  # a limit on steps, for a trial, applies to each part
+        return {
+            "VAE": Budget(round(VAE_SHARE * budget.minutes, 6), budget.steps),
+            "partial encoder": Budget(round((1 - VAE_SHARE) * budget.minutes, 6), budget.steps),
+        }
+    if name in STAGES:
+        return {stage: budget.times(part) for stage, part in STAGES[name].items()}
+    return {"network": budget.times(2) if name in LONG.values() else budget}
+
+
+def model_of(name: str, out: Path) -> Path:
+    """Return where a model is: its run folder, or a snapshot. It need not exist."""
+    if name in LONG:
+        snapshots = sorted(RunFolder(out / name).snapshots.glob("*.safetensors"))
+        return snapshots[0] if snapshots else RunFolder(out / name).model
+    return RunFolder(out / name.removesuffix("-long")).model
+
+
+def train(run: str, out: Path, budget: Budget, *, batch: int | None, seed: int, validation: int, **rest: Any) -> None:
+    """Train one method into its run folder, or continue to train it. A finished run stays as it is.
+
+    rest: other options, which change no result, such as the device.
+    """
+    shared: dict[str, Any] = {"seed": seed, "validation": validation}
+    if batch is not None:
+        shared["batch"] = batch
+    observe = TRAIN_PRESETS[PRESET]["observe"]
+    rest = {**rest, "evaluate_on": validation, "resume": True}
+
+    def make(training: Callable[..., Path], folder: Path, limit: Budget, last: Budget, **own: Any) -> Path:
+        """Train with a limit. last: the limit of the last stage, which is that of the run folder."""
+        if is_finished(folder, {**shared, **last._asdict()}):
+            return folder
+        print(f"training {folder.name} for {limit.minutes:g} minutes", flush=True)
+        return training(**own, **shared, **limit._asdict(), **rest, **INTERVALS, out=folder)
+
+    *before, last = parts_of(LONG.get(run, run), budget).values()
+    if run == IPA:
+        vae = make(condvae.pretrain, out / VAE, *before, *before, preset=PRESET)
+        make(condvae.train, out / IPA, last, last, preset=PRESET, observe=observe, artifact=vae)
+        return
+    snapshots: dict[str, Any] = {}
+    if run in LONG:
+        snapshots = {"snapshot_minutes": budget.minutes, "snapshot_at": () if budget.steps is None else budget.steps}
+    whole = budget if run in STAGES else last
+    make(condvae.train, out / run, whole, last, baseline=run, observe=observe, **snapshots)
+
+
+def is_finished(folder: Path, options: Mapping[str, Any]) -> bool:
+    """Return whether a run folder has a model that was trained with these options."""
+    run = RunFolder(folder)
+    return run.model.is_file() and options.items() <= run.stored_options().items()
+
+
+def training_of(name: str, out: Path) -> dict[str, Any]:
+    """Return what the model files and logs of a model say about its training: the sums, and each of its parts."""
+    model = model_of(name, out)
+    run = out / name.removesuffix("-long")
+    last = {"network": of_run(model, run)}
+    if name == IPA:
+        last = {"VAE": of_run(out / VAE, out / VAE), "partial encoder": of_run(model, run)}
+    elif name in STAGES:
+        *before, final = STAGES[name]
+        last = {stage: of_run(run / stage, run / stage) for stage in before} | {final: of_run(model, run)}
+    return summed(weights.describe(model).parameters, last)
+
+
+def summed(count: int, parts: Mapping[str, Any]) -> dict[str, Any]:
+    minutes = round(sum(part["minutes"] for part in parts.values()), 2)
+    return {"weights": count, "minutes": minutes, "parts": parts}
+
+
+def of_run(model: Path, run: Path) -> dict[str, Any]:
+    """Return what a model and the log of its run folder say about the training, up to the step of the model."""
+    record = weights.describe(model).record
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if line.get("step", 0) <= record["steps"]]
+    speeds = [line["images_per_second"] for line in lines if line.get("images_per_second")]
+    trained = [line["weights"] for line in lines if line["event"] == "start"]
+    return {
+        **part_of(record),
+        "trained_weights": trained[0] if trained else None,
+        "images_per_second": round(statistics.median(speeds), 1) if speeds else None,
+    }
+
+
+def part_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a training record that describe the budget and the data."""
+    options = record["options"]
+    return {
+        **{key: record[key] for key in ("minutes", "steps", "images_seen", "device", "data")},
+        **{key: options.get(key) for key in ("batch", "lr", "seed", "split_seed", "validation", "observe")},
+        "budget": {key: options.get(key) for key in ("minutes", "steps")},
+    }
+
+
+def training_in(model: str) -> dict[str, Any]:
+    """Return the training of a finished conditional model, of which there is a model file, but no log."""
+    header = weights.describe(model)
+    trained = {"VAE": header.record.get("artifact"), "partial encoder": header.record}
+    return summed(header.parameters, {name: part_of(record) for name, record in trained.items() if record})
+
+
+def check_equal(trainings: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless all methods were trained on the same images and with the same kind of holes."""
+    parts = [(name, part) for name, found in trainings.items() for part in found["parts"].values()]
+    for key in ("data", "split_seed", "validation", "seed", "observe"):
+        first, *others = [(name, part[key]) for name, part in parts if part[key] is not None]
+        for name, value in others:
+            if value != first[1]:
+                raise ValueError(
+                    f"{name} was trained with {key} {value}, but {first[0]} with {first[1]}: train all methods with "
+                    "the same options"
+                )
+
+
+def check_budgets(trainings: Mapping[str, Any], budget: Budget) -> None:
+    """Raise a ValueError unless each model was trained with its budget. budget: that of a method."""
+    for name, found in trainings.items():
+        for part, expected in parts_of(LONG.get(name, name), budget).items():
+            given = found["parts"].get(part, {}).get("budget", {})
+            if given.get("steps") != expected.steps or abs(given.get("minutes", 0) - expected.minutes) > 1e-4:
+                raise ValueError(
+                    f"{name} was trained with --minutes {given.get('minutes')} and --steps {given.get('steps')} "
+                    f"({part}), expected {expected.minutes:g} and {expected.steps}: give the same --minutes and "
+                    "--steps for all trainings and for the evaluation"
+                )
