@@ -6,10 +6,10 @@ kind of holes, and measure them together with the embedded model cifar10 and the
 
 Each method has a run folder in out/baselines: ce, anp, pic, rfr, comodgan, vqvae, diffusion and ipa; vae is the
 artifact of ipa, whose training is part of the budget of ipa. comodgan and diffusion are trained for twice the budget,
-and are measured after the budget and at the end. The numbers are in out/baselines/baselines.json, the whole reports of
-the evaluations are in out/baselines/evaluation and out/baselines/equal_time, and sheet.png and large_holes.png show
-completions of all methods. If the command is interrupted, repeat it to resume. recipes/baselines_results.py makes
-docs/results/baselines.md from the numbers.
+and are measured after the budget and at the end. The numbers are in out/baselines/baselines.json, the whole report of
+the evaluation is in out/baselines/evaluation, and sheet.png and large_holes.png show completions of all methods. If the
+command is interrupted, repeat it to resume. recipes/baselines_results.py makes docs/results/baselines.md from the
+numbers.
 
 To train on several GPUs, give each one some of the methods, then evaluate:
 
@@ -43,7 +43,7 @@ from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.baselines_pictures import completer_of, large_hole_sheet, sharpness_of, sheet_of
-from recipes.baselines_speed import in_equal_time, measure_in_equal_time, speed_of
+from recipes.baselines_speed import in_equal_time, of_completions, speed_of
 from recipes.baselines_training import (
     IPA,
     LONG,
@@ -149,7 +149,7 @@ def check_evaluation(options: Options, *, missing: set[str]) -> None:
     problems = Problems.choose(open_data(options.data), settings_of(options))
     check_fit(weights.load_conditional(options.model), options.model, problems)
     for name in sorted(missing):
-        if not model_of(LONG.get(name, name), options.out).is_file():
+        if not all(model_of(one, options.out).is_file() for one in {name, LONG.get(name, name)}):
             raise ValueError(f"{options.out / name} has no finished model: train it first, with --only {name}")
     FeatureNetworks.load(torch.device("cpu"))
 
@@ -184,23 +184,19 @@ def measure(options: Options) -> None:
     images = min(SHARPNESS_IMAGES, options.images)
     sharpness = {name: sharpness_of(one, problems, device, images=images) for name, one in completers.items()}
     speeds = {name: speed_of(one, problems, device) for name, one in completers.items()}
-    varying = {name: models[name] for name, one in completers.items() if one.varies}
-    equal = measure_in_equal_time(
-        varying,
-        in_equal_time(speeds, IPA),
-        data,
-        options.out / "equal_time",
-        images=min(EQUAL_TIME_IMAGES, settings.deep),
-        seed=options.seed,
-        device=options.device,
-    )
+    few, lpips = min(EQUAL_TIME_IMAGES, settings.deep), LPIPS.load(trunk="alex").to(device)
+    equal = {
+        name: of_completions(completers[name], k, problems, lpips, device, images=few)
+        for name, k in in_equal_time(speeds, IPA).items()
+        if completers[name].varies
+    }
     result = {
         **with_metric(report, "sharpness", sharpness),
         "format": FORMAT,
         "budget_minutes": options.minutes,
         "training": {**trainings, finished: training_in(options.model)},
         "speed": {"device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU", "methods": speeds},
-        "equal_time": {"images": min(EQUAL_TIME_IMAGES, settings.deep), "reference": IPA, "methods": equal},
+        "equal_time": {"images": few, "reference": IPA, "methods": equal},
     }
     write_text(options.out / "baselines.json", compact(rounded(result, DIGITS)) + "\n")
     print(f"wrote {options.out / 'baselines.json'}, and {' and '.join(f'{name}.png' for name in SHEETS)} next to it")

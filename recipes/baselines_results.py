@@ -11,7 +11,7 @@ Without options, the tables are filled from the numbers that are already in the 
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,19 @@ from condvae.runtime.scripts import run_script
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes import baselines
 from recipes.baselines import TITLES
-from recipes.baselines_statements import BINS, LEARNED, METRICS, OWN, RULES, SIGMAS, lead, leaders, mean, statements
+from recipes.baselines_speed import COMPLETIONS, MOST
+from recipes.baselines_statements import (
+    BINS,
+    METRICS,
+    OWN,
+    RULES,
+    SIGMAS,
+    lead,
+    leaders,
+    learned_in,
+    mean,
+    statements,
+)
 from recipes.evaluation_results import CIFAR10, by_bin, estimate, of_coverage, percent
 from recipes.pages import Page, draw, markdown, short, small_webp
 from recipes.statements import rule_table, statement_table
@@ -90,9 +102,11 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     if baselines.EMBEDDED not in result["training"]:
         raise ValueError(f"the page shows the model {baselines.EMBEDDED}: run recipes/baselines.py without --model")
     methods = shown_methods(result)
-    trained = {name: methods[name] for name in titles_in(result).values()}
+    titles = titles_in(result)
+    trained = {name: methods[name] for name in titles.values()}
+    speeds = {titles[name]: found for name, found in result.get("speed", {}).get("methods", {}).items()}
     tables = {
-        "main": main_table(methods, result["training"]),
+        "main": main_table(methods, result["training"], speeds),
         "training": training_table(result["training"]),
         "paper": paper_table(methods, result["training"]),
         "winners": winner_table(methods),
@@ -104,7 +118,11 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "statements": statement_table(statements(methods)),
         "rules": rule_table(RULES),
     }
-    for metric in ("fid", "p_ids", "lpips_gt", "lpips_diversity", "fwv@0.2"):
+    if "speed" in result:
+        tables["speed"] = speed_table(result)
+        tables["equal-time"] = equal_time_table(result)
+    by_bins = ("fid", "cfid", "p_ids", "lpips_gt", "lpips_diversity", "crps_pixels", "crps_lpips", "fwv@0.2")
+    for metric in metrics_in(methods, by_bins):
         shown, name = METRICS[metric], metric.partition("@")[0]
         best = max if shown.higher_is_better else min
         tables[f"bins-{name}"] = by_bin(methods, metric, shown.digits, best=best)
@@ -113,8 +131,47 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     return tables
 
 
-def main_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
-    """Return a table with a row for each method, in the mixture of bins."""
+def metrics_in(methods: Mapping[str, Any], metrics: Sequence[str]) -> list[str]:
+    """Return those of the metrics that were measured for all methods."""
+    return [metric for metric in metrics if all(metric in found["metrics"] for found in methods.values())]
+
+
+def speed_table(result: Mapping[str, Any]) -> str:
+    """Return a table of how fast each trained method draws completions."""
+    speeds = result["speed"]["methods"]
+    reference = speeds[result["equal_time"]["reference"]]["milliseconds"]
+    rows = []
+    for name, title in titles_in(result).items():
+        found = speeds[name]
+        rows.append(
+            [
+                title,
+                f"{found['completions_per_second']:,.0f}",
+                f"{found['milliseconds']:.3f}",
+                f"{found['milliseconds'] / reference:.2f}",
+                f"{found['network_evaluations']:.0f}",
+            ]
+        )
+    head = ["", "completions/s", "milliseconds per completion", "times the time of IPA"]
+    return markdown([*head, "evaluations of the network"], rows)
+
+
+def equal_time_table(result: Mapping[str, Any]) -> str:
+    """Return a table of the quality of completions that all methods draw in the same time."""
+    rows = []
+    for name, title in titles_in(result).items():
+        found = result["equal_time"]["methods"].get(name)
+        if found is None:  # a method with one completion
+            continue
+        inside = ", ".join(f"{100 * found[kind]['mean']:.1f} %" for kind in ("white", "smooth"))
+        k = f"{found['k']} (the limit)" if found["k"] == MOST else str(found["k"])
+        rows.append([title, k, estimate(found["lpips_gt"], 4), inside, f"{100 * found['calibrated']:.1f} %"])
+    head = ["", f"completions in the time of {COMPLETIONS} by IPA", "LPIPS-GT ↓"]
+    return markdown([*head, "original in their range, white, smooth", "the same, if calibrated"], rows)
+
+
+def main_table(methods: Mapping[str, Any], training: Mapping[str, Any], speeds: Mapping[str, Any]) -> str:
+    """Return a table with a row for each method, in the mixture of bins. speeds: by title; empty if not measured."""
     rows = []
     for name, found in methods.items():
         metrics = {metric: columns[MIXTURE] for metric, columns in found["metrics"].items()}
@@ -129,12 +186,14 @@ def main_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
                 short(metrics["lpips_diversity"]["mean"], 4),
                 ", ".join(short(one["error"], 3) for one in coverage),
                 ", ".join(f"{share:.0f} %" for share in covered),
+                *([f"{speeds[name]['milliseconds']:.3f}" if name in speeds else "not measured"] if speeds else []),
                 *spent_on(name, training),
             ]
         )
     head = ["", "FID ↓", "P-IDS, % ↑", "LPIPS-GT ↓", "LPIPS diversity", "calibration error ↓, white, smooth"]
     covers = f"coverage of the {100 * LEVEL:.0f} % interval, white, smooth"
-    return markdown([*head, covers, "training, minutes", "weights, millions"], rows)
+    timed = ["milliseconds per completion"] if speeds else []
+    return markdown([*head, covers, *timed, "training, minutes", "weights, millions"], rows)
 
 
 def spent_on(name: str, training: Mapping[str, Any]) -> list[str]:
@@ -170,7 +229,7 @@ def training_table(training: Mapping[str, Any]) -> str:
 def paper_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     """Return a table of our numbers and the paper's, in the mixture of bins."""
     rows = []
-    for row in (row for name in LEARNED for row in CIFAR10 if row.method == name):
+    for row in (row for name in learned_in(methods) for row in CIFAR10 if row.method == name):
         metrics = {metric: columns[MIXTURE] for metric, columns in methods[row.method]["metrics"].items()}
         minutes, weights = spent_on(row.method, training)
         rows.append(
@@ -197,15 +256,18 @@ def winner_table(methods: Mapping[str, Any]) -> str:
     """Return a table of the best methods by metric and bin, among those with the same budget."""
     columns = (*BINS, MIXTURE)
     rows = []
-    for metric in ("fid", "p_ids", "lpips_gt", *SIGMAS[1:6:2]):
+    for metric in metrics_in(
+        methods, ("fid", "cfid", "p_ids", "lpips_gt", "crps_pixels", "crps_lpips", *SIGMAS[1:6:2])
+    ):
         rows.append([METRICS[metric].title, *(winners(methods, metric, column) for column in columns)])
     return markdown(["hidden share", *columns], rows)
 
 
 def winners(methods: Mapping[str, Any], metric: str, column: str) -> str:
-    if len({mean(methods, name, metric, column) for name in LEARNED}) == 1:
+    names = learned_in(methods)
+    if len({mean(methods, name, metric, column) for name in names}) == 1:
         return "all equal"
-    first, *equal = leaders(methods, LEARNED, metric, column)
+    first, *equal = leaders(methods, names, metric, column)
     return f"**{first}**" + (f" (not different: {', '.join(equal)})" if equal else "")
 
 
@@ -225,7 +287,8 @@ def random_table(methods: Mapping[str, Any]) -> str:
     """Return a table that says where each learned method has a better LPIPS-GT than random training images."""
     cells = {**{column: ("lpips_gt", column) for column in (*BINS, MIXTURE)}, "mixture, K = 1": ("lpips_gt@1", MIXTURE)}
     said = {1: "better", 0: "not different", -1: "worse"}
-    rows = [[name, *(said[lead(methods, name, RANDOM, *cell)] for cell in cells.values())] for name in LEARNED]
+    names = learned_in(methods)
+    rows = [[name, *(said[lead(methods, name, RANDOM, *cell)] for cell in cells.values())] for name in names]
     return markdown(["hidden share", *cells], rows)
 
 

@@ -1,18 +1,20 @@
 """Decide what the paper says about IPA and its baselines, from the numbers of the comparison. `RULES` says how."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from condvae.experiments.evaluation.plan import MIXTURE
 from condvae.metrics import FWV_SIGMAS, HOLE_BINS
+from condvae.runtime.messages import listed
 from recipes.pages import short
 from recipes.statements import REFUTED, REPRODUCED, UNDECIDED, Statement, verdict_of
 
 IPA, CE, ANP, PIC, RFR = "IPA", "CE", "ANP", "PIC", "RFR"
-BASELINES = (CE, ANP, PIC, RFR)
+COMODGAN, VQVAE, DIFFUSION = "CoModGAN", "VQ-VAE", "Diffusion"
+BASELINES = (CE, ANP, PIC, RFR, COMODGAN, VQVAE, DIFFUSION)
 LEARNED = (IPA, *BASELINES)
-"""The methods that were trained with the same budget."""
+"""The methods that may have been trained with the same budget; see `learned_in`."""
 OWN = "our own question: "
 SINGLE = (CE, RFR)
 """The methods that have one completion of each image."""
@@ -28,9 +30,9 @@ RULES = {
     "refuted if it is worse somewhere.",
     "C": "As rule A, for all pairs of methods in the stated order. Reproduced if each method is better than all that "
     "follow it; refuted if one is worse than one that follows it.",
-    "D": "Spearman's rank correlation over the five methods, in the mixture of bins. p is the probability of a value "
-    "that is as low or lower, if the order of the methods were random. Reproduced if p is below .05; refuted if the "
-    "probability of a value that is as high or higher is below .05; else undecided.",
+    "D": "Spearman's rank correlation over the methods with the same budget, in the mixture of bins. p is the "
+    "probability of a value that is as low or lower, if the order of the methods were random. Reproduced if p is below "
+    ".05; refuted if the probability of a value that is as high or higher is below .05; else undecided.",
     "E": "The calibration error is compared, in the mixture of bins. Two methods differ if the difference exceeds the "
     "larger of the errors that calibrated completions would have by chance. Yes if the first method has the smaller "
     "error than each of the others; no if it has a larger error than one of them.",
@@ -52,12 +54,20 @@ METRICS: dict[str, Shown] = {
     "lpips_gt": Shown("LPIPS-GT", 4),
     "lpips_gt@1": Shown("LPIPS-GT, K = 1", 4),
     "lpips_diversity": Shown("LPIPS diversity", 4, True),
+    "cfid": Shown("CFID", 1),
+    "crps_lpips": Shown("CRPS of LPIPS features", 3),
+    "crps_pixels": Shown("CRPS of pixels", 4),
     "sharpness": Shown("sharpness", 2, True),
     **{name: Shown(f"FWV, sigma {short(sigma, 2)}", 3, True) for name, sigma in zip(SIGMAS, FWV_SIGMAS, strict=True)},
 }
 
 Methods = Mapping[str, Any]
 """The methods of the report, by their names on the page."""
+
+
+def learned_in(methods: Methods, among: Sequence[str] = LEARNED) -> tuple[str, ...]:
+    """Return those of the methods with the same budget that are in the report."""
+    return tuple(name for name in among if name in methods)
 
 
 def mean(methods: Methods, name: str, metric: str, column: str = MIXTURE) -> float:
@@ -121,11 +131,11 @@ def ordered(methods: Methods, order: Sequence[str], metric: str) -> tuple[str, s
 
 def correlated(methods: Methods, first: str, second: str) -> tuple[str, str]:
     """Rule D."""
-    ranks = []
+    ranks, names = [], learned_in(methods)
     for metric in (first, second):
-        means = [mean(methods, name, metric) for name in LEARNED]
+        means = [mean(methods, name, metric) for name in names]
         ranks.append([sum(other < m for other in means) + (means.count(m) - 1) / 2 for m in means])
-    middle = (len(LEARNED) - 1) / 2
+    middle = (len(names) - 1) / 2
     a, b = ([rank - middle for rank in one] for one in ranks)
     scale = (sum(x * x for x in a) * sum(y * y for y in b)) ** 0.5
     product, *_ = products = [sum(x * y for x, y in zip(a, order, strict=True)) for order in permutations(b)]
@@ -133,7 +143,7 @@ def correlated(methods: Methods, first: str, second: str) -> tuple[str, str]:
     as_high = sum(other >= product for other in products) / len(products)
     verdict = REPRODUCED if as_low < 0.05 else REFUTED if as_high < 0.05 else UNDECIDED
     found = product / scale if scale else 0.0
-    return verdict, f"rank correlation {short(found, 2)}, p = {short(as_low, 2)}; {_listed(methods, LEARNED, second)}"
+    return verdict, f"rank correlation {short(found, 2)}, p = {short(as_low, 2)}; {_listed(methods, names, second)}"
 
 
 def calibrated(methods: Methods, ours: str, others: Sequence[str], kind: str) -> tuple[str, str]:
@@ -155,40 +165,68 @@ def answer(decided: tuple[str, str]) -> tuple[str, str]:
 
 
 def statements(methods: Methods) -> list[Statement]:
-    """Decide all statements. IPA is the one with the same budget as the baselines."""
+    """Decide all statements about the methods of a report. IPA is the one with the same budget as the baselines."""
     found: list[Statement] = []
 
     def add(text: str, rule: str, decided: tuple[str, str]) -> None:
         found.append(Statement(text, rule, *decided))
 
-    for metric in ("fid", "p_ids", "lpips_gt"):
-        name = METRICS[metric].title
-        best = f"IPA has a better {name} than CE, ANP, PIC and RFR"
-        add(f"{best}, in the mixture of bins", "A", beats(methods, IPA, BASELINES, metric))
+    weaker, published = (learned_in(methods, names) for names in ((CE, ANP, PIC, RFR), (CE, ANP, PIC, RFR, COMODGAN)))
+    for metric, others in (("fid", weaker), ("p_ids", published), ("lpips_gt", published)):
+        best = f"IPA has a better {METRICS[metric].title} than {listed(others)}"
+        add(f"{best}, in the mixture of bins", "A", beats(methods, IPA, others, metric))
         in_bins = {column: (metric, column) for column in BINS}
-        add(f"{best}, in each bin", "B", beats_everywhere(methods, IPA, BASELINES, in_bins))
+        if metric != "p_ids" or COMODGAN not in methods:  # of P-IDS by bin, the paper's figure does not decide this
+            add(f"{best}, in each bin", "B", beats_everywhere(methods, IPA, others, in_bins))
+    if COMODGAN in methods:
+        text = "CoModGAN has a better FID than IPA, in the mixture of bins"
+        add(text, "A", beats(methods, COMODGAN, (IPA,), "fid"))
     for metric, order in (
-        ("fid", (PIC, CE, ANP, RFR)), ("p_ids", (PIC, ANP, CE, RFR)), ("lpips_gt", (PIC, ANP, CE, RFR)),
-    ):  # fmt: skip
-        text = f"by {METRICS[metric].title}, the order of the baselines is {', '.join(order)}, the best first"
-        add(text, "C", ordered(methods, order, metric))
+        ("fid", (COMODGAN, PIC, CE, ANP, RFR)),
+        ("p_ids", (COMODGAN, PIC, ANP, CE, RFR)),
+        ("lpips_gt", (COMODGAN, PIC, ANP, CE, RFR)),
+    ):
+        names = learned_in(methods, order)
+        text = f"by {METRICS[metric].title}, the order of the baselines is {', '.join(names)}, the best first"
+        add(text, "C", ordered(methods, names, metric))
     by_sigma = {f"sigma {short(sigma, 2)}": (f"fwv@{sigma:g}", MIXTURE) for sigma in FWV_SIGMAS}
-    text = "IPA has a higher FWV than CE, ANP, PIC and RFR, for each sigma"
-    add(text, "B", beats_everywhere(methods, IPA, BASELINES, by_sigma))
+    text = f"IPA has a higher FWV than {listed(published)}, for each sigma"
+    add(text, "B", beats_everywhere(methods, IPA, published, by_sigma))
     add(
         "LPIPS-GT is lower for methods with more LPIPS diversity",
         "D",
         correlated(methods, "lpips_gt", "lpips_diversity"),
     )
+    for text, rule, decided in own_questions(methods):
+        add(OWN + text, rule, answer(decided))
+    return found
+
+
+def own_questions(methods: Methods) -> Iterator[tuple[str, str, tuple[str, str]]]:
+    """Yield questions that the paper does not ask, with a rule and what it decides."""
     for single in SINGLE:
         for varying in (ANP, PIC):
-            text = f"{OWN}does {varying}, which varies, have a better LPIPS-GT than {single}, which does not, if more "
-            text += f"than {100 * HOLE_BINS[-1].low:.0f} % is hidden?"
-            add(text, "A", answer(beats(methods, varying, (single,), "lpips_gt", BINS[-1])))
-    blurred = OWN + "are completions of ANP less sharp than those of {}?"
+            text = f"does {varying}, which varies, have a better LPIPS-GT than {single}, which does not, if more than "
+            text += f"{100 * HOLE_BINS[-1].low:.0f} % is hidden?"
+            yield text, "A", beats(methods, varying, (single,), "lpips_gt", BINS[-1])
     for other in (IPA, CE, PIC, RFR):
-        add(blurred.format(other), "A", answer(beats(methods, other, (ANP,), "sharpness")))
+        yield (
+            f"are completions of ANP less sharp than those of {other}?", "A",
+            beats(methods, other, (ANP,), "sharpness"),
+        )  # fmt: skip
+    others = learned_in(methods, (ANP, PIC, COMODGAN, VQVAE))
     for kind in ("white", "smooth"):
-        text = f"{OWN}in {kind} projections, does IPA have a smaller calibration error than ANP and PIC?"
-        add(text, "E", answer(calibrated(methods, IPA, (ANP, PIC), kind)))
-    return found
+        text = f"in {kind} projections, does IPA have a smaller calibration error than {listed(others)}?"
+        yield text, "E", calibrated(methods, IPA, others, kind)
+    if DIFFUSION not in methods:
+        return
+    for metric in ("fid", "p_ids", "lpips_gt", "lpips_gt@1", "crps_pixels", "crps_lpips", "cfid"):
+        yield (
+            f"does the diffusion model have a better {METRICS[metric].title} than IPA?", "A",
+            beats(methods, DIFFUSION, (IPA,), metric),
+        )  # fmt: skip
+    for kind in ("white", "smooth"):
+        yield (
+            f"in {kind} projections, does the diffusion model have a smaller calibration error than IPA?", "E",
+            calibrated(methods, DIFFUSION, (IPA,), kind),
+        )  # fmt: skip

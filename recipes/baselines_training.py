@@ -25,6 +25,8 @@ PRESET = "cifar10-small"
 """The preset of IPA. Its holes are those of all methods."""
 VAE_SHARE = 0.7
 """The part of IPA's budget that is spent on its VAE. The rest is for the partial encoder."""
+_TOLERANCE = 1.05
+"""A snapshot may be this many times later than the end of the budget."""
 INTERVALS = {"evaluate_every": 5000, "checkpoint_every": 5000, "log_every": 100, "sheet_every": 0}
 """How many steps lie between two evaluations and so on. They are the same for all methods, since they take time."""
 
@@ -53,11 +55,14 @@ def parts_of(name: str, budget: Budget) -> dict[str, Budget]:
 
 
 def model_of(name: str, out: Path) -> Path:
-    """Return where a model is: its run folder, or a snapshot. It need not exist."""
-    if name in LONG:
-        snapshots = sorted(RunFolder(out / name).snapshots.glob("*.safetensors"))
-        return snapshots[0] if snapshots else RunFolder(out / name).model
-    return RunFolder(out / name.removesuffix("-long")).model
+    """Return where a model is: the result of a run, or its snapshot. It need not exist."""
+    run = RunFolder(out / name.removesuffix("-long"))
+    if name not in LONG:
+        return run.model
+    snapshots = sorted(run.snapshots.glob("*.safetensors"))
+    if len(snapshots) > 1:
+        raise ValueError(f"{run.snapshots} has several snapshots: train {name} again, in another --out folder")
+    return snapshots[0] if snapshots else run.snapshots / "missing.safetensors"
 
 
 def train(run: str, out: Path, budget: Budget, *, batch: int | None, seed: int, validation: int, **rest: Any) -> None:
@@ -98,15 +103,15 @@ def is_finished(folder: Path, options: Mapping[str, Any]) -> bool:
 
 def training_of(name: str, out: Path) -> dict[str, Any]:
     """Return what the model files and logs of a model say about its training: the sums, and each of its parts."""
-    model = model_of(name, out)
+    header = weights.describe(model_of(name, out))
     run = out / name.removesuffix("-long")
-    last = {"network": of_run(model, run)}
-    if name == IPA:
-        last = {"VAE": of_run(out / VAE, out / VAE), "partial encoder": of_run(model, run)}
-    elif name in STAGES:
-        *before, final = STAGES[name]
-        last = {stage: of_run(run / stage, run / stage) for stage in before} | {final: of_run(model, run)}
-    return summed(weights.describe(model).parameters, last)
+    *before, last = {IPA: ("VAE", "partial encoder"), **STAGES}.get(name, ("network",))
+    records, folders = [header.record], [run]
+    for part in reversed(before):  # the record of a model contains that of the model from which it started
+        records.insert(0, records[0]["artifact" if name == IPA else "init"])
+        folders.insert(0, out / VAE if name == IPA else run / part)
+    parts = zip((*before, last), records, folders, strict=True)
+    return summed(header.parameters, {part: of_run(record, folder) for part, record, folder in parts})
 
 
 def summed(count: int, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,9 +119,8 @@ def summed(count: int, parts: Mapping[str, Any]) -> dict[str, Any]:
     return {"weights": count, "minutes": minutes, "parts": parts}
 
 
-def of_run(model: Path, run: Path) -> dict[str, Any]:
-    """Return what a model and the log of its run folder say about the training, up to the step of the model."""
-    record = weights.describe(model).record
+def of_run(record: Mapping[str, Any], run: Path) -> dict[str, Any]:
+    """Return what a training record and the log of its run folder say, up to the last step of the record."""
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     lines = [line for line in lines if line.get("step", 0) <= record["steps"]]
     speeds = [line["images_per_second"] for line in lines if line.get("images_per_second")]
@@ -161,6 +165,11 @@ def check_equal(trainings: Mapping[str, Any]) -> None:
 def check_budgets(trainings: Mapping[str, Any], budget: Budget) -> None:
     """Raise a ValueError unless each model was trained with its budget. budget: that of a method."""
     for name, found in trainings.items():
+        if name in LONG and found["minutes"] > _TOLERANCE * budget.minutes:
+            raise ValueError(
+                f"the snapshot of {name} was made after {found['minutes']:g} minutes, expected {budget.minutes:g}: "
+                "train it again with the same --minutes"
+            )
         for part, expected in parts_of(LONG.get(name, name), budget).items():
             given = found["parts"].get(part, {}).get("budget", {})
             if given.get("steps") != expected.steps or abs(given.get("minutes", 0) - expected.minutes) > 1e-4:

@@ -86,7 +86,7 @@ def test_every_option_is_explained_and_says_if_it_is_required() -> None:
             assert told["help"].removesuffix("(required)"), f"{verb} --{option}"
             if option == "data" or (
                 told["default"] in (dataclasses.MISSING, ())
-                and option not in ("completions", "against", "observe", "snapshot-at")
+                and option not in ("completions", "against", "observe", "snapshot-at", "snapshot-minutes", "completers")
             ):
                 assert told["help"].endswith("(required)"), f"{verb} --{option}"
 

@@ -11,21 +11,32 @@ from helpers.fixtures import ROOT
 
 SCALES = {"ipa, t 1": 1.0, "ce": 1.6, "anp": 1.4, "pic": 1.2, "rfr": 2.0}
 """By which factor each trained method is worse than IPA."""
+LATER = {"comodgan": 1.1, "comodgan-long": 1.05, "vqvae": 1.5, "diffusion": 0.9, "diffusion-long": 0.8}
+"""The same for the methods that the first comparison did not have."""
 SINGLE = ("ce", "rfr")
 """The methods that do not vary."""
 _RISING = ("p_ids", "u_ids", "lpips_diversity", "fwv", "psnr", "ssim", "sharpness")
 """The beginnings of the names of metrics that are higher for better methods."""
 
 
-def report() -> dict[str, Any]:
-    """Return a comparison in which IPA is the best, and then PIC, ANP, CE and RFR, by every metric."""
+def report(*, later: bool = False) -> dict[str, Any]:
+    """Return a comparison in which IPA is the best, and then PIC, ANP, CE and RFR, by every metric.
+
+    later: add the methods of `LATER`, the metrics CFID and CRPS, and speeds.
+    """
     result: dict[str, Any] = json.loads((ROOT / "docs/results/evaluation/cifar10.json").read_text())
     methods = result["methods"]
     model, single = methods["cifar10, t 1"], methods["harmonic fill"]
     model["metrics"]["sharpness"] = _cells(model["metrics"]["fid"], 0.8)
     single["metrics"]["sharpness"] = _cells(model["metrics"]["fid"], 0.7)
+    if later:
+        for found in methods.values():
+            found["metrics"] |= {
+                name: _cells(model["metrics"]["fid"], 3.0) for name in ("cfid", "crps_pixels", "crps_lpips")
+            }
     made = {"cifar10, t 1": model}
-    for name, scale in SCALES.items():
+    scales = SCALES | (LATER if later else {})
+    for name, scale in scales.items():
         found = copy.deepcopy(model)
         if name in SINGLE:
             found |= {"varies": False, "k": 1, "coverage": copy.deepcopy(single["coverage"])}
@@ -43,14 +54,35 @@ def report() -> dict[str, Any]:
         found["metrics"].pop("sharpness", None)
     return {
         **result,
+        **(_speeds(made) if later else {}),
         "methods": {**made, **others},
         "format": "condvae baselines",
         "budget_minutes": 4.0,
         "training": {
             "ipa": _training(2.48, {"VAE": (2.78, 16_000), "partial encoder": (1.17, 8_000)}),
-            **{name: _training(5.5, {"network": (3.95, 9_000)}) for name in ("ce", "anp", "pic", "rfr")},
+            **{name: _training(5.5, {"network": (3.95, 9_000)}) for name in scales if name != "ipa, t 1"},
             "cifar10": _training(2.48, {"VAE": (8.96, 53_943), "partial encoder": (3.48, 23_781)}, logged=False),
         },
+    }
+
+
+def _speeds(methods: dict[str, Any]) -> dict[str, Any]:
+    """Return speeds at which the diffusion model is 20 times as slow as IPA, and CoModGAN twice as fast."""
+    found, equal = {}, {}
+    for method in methods:
+        name = method.partition(",")[0]
+        rate = {"dif": 500.0, "com": 20_000.0}.get(name[:3], 10_000.0)
+        evaluations = 20.0 if name.startswith("diffusion") else 1.0
+        found[name] = {
+            "completions_per_second": rate, "milliseconds": 1000 / rate, "network_evaluations": evaluations,
+        }  # fmt: skip
+        if name not in SINGLE:
+            shares = {kind: {"mean": 0.7, "standard_error": 0.01} for kind in ("white", "smooth")}
+            distance = methods[method]["metrics"]["lpips_gt"]["mixture"]
+            equal[name] = {"k": round(rate / 50), "lpips_gt": distance, "calibrated": 0.9, **shares}
+    return {
+        "speed": {"device": "NVIDIA H200", "methods": found},
+        "equal_time": {"images": 200, "reference": "ipa", "methods": equal},
     }
 
 

@@ -207,3 +207,16 @@ def test_invalid_features_are_rejected() -> None:
         fid(good[:1], good[:1], paired=True)
     with pytest.raises(ValueError, match="expected the same number"):
         Moments.of(good).merge(Moments.empty(3))
+
+
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_the_root_of_few_images_is_that_of_the_whole_matrix(count: int) -> None:
+    """With far fewer images than features, the root is found in the range of the covariance."""
+    scales = torch.logspace(-3, 2, 40, dtype=torch.float64)
+    few = Moments.of(
+        torch.randn(count, 40, generator=torch.Generator().manual_seed(count), dtype=torch.float64) * scales
+    )
+    root = few.root
+    assert root.factor.shape == (40, count - 1) and root.inverse.shape == (count - 1, 40)
+    torch.testing.assert_close(root.factor @ root.factor.T, few.covariance, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(root.inverse @ root.factor, torch.eye(count - 1, dtype=torch.float64), rtol=0, atol=1e-9)

@@ -19,7 +19,7 @@ from condvae.metrics import LPIPS, Inception
 from condvae.vdvae import presets
 from recipes import baselines_speed
 from recipes.baselines_results import all_tables
-from recipes.baselines_training import LONG, MODELS, RUNS, Budget, check_budgets, check_equal, parts_of
+from recipes.baselines_training import LONG, MODELS, RUNS, Budget, check_budgets, check_equal, model_of, parts_of
 
 SMALL = {
     "ce": {"kind": "ce", "bottleneck": 4, "width": 2},
@@ -101,7 +101,7 @@ def test_from_data_to_numbers_in_two_calls(tmp_path: Path, data: Path, model: Pa
     done = call(out, data, model)
     assert done.returncode == 0, done.stderr
     assert first.items() <= times(out).items()  # what was trained is not trained again
-    written = {"evaluation", "equal_time", "baselines.json", "sheet.png", "large_holes.png"}
+    written = {"evaluation", "baselines.json", "sheet.png", "large_holes.png"}
     assert {path.name for path in out.iterdir()} == {*RUNS, "vae", *written}
     result = json.loads((out / "baselines.json").read_text())
     check_numbers(result)
@@ -144,7 +144,8 @@ def check_speeds(result: dict[str, Any]) -> None:
     for name, found in equal.items():
         ratio = 3 * speeds[name]["completions_per_second"] / speeds["ipa"]["completions_per_second"]
         assert found["k"] == min(6, max(1, round(ratio)))
-        assert set(found["coverage"]) == {"white", "smooth"} and found["lpips_gt"]["mixture"]["mean"] >= 0
+        assert found["calibrated"] == pytest.approx((found["k"] - 1) / (found["k"] + 1), rel=1e-6)
+        assert found["lpips_gt"]["mean"] >= 0 and all(0 <= found[kind]["mean"] <= 1 for kind in ("white", "smooth"))
 
 
 def test_different_trainings_are_not_compared() -> None:
@@ -160,7 +161,8 @@ def test_different_trainings_are_not_compared() -> None:
 
 def test_different_budgets_are_not_compared() -> None:
     def of(steps: int | None = None, **parts: float) -> dict[str, Any]:
-        return {"parts": {name: {"budget": {"minutes": m, "steps": steps}} for name, m in parts.items()}}
+        budgets = {name: {"budget": {"minutes": m, "steps": steps}} for name, m in parts.items()}
+        return {"minutes": 4.0, "parts": budgets}
 
     vqvae = of(codes=4 * 1.5 / 7, structure=4 * 3 / 7, texture=4 * 2.5 / 7)
     ipa = {"parts": {**of(VAE=2.8)["parts"], "partial encoder": of(x=1.2)["parts"]["x"]}}
@@ -176,6 +178,23 @@ def test_different_budgets_are_not_compared() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"^{name} was trained with --minutes .*: give the same --minutes"):
             check_budgets({**right, name: wrong}, Budget(4.0))
+
+
+def test_a_snapshot_that_came_late_or_twice_is_refused(tmp_path: Path) -> None:
+    parts = {"network": {"budget": {"minutes": 8.0, "steps": None}}}
+    check_budgets({"diffusion": {"minutes": 4.1, "parts": parts}}, Budget(4.0))
+    with pytest.raises(ValueError, match="the snapshot of diffusion was made after 7.9 minutes, expected 4: train it"):
+        check_budgets({"diffusion": {"minutes": 7.9, "parts": parts}}, Budget(4.0))
+    folder = tmp_path / "diffusion" / "snapshots"
+    folder.mkdir(parents=True)
+    assert not model_of("diffusion", tmp_path).exists()
+    for number in (1, 2):
+        (folder / f"step-{number}.safetensors").touch()
+        if number == 1:
+            assert model_of("diffusion", tmp_path) == folder / "step-1.safetensors"
+    with pytest.raises(ValueError, match="has several snapshots: train diffusion again"):
+        model_of("diffusion", tmp_path)
+    assert model_of("diffusion-long", tmp_path) == tmp_path / "diffusion" / "model.safetensors"
 
 
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path, data: Path, model: Path) -> None:

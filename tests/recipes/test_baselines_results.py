@@ -14,6 +14,7 @@ from scipy import stats
 from condvae.experiments import reporting
 from condvae.experiments.evaluation import figures
 from recipes import baselines_results
+from recipes.baselines import TITLES
 from recipes.baselines_results import (
     PAGE,
     Options,
@@ -235,6 +236,39 @@ def test_figures_are_drawn_and_the_sheet_is_copied(
             assert picture.size == (9, 5) if name in ("sheet.webp", "large_holes.webp") else picture.width > 50
     text = page.read_text()
     assert all(f"baselines/{name}" in text for name in pictures)
+
+
+def test_all_methods_have_their_rows() -> None:
+    tables = baselines_results.all_tables({"baselines": report(later=True)})
+    titles = [title for title in TITLES.values() if not title.startswith(("CE", "RFR"))]
+    for name in ("main", "speed", "best-of", "bins-cfid", "bins-crps_pixels"):
+        rows = [row.split(" | ")[0].removeprefix("| ") for row in tables[name].splitlines()[2:]]
+        assert rows[: len(TITLES)] == list(TITLES.values()), name
+    timed = {row.split(" | ")[0].removeprefix("| "): row for row in tables["equal-time"].splitlines()[2:]}
+    assert list(timed) == titles
+    distance = report(later=True)["methods"]["diffusion"]["metrics"]["lpips_gt"][MIXTURE]
+    assert timed["Diffusion"].startswith(f"| Diffusion | 10 | {short(distance['mean'], 4)} ± ")
+    assert timed["CoModGAN"].startswith("| CoModGAN | 400 (the limit) | ")
+    assert timed["IPA"].endswith("| 70.0 %, 70.0 % | 90.0 % |")
+    assert "| Diffusion | 500 | 2.000 | 20.00 | 20 |" in tables["speed"]
+    assert "| 2.000 | 3.95 | 5.50 |" in tables["main"] and "| not measured | none | none |" in tables["main"]
+    assert "CRPS of pixels" in tables["winners"] and "long" not in tables["winners"]  # they had another budget
+    assert "| CoModGAN | " in tables["paper"] and "*268 GPU-hours*" in tables["paper"] and "VQ" not in tables["paper"]
+
+
+def test_statements_about_all_methods() -> None:
+    result = report(later=True)
+    found = verdicts(result)
+    gan = "CoModGAN has a better FID than IPA, in the mixture of bins"
+    all_five = "IPA has a better LPIPS-GT than CE, ANP, PIC, RFR and CoModGAN, in the mixture of bins"
+    order = "by LPIPS-GT, the order of the baselines is CoModGAN, PIC, ANP, CE, RFR, the best first"
+    better = "our own question: does the diffusion model have a better {} than IPA?"
+    assert (found[gan], found[all_five], found[order]) == ("refuted", "reproduced", "reproduced")
+    assert [found[better.format(name)] for name in ("FID", "LPIPS-GT", "CFID")] == ["yes"] * 3
+    assert "IPA has a better FID than CE, ANP, PIC and RFR, in each bin" in found
+    shift(result, "comodgan", "fid", "ipa, t 1", 0.8)
+    shift(result, "diffusion", "lpips_gt", "ipa, t 1", 1.3)
+    assert verdicts(result)[gan] == "reproduced" and verdicts(result)[better.format("LPIPS-GT")] == "no"
 
 
 def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:

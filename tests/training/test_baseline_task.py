@@ -96,12 +96,13 @@ def test_each_update_moves_its_own_network_only(kind: str) -> None:
     for learner, other in ((step.critic, step.model), (step.model, step.critic)):
         step.begin()
         mine, theirs = weights(learner.module), weights(other.module)
+        trained = [parameter.requires_grad for parameter in other.module.parameters()]
         step.learn(learner, micro_batch(1), share=1.0)
         assert bool(learner.flat.gradients.any()) and not bool(other.flat.gradients.any())
         step.update(learner, torch.tensor(1e-3))
         assert not same(weights(learner.module), mine)
         assert same(weights(other.module), theirs)
-        assert all(parameter.requires_grad for parameter in other.module.parameters())
+        assert [parameter.requires_grad for parameter in other.module.parameters()] == trained and any(trained)
 
 
 def test_micro_batches_add_up_without_batch_statistics() -> None:

@@ -152,6 +152,41 @@ def test_a_snapshot_by_the_clock_is_the_result_of_a_shorter_run(options: TrainOp
     assert files(folder) == []  # a prolonged run has passed this time
 
 
+def test_a_resumed_run_writes_the_snapshot_that_its_start_has_passed(
+    options: TrainOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step takes 10 seconds of a made-up clock, and starting again takes a minute."""
+    now = [0.0]
+    monkeypatch.setattr("condvae.training.schedule.time.monotonic", lambda: now[0])
+    one_step = Loop._one_step
+    given = dataclasses.replace(
+        options, snapshot_at=(), snapshot_minutes=(1.0,), minutes=60.0, steps=12, resume=True, log_every=1,
+        checkpoint_every=3, evaluate_every=100, out=tmp_path / "run",
+    )  # fmt: skip
+
+    def slow(loop: Loop, *rest: Any) -> None:
+        if loop.position.step == 4 and not folder.snapshots.exists() and now[0] < 60:
+            now[0] += 60
+            raise KeyboardInterrupt
+        one_step(loop, *rest)
+        now[0] += 10
+
+    folder = RunFolder(given.out)
+    monkeypatch.setattr(Loop, "_one_step", slow)
+    with pytest.raises(KeyboardInterrupt):
+        train(given)
+    assert not folder.snapshots.exists()
+    begin = Loop._begin
+
+    def slow_start(loop: Loop, *, resume: bool) -> None:
+        now[0] += 60
+        begin(loop, resume=resume)
+
+    monkeypatch.setattr(Loop, "_begin", slow_start)
+    train(given)
+    assert len(files(folder)) == 1
+
+
 def test_a_snapshot_after_the_end_is_refused(options: TrainOptions, tmp_path: Path) -> None:
     for minutes in (0.0, -1.0, 5.1):
         wrong = dataclasses.replace(options, minutes=5.0, snapshot_minutes=(minutes,), out=tmp_path / "run")

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.tiny_baselines import TINY
+from helpers.resumed_runs import times
+from helpers.tiny_baselines import TINY, tiny_file
 from helpers.training import FACES, assert_same_model, call, log_of
+from PIL import Image
 from torch import Tensor
 
 from condvae import weights
@@ -30,6 +32,12 @@ def options(tmp_path: Path) -> dict[str, Any]:
         "steps": STEPS, "lr": 1e-2, "ema": 0.5, "evaluate_on": 2, "sheet_every": 0, "weight_decay": 0.0,
         "evaluate_every": 100, "checkpoint_every": 2,
     }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def without_sheets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no contact sheets, which take longer than the training."""
+    monkeypatch.setattr("condvae.training.training_run._sheet", lambda *_: Image.new("RGB", (8, 8)))
 
 
 def part(path: Path, name: str) -> dict[str, Tensor]:
@@ -84,15 +92,47 @@ def test_an_interrupted_training_gives_the_same_model(
 
 
 def test_a_second_training_in_the_same_folder_is_refused(options: dict[str, Any], tmp_path: Path) -> None:
-    train(**options, out=tmp_path / "run")
-    with pytest.raises(ValueError, match="codes already contains a run: add --resume to continue it"):
-        train(**options, out=tmp_path / "run")
+    out = tmp_path / "run"
+    train(**options, out=out)
+    before = times(out)
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({}, "codes already contains a run: add --resume to continue it"),
+        ({"resume": True, "steps": 70}, "codes was trained with steps 2, but now it would be 15: a training in stages"),
+        ({"resume": True, "lr": 0.5}, "codes contains a run with other options .lr is 0.5, was 0.01"),
+    )
+    for change, message in cases:
+        with pytest.raises(ValueError, match=message):
+            train(**{**options, **change}, out=out)
+    assert times(out) == before
+
+
+def test_a_folder_with_another_run_is_refused_before_the_first_stage(options: dict[str, Any], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    other = {**options, "baseline": tiny_file("ce")}
+    train(**other, out=out)
+    with pytest.raises(ValueError, match="run already contains a run: add --resume"):
+        train(**options, out=out)
+    assert not (out / "codes").exists()
+
+
+def test_evaluations_of_the_first_stages_report_their_losses(options: dict[str, Any], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(**options, out=out)
+    for name in ("codes", "structure"):
+        first, last = (log_of(out / name, "evaluation")[i]["held_out_loss"] for i in (0, -1))
+        assert last < first
+        assert weights.describe(out / name).record["held_out_loss"] == pytest.approx(last, abs=1e-6)
+    assert all("hidden_error" in record for record in log_of(out, "evaluation"))
 
 
 def test_bad_options_write_nothing(options: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(ValueError, match="training has no end: give --steps, --minutes or both"):
         train(**{**options, "steps": None}, out=out)
+    with pytest.raises(
+        ValueError, match=r"snapshots of --baseline .* would be unfinished, since it is trained in stages"
+    ):
+        train(**options, snapshot_at=2, out=out)
     with pytest.raises(ValueError, match="the image size is 18, expected a multiple of 4"):
         train(**{**options, "size": 18}, out=out)
     assert not out.exists()

@@ -127,4 +127,4 @@ def stages_of(name: str) -> dict[str, float]:
             found = read_json_file(Path(name))
             plain = found if isinstance(found, dict) else {}
     kind = plain.get("kind")
-    return STAGES.get(kind, {}) if isinstance(kind, str) else {}
+    return STAGES.get(name) or (STAGES.get(kind, {}) if isinstance(kind, str) else {})

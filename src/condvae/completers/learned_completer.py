@@ -221,6 +221,9 @@ class CompleterLoss(nn.Module, ABC):
     figures: tuple[str, ...]
     """The names of the parts of the loss, for the log."""
     critic_figures: tuple[str, ...] = ()
+    completes: ClassVar[bool] = True
+    """Whether this loss trains the last part of the completer. In earlier stages of a training, completions mean
+    nothing, and evaluations on held-out images report the loss."""
 
     def __init__(self) -> None:
         super().__init__()

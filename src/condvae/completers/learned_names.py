@@ -28,7 +28,10 @@ LEARNED_PRESETS: dict[str, dict[str, Any]] = {
     "anp": {"kind": "anp", "width": 256, "context_points": 256, "target_points": 512},
     "pic": {"kind": "pic", "width": 64, "max_width": 256, "latent_size": 4, "attention_size": 16, "output_scales": 3},
     "rfr": {"kind": "rfr", "widths": (32, 64, 128, 256), "kernels": (5, 3), "strides": 2},
-    "comodgan": {"kind": "comodgan", "max_width": 128, "latent_features": 128, "mapping_layers": 4},
+    "comodgan": {
+        "kind": "comodgan", "max_width": 128, "width_base": 2048, "latent_features": 128, "mapping_layers": 4,
+        "code_features": 256, "r1_weight": 1.0,
+    },
     "vqvae": {
         "kind": "vqvae", "bottom_halvings": 1, "codes": 256, "structure_width": 64, "structure_blocks": 8,
         "structure_attentions": 2, "condition_width": 96, "condition_blocks": 4, "max_dilation": 4, "texture_width": 48,
@@ -60,5 +63,8 @@ LARGER_IMAGES: dict[str, dict[str, Any]] = {
 """What differs for images of more than 32 x 32 pixels, by the kind of the baseline."""
 SIZES_OF_PAPER = {"pic-paper": 256, "rfr-paper": 256, "vqvae-paper": 256}
 """The only image size of some networks of the paper. The paper enlarges smaller images to this size."""
-STAGES: dict[str, dict[str, float]] = {"vqvae": {"codes": 1.5 / 7, "structure": 3 / 7, "texture": 2.5 / 7}}
-"""Methods that are trained in stages, one after the other: the name of each stage, and its part of the budget."""
+STAGES: dict[str, dict[str, float]] = {
+    "vqvae": {"codes": 1.5 / 7, "structure": 3 / 7, "texture": 2.5 / 7},
+    "vqvae-paper": {"codes": 0.25, "structure": 0.25, "texture": 0.5},
+}
+"""Methods, or presets, that are trained in stages: the name of each stage, in order, and its part of the budget."""

@@ -1,6 +1,7 @@
 """Everything about GPU speed: Triton kernels, fused networks, side streams, CUDA graphs.
 
-When this package is imported, seeded noise and freeform holes use their kernels on suitable GPUs. A model uses kernels
+When this package is imported, seeded noise, freeform holes and the sampling of diffusion models use their kernels on
+suitable GPUs. A model uses kernels
 through `fused_vdvae.Fused`. Plain torch is the reference: tests compare every kernel with it, and run in Triton's
 interpreter if there is no GPU. The other modules of this package are imported only when they are needed, because only
 CUDA builds of torch come with Triton.
@@ -69,6 +70,15 @@ def find_mixtures(device: torch.device) -> Callable[..., Any] | None:
     return draw_mixture
 
 
+def _normalised_activation(device: torch.device) -> Callable[..., Any] | None:
+    if not available(device):
+        return None
+    from condvae.kernels.normalised_activation import normalised_activation
+
+    return normalised_activation
+
+
 attach("seeded noise", _seeded_noise)
+attach("normalised activation", _normalised_activation)
 attach("freeform holes", _freeform_holes)
 attach("mixtures of holes", find_mixtures)

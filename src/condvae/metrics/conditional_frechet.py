@@ -24,10 +24,7 @@ import torch
 from torch import Tensor
 
 from condvae.metrics.estimate import Estimate
-from condvae.metrics.frechet import Moments, check_features, transport
-
-_ROWS_AT_ONCE = 8192
-"""How many feature vectors are converted to float64 at once, to bound the memory."""
+from condvae.metrics.frechet import ROWS_AT_ONCE, Moments, check_features, transport
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,7 +134,7 @@ def cfid(real: Tensor, fake: Tensor, observed: Tensor, *, real_given: Conditiona
 
 def _together(*sets: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Yield the rows of all sets in chunks."""
-    return zip(*(one.split(_ROWS_AT_ONCE) for one in sets), strict=True)
+    return zip(*(one.split(ROWS_AT_ONCE) for one in sets), strict=True)
 
 
 def _check_rows(features: Tensor, observed: Tensor) -> None:

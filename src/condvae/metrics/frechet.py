@@ -19,7 +19,7 @@ from torch import Tensor
 
 from condvae.metrics.estimate import Estimate
 
-_ROWS_AT_ONCE = 8192
+ROWS_AT_ONCE = 8192
 """How many feature vectors are converted to float64 at once, to bound the memory."""
 
 
@@ -62,7 +62,7 @@ class Moments:
         """Return the moments after adding more features [N, D]."""
         check_features(features)
         together = self
-        for rows in features.split(_ROWS_AT_ONCE):
+        for rows in features.split(ROWS_AT_ONCE):
             wide = rows.to(self.mean)
             mean = wide.mean(dim=0)
             deviations = wide - mean
@@ -96,9 +96,17 @@ class Moments:
 
     @cached_property
     def root(self) -> Root:
-        values, vectors = torch.linalg.eigh(self.covariance)
+        covariance, dims = self.covariance, len(self.mean)
+        if self.count > dims // 4:
+            values, vectors = torch.linalg.eigh(covariance)
+        else:  # The rank is at most count - 1. So the products with count - 1 random vectors span the range.
+            dice = torch.Generator().manual_seed(0)
+            probes = torch.randn(dims, self.count - 1, generator=dice, dtype=covariance.dtype).to(covariance)
+            basis = torch.linalg.qr(covariance @ probes).Q
+            values, vectors = torch.linalg.eigh(basis.T @ covariance @ basis)
+            vectors = basis @ vectors
         # Eigenvalues that are zero up to rounding are dropped, by the rule of NumPy's matrix_rank.
-        there = values > values[-1].clamp_min(0) * len(values) * torch.finfo(values.dtype).eps
+        there = values > values[-1].clamp_min(0) * dims * torch.finfo(values.dtype).eps
         stds, vectors = values[there].sqrt(), vectors[:, there]
         return Root(vectors * stds, (vectors / stds).T)
 
@@ -209,7 +217,7 @@ def _influence(features: Tensor, mean: Tensor, of_spread: Callable[[Tensor], Ten
     It is the potential of the optimal transport: u'(1 - T) u + 2 u'(m1 - m2) for the image's deviation u.
     """
     found = []
-    for rows in features.split(_ROWS_AT_ONCE):
+    for rows in features.split(ROWS_AT_ONCE):
         deviations = rows.to(mean) - mean
         found.append(of_spread(deviations) + 2 * deviations @ apart)
     return torch.cat(found)

@@ -54,6 +54,35 @@ class HeldOutError:
         return {"hidden_error": round(self.loss, 4), "evaluated_on": self.images}
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldOutLoss:
+    """The training loss on held-out images, for stages of a training in which completions mean nothing."""
+
+    images: int
+    loss: float
+    standard_error: float
+    """The standard error over chunks of images; 0 if there is only one."""
+
+    @property
+    def short(self) -> str:
+        return f"loss {self.loss:.4f}"
+
+    @property
+    def text(self) -> str:
+        return f"loss {self.loss:.4f} +- {self.standard_error:.4f}"
+
+    def numbers(self, raw: "HeldOutLoss | None" = None) -> dict[str, Any]:
+        return {
+            "images": self.images,
+            "held_out_loss": self.loss,
+            "standard_error": self.standard_error,
+            "raw_held_out_loss": None if raw is None else raw.loss,
+        }
+
+    def record(self) -> dict[str, Any]:
+        return {"held_out_loss": round(self.loss, 6), "evaluated_on": self.images}
+
+
 class BaselineTraining(TrainingTask):
     """Train a learned baseline to complete images with holes."""
 
@@ -87,26 +116,48 @@ class BaselineTraining(TrainingTask):
             return self.process.draw(len(batch), self.image_size, generator)
 
     @torch.no_grad()
-    def evaluate(self, step: "TrainingStep", images: ImageSet, *, seed: int) -> HeldOutError:
+    def evaluate(self, step: "TrainingStep", images: ImageSet, *, seed: int) -> HeldOutError | HeldOutLoss:
         if not len(images):
             raise ValueError("there are no images to evaluate on")
         seeds, world = Seeds(seed, "evaluation"), step.world
-        sums = torch.zeros(3, dtype=torch.float64, device=world.device)  # of 1, error, squared error
+        completes = self.losses.completes
+        sums = torch.zeros(3, dtype=torch.float64, device=world.device)  # of 1, value, squared value
         chunks = np.split(np.arange(len(images)), range(_CHUNK, len(images), _CHUNK))
         with track("evaluating", total=len(images)) as job:
             for number in range(world.rank, len(chunks), world.size):
                 batch = images.take(chunks[number]).to(world.device).batch()
-                known = self._known(batch, seeds.generator(number, world.device))
-                observation = self.model.observe(batch.x, known)
-                made = self.model.complete(observation, 1, seed, places=chunks[number].tolist())[:, 0]
-                errors = made.double() - to_levels(batch.x.double())
-                hidden = (~known).expand_as(errors).flatten(1)
-                each = (errors.abs().flatten(1) * hidden).sum(dim=1) / hidden.sum(dim=1).clamp_min(1)
+                generator = seeds.generator(number, world.device)
+                known = self._known(batch, generator)
+                if completes:
+                    each = self._errors_of(batch, known, seed, chunks[number].tolist())
+                else:
+                    each = self._loss_of(step, batch, known, generator)
                 sums += torch.stack((torch.ones_like(each), each, each.square())).sum(dim=1)
                 job.update(len(batch) * world.size)  # the other ranks compute as many at the same time
         n, total, squares = world.sum(sums).tolist()
-        spread = math.sqrt(max(squares / n - (total / n) ** 2, 0.0) / n)
-        return HeldOutError(images=int(n), loss=total / n, standard_error=spread)
+        variance = max(squares / n - (total / n) ** 2, 0.0)
+        if completes:
+            return HeldOutError(images=int(n), loss=total / n, standard_error=math.sqrt(variance / n))
+        # All images of a chunk have the same value, so the number of independent values is that of chunks.
+        spread = math.sqrt(variance / max(1, len(chunks) - 1))
+        return HeldOutLoss(images=int(n), loss=total / n, standard_error=spread)
+
+    def _errors_of(self, batch: Batch, known: Tensor, seed: int, places: list[int]) -> Tensor:
+        """Return the mean absolute error of the hidden pixels of each image, with one completion, float64 [B]."""
+        made = self.model.complete(self.model.observe(batch.x, known), 1, seed, places=places)[:, 0]
+        errors = made.double() - to_levels(batch.x.double())
+        hidden = (~known).expand_as(errors).flatten(1)
+        return (errors.abs().flatten(1) * hidden).sum(dim=1) / hidden.sum(dim=1).clamp_min(1)
+
+    def _loss_of(self, step: "TrainingStep", batch: Batch, known: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the loss of a batch, without dropout and the like, once for each image, float64 [B]."""
+        self.losses.eval()
+        try:
+            with step.computing():
+                total = self.losses.of_batch(batch.x, known, generator).total
+        finally:
+            self.losses.train()
+        return total.double().expand(len(batch))
 
     def log_values(self, progress: "Progress") -> dict[str, Any]:
         return {**progress.figures, **({"critic": progress.critic} if progress.critic else {})}

@@ -1,7 +1,7 @@
 """`pretrain` and `train` make a finished model from options: they open the data, build the network and run the loop."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from condvae.objectives import Target
 from condvae.observe.process import KnownPixels, Process
 from condvae.runtime.json_reading import read_json_file
 from condvae.runtime.messages import listed, reason_of
-from condvae.runtime.ranks import World
+from condvae.runtime.ranks import World, restarts
 from condvae.runtime.seeds import Seeds
 from condvae.training.baseline_task import BaselineTraining
 from condvae.training.options import VAE_OPTIONS, PretrainOptions, TrainingOptions, TrainOptions
@@ -154,20 +154,54 @@ def _train_baseline(options: TrainOptions, baseline: str) -> Path:
     stages = stages_of(baseline)
     if not stages:
         return run(options)
+    if options.snapshot_at or options.snapshot_minutes:
+        raise ValueError(f"snapshots of --baseline {baseline} would be unfinished, since it is trained in stages")
     options.check()
     Budget(steps=options.steps, minutes=options.minutes)
-    *_, last = stages
+    every = _stage_options(options, stages)
+    for own in every.values():
+        _check_stage(own)
     model: Path | None = None
-    for stage, part in stages.items():
-        folder = options.out if stage == last else options.out / stage
-        if options.resume and stage != last and RunFolder(folder).model.is_file():
-            model = RunFolder(folder).model  # this stage is finished
-            continue
-        steps = None if options.steps is None else max(1, round(part * options.steps))
-        minutes = None if options.minutes is None else round(part * options.minutes, 6)
-        model = run(dataclasses.replace(options, out=folder, init=model, steps=steps, minutes=minutes), stage)
+    for stage, own in every.items():
+        finished = RunFolder(own.out).model
+        *_, last = every
+        done = stage != last and _resumes(own) and finished.is_file()
+        model = finished if done else run(dataclasses.replace(own, init=model), stage)
     assert model is not None
     return model
+
+
+def _stage_options(options: TrainOptions, stages: Mapping[str, float]) -> dict[str, TrainOptions]:
+    """Return the options of each stage: its part of the budget, and a folder of its own, except for the last stage."""
+    *_, last = stages
+    return {
+        stage: dataclasses.replace(
+            options,
+            out=options.out if stage == last else options.out / stage,
+            steps=None if options.steps is None else max(1, round(part * options.steps)),
+            minutes=None if options.minutes is None else round(part * options.minutes, 6),
+        )
+        for stage, part in stages.items()
+    }
+
+
+def _check_stage(own: TrainOptions) -> None:
+    """Raise ValueError if the folder of a stage has a run that cannot be continued, or that had another budget."""
+    folder, resume = RunFolder(own.out), _resumes(own)
+    folder.check_same_run(own, resume=resume)
+    if resume and folder.has_checkpoint and folder.model.is_file():
+        stored = folder.stored_options()
+        for name in ("steps", "minutes"):
+            if stored.get(name) != (now := getattr(own, name)):
+                raise ValueError(
+                    f"{folder.path} was trained with {name} {stored.get(name)}, but now it would be {now}: a training "
+                    "in stages cannot be prolonged, so give the same budget, or another --out folder"
+                )
+
+
+def _resumes(own: TrainOptions) -> bool:
+    """Return whether a run is continued: on request, or because torchrun has restarted this job."""
+    return own.resume or (restarts() > 0 and RunFolder(own.out).of_this_job())
 
 
 def network_config(network: str) -> VDVAEConfig:

@@ -87,9 +87,11 @@ class Loop:
     def _begin(self, *, resume: bool) -> None:
         recovery = self.recovery
         if resume and recovery.load():
+            # The earlier process has written the snapshots that were due at its last checkpoint.
+            self.budget.record_time(self.position.step, self.position.elapsed, reserve=_reserve(self.position.closing))
+            self._snapshot_time()
             self.stopwatch.add(self.position.elapsed)
             self._read_clock()
-            self._snapshot_time()  # an earlier process has written those that are over
             over = self.budget.over(self.position.step)  # if True, only the end of the run is repeated
             self.log.keep_until(self.position.step, without=("evaluation", "end") if over else ())
             self.log.say(f"resuming from step {self.position.step:,}")
@@ -140,7 +142,7 @@ class Loop:
             return False  # `_finish` evaluates and saves
         due = [
             # The checkpoint comes last: a run resumed from it does not repeat any work of this step.
-            (done in options.snapshot_at or self._snapshot_time(), self._snapshot),
+            (self._snapshot_time() or done in options.snapshot_at, self._snapshot),
             (bool(options.sheet_every) and done % options.sheet_every == 0, self._sheet),
             (done % options.evaluate_every == 0, self._evaluate),
             (done % options.checkpoint_every == 0, self.recovery.save),
@@ -304,7 +306,7 @@ class Loop:
         elapsed, closing = self.world.from_leader(reading).tolist()
         # The first steps of a process on a GPU compile kernels and record graphs: their time does not show the pace.
         settling = self.world.device.type == "cuda" and self._taken <= 2
-        self.budget.record_time(self.position.step, elapsed, reserve=1.0 + 1.25 * closing, settling=settling)
+        self.budget.record_time(self.position.step, elapsed, reserve=_reserve(closing), settling=settling)
 
     def _timed(self, work: Callable[[], None]) -> float:
         begin = self.stopwatch()
@@ -334,3 +336,8 @@ class Loop:
             raise Stopped(
                 f"stopped at step {self.position.step:,}: the same command with --resume continues from step {newest:,}"
             )
+
+
+def _reserve(closing: float) -> float:
+    """Return the seconds that are reserved for the end of a run. closing: how long it has taken before."""
+    return 1.0 + 1.25 * closing

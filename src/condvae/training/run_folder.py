@@ -238,7 +238,9 @@ def describe_run(path: Path) -> dict[str, Any]:
     """Summarise a run folder: options, progress, the last log line of each kind, and which checkpoints are intact."""
     folder = RunFolder(path)
     if not folder.options.is_file():
-        raise ValueError(f"{path} is not a run folder of condvae: it contains no options.json")
+        inside = sorted(one.parent.name for one in path.glob("*/options.json"))
+        hint = f", but there are runs inside it: {', '.join(inside)}" if inside else ""
+        raise ValueError(f"{path} is not a run folder of condvae: it contains no options.json{hint}")
     checkpoints = Checkpoints(folder.checkpoints)
     found: dict[int, str] = {}
     position: Position | None = None

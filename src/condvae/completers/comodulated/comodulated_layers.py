@@ -24,7 +24,7 @@ GAIN = math.sqrt(2)
 _SLOPE = 0.2
 _EPSILON = 1e-8
 _FILTER = (1 / 8, 3 / 8, 3 / 8, 1 / 8)
-_GROUP = 4
+GROUP = 4
 """Number of images whose standard deviation the discriminator sees."""
 
 
@@ -137,7 +137,9 @@ class ToImage(nn.Module):
         self.bias = nn.Parameter(nn.init.zeros_(torch.empty(channels)))
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
-        return full_precision(self.conv(x, style)) + self.bias.view(1, -1, 1, 1)
+        with torch.autocast(x.device.type, enabled=False):
+            image: Tensor = self.conv(full_precision(x), style)
+            return image + self.bias.view(1, -1, 1, 1)
 
 
 def normalise(z: Tensor) -> Tensor:
@@ -151,7 +153,7 @@ def minibatch_std(x: Tensor, *, batches: int = 1) -> Tensor:
     A group is 4 consecutive images, or fewer if 4 does not divide the size of a batch. batches: how many batches of the
     same size x consists of; no group has images of two batches.
     """
-    group = max(size for size in range(1, _GROUP + 1) if len(x) // batches % size == 0)
+    group = max(size for size in range(1, GROUP + 1) if len(x) // batches % size == 0)
     with torch.autocast(x.device.type, enabled=False):
         groups = full_precision(x).unflatten(0, (-1, group))
         std = (groups.var(dim=1, correction=0) + _EPSILON).sqrt().mean(dim=(1, 2, 3))

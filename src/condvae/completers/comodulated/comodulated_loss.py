@@ -14,13 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from condvae.completers.comodulated.comodulated_layers import GROUP
 from condvae.completers.comodulated.comodulated_network import Comodulated, ComodulatedDiscriminator
 from condvae.completers.learned_completer import CompleterLoss, Losses, without_gradients
 from condvae.gaussian import full_precision
 from condvae.noise import Noise
-
-_GROUP = 4
-"""The R1 penalty is computed for a multiple of this number of images, the group size of the discriminator."""
 
 
 class ComodulatedLoss(CompleterLoss):
@@ -64,7 +62,7 @@ def r1_images(batch: int, part: float) -> int:
 
     Of a smaller batch, all images are used.
     """
-    return min(batch, max(_GROUP, _GROUP * round(batch * part / _GROUP)))
+    return min(batch, max(GROUP, GROUP * round(batch * part / GROUP)))
 
 
 def r1_penalty(critic: Callable[[Tensor], Tensor], x: Tensor, weight: float) -> Tensor:

@@ -98,6 +98,11 @@ class VectorQuantisedConfig(BaselineConfig):
         return self.structure_blocks + (self.condition_blocks + self.output_blocks) * 3 // 4
 
     @property
+    def evaluations(self) -> int:
+        """How many network evaluations follow each other for one completion: one for each top code, and rendering."""
+        return self.top_size**2 + 1
+
+    @property
     def top_size(self) -> int:
         """The resolution of the map of top codes."""
         return self.image_size >> (self.bottom_halvings + 1)

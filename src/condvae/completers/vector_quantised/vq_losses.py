@@ -31,6 +31,7 @@ class CodesLoss(CompleterLoss):
     """Stage 1: the autoencoder reconstructs whole images. In training mode, it also updates the codebooks."""
 
     completer: VectorQuantised
+    completes = False
     figures = ("squared_error", "top_commitment", "bottom_commitment", "top_perplexity", "bottom_perplexity")
 
     def __init__(self, completer: VectorQuantised) -> None:
@@ -61,6 +62,7 @@ class StructureLoss(CompleterLoss):
     """Stage 2: the distribution of the top codes of the whole image, given the observation."""
 
     completer: VectorQuantised
+    completes = False
     figures = ("code_nats", "accuracy")
 
     def __init__(self, completer: VectorQuantised) -> None:

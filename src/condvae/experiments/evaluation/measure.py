@@ -110,7 +110,7 @@ class EvaluationContext:
         values: dict[MeasurementKind, dict[str, Any]] = {
             "truth": wide,
             "observed": {**wide, "grey": GREY},
-            "wide": wide,
+            "wide": {**wide, "grey": GREY},  # for CFID
             "deep": deep,
             "elbo": {**base, "bits": problems.bits_identity},
             "bounds": {**holes, "deep": problems.deep_identity, "samples": IMPORTANCE_SAMPLES},
