@@ -150,7 +150,7 @@ class BaselineTraining(TrainingTask):
         return (errors.abs().flatten(1) * hidden).sum(dim=1) / hidden.sum(dim=1).clamp_min(1)
 
     def _loss_of(self, step: "TrainingStep", batch: Batch, known: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the loss of a batch, without dropout and the like, once for each image, float64 [B]."""
+        """Return the loss of a batch, in evaluation mode, once for each image, float64 [B]."""
         self.losses.eval()
         try:
             with step.computing():

@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 import torch
-from completers.vector_quantised.tiny_vq import SIZE, tiny
 from helpers.models import generator, images, some_known
+from helpers.tiny_vq import SIZE, tiny
 
 from condvae.completers.vector_quantised.code_sampling import StepwisePixelCNN, choose, sample_codes
 from condvae.noise import SeededNoise

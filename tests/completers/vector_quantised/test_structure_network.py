@@ -1,7 +1,7 @@
 import pytest
 import torch
-from completers.vector_quantised.tiny_vq import SIZE, count, paper, tiny
 from helpers.models import generator, images, randomise, some_known
+from helpers.tiny_vq import SIZE, count, paper, tiny
 from torch import Tensor
 
 from condvae.completers.vector_quantised.structure_layers import (

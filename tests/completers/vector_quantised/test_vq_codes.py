@@ -1,7 +1,7 @@
 import pytest
 import torch
-from completers.vector_quantised.tiny_vq import SIZE, count, paper, smooth_images, tiny
 from helpers.models import generator, images
+from helpers.tiny_vq import SIZE, count, paper, smooth_images, tiny
 
 from condvae.completers.vector_quantised import CodesLoss
 from condvae.completers.vector_quantised.vq_codes import Codebook, perplexity, straight_through

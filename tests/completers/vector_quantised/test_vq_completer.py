@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 import torch
-from completers.vector_quantised.tiny_vq import SIZE, TINY, count, tiny
 from helpers.models import images, some_known
+from helpers.tiny_vq import SIZE, TINY, count, tiny
 
 from condvae.completers.vector_quantised import VectorQuantised, VectorQuantisedConfig
 from condvae.completers.vector_quantised.structure_layers import WeightNormConv

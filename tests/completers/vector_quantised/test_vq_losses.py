@@ -1,8 +1,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from completers.vector_quantised.tiny_vq import SIZE, smooth_images, tiny
 from helpers.models import generator, images, some_known
+from helpers.tiny_vq import SIZE, smooth_images, tiny
 from torch import Tensor, nn
 
 from condvae.completers.learned_completer import CompleterLoss
