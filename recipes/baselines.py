@@ -34,6 +34,7 @@ from condvae.data import open_data
 from condvae.experiments.evaluation.methods import check_fit
 from condvae.experiments.evaluation.plan import EvaluationSettings
 from condvae.experiments.evaluation.problems import Problems
+from condvae.experiments.named_completers import open_completers
 from condvae.metrics import LPIPS
 from condvae.metrics.feature_networks import FeatureNetworks
 from condvae.runtime.atomic import write_text
@@ -42,14 +43,14 @@ from condvae.runtime.ranks import join
 from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes.baselines_pictures import completer_of, large_hole_sheet, sharpness_of, sheet_of
+from recipes.baselines_pictures import large_hole_sheet, sharpness_of, sheet_of
 from recipes.baselines_speed import in_equal_time, of_completions, speed_of
 from recipes.baselines_training import (
     IPA,
     LONG,
     MODELS,
     RUNS,
-    Budget,
+    Limits,
     check_budgets,
     check_equal,
     model_of,
@@ -113,8 +114,8 @@ class Options:
     """How many images each update uses. By default, as in the preset of each method."""
 
     @property
-    def budget(self) -> Budget:
-        return Budget(self.minutes, self.steps)
+    def budget(self) -> Limits:
+        return Limits(self.minutes, self.steps)
 
 
 def main(options: Options) -> None:
@@ -177,7 +178,7 @@ def measure(options: Options) -> None:
     if report is None:  # another process writes the report
         return
     problems = Problems.choose(data, settings)
-    completers = {name: completer_of(model, device) for name, model in models.items()}
+    completers = open_completers(models, size=data.test.size, channels=data.test.channels, device=device)
     titled = {TITLES.get(name, name): one for name, one in completers.items()}
     for name, draw in SHEETS.items():
         draw(titled, problems, device).save(options.out / f"{name}.png")

@@ -1,18 +1,13 @@
 """Compare the completions of several methods as pictures: two contact sheets, and how sharp they are."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import torch
 from PIL import Image
 from torch import Tensor
 
-import condvae
 from condvae.completers import Completer
 from condvae.completers.by_place import complete_at
-from condvae.completers.model_completer import ModelCompleter
-from condvae.conditional import ConditionalVAE
 from condvae.data.image_set import Indices
 from condvae.data.order import spread
 from condvae.experiments.evaluation.plan import MIXTURE
@@ -27,13 +22,6 @@ from condvae.runtime.pixels import to_uint8
 
 _TILE = 64
 _IMAGES_AT_ONCE = 250
-
-
-def completer_of(model: str | Path, device: torch.device) -> Completer:
-    """Load a conditional VAE, at temperature 1, or a learned baseline. model: a name, a file or a run folder."""
-    loaded: Any = condvae.load(model)
-    loaded = loaded.to(device).eval()
-    return ModelCompleter.of(loaded, name=str(model)) if isinstance(loaded, ConditionalVAE) else loaded
 
 
 def sheet_of(

@@ -26,7 +26,7 @@ from condvae.runtime.scripts import run_script
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes import baselines
 from recipes.baselines import TITLES
-from recipes.baselines_speed import COMPLETIONS, MOST
+from recipes.baselines_speed import equal_time_table, speed_table
 from recipes.baselines_statements import (
     BINS,
     METRICS,
@@ -119,8 +119,8 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "rules": rule_table(RULES),
     }
     if "speed" in result:
-        tables["speed"] = speed_table(result)
-        tables["equal-time"] = equal_time_table(result)
+        tables["speed"] = speed_table(result, titles)
+        tables["equal-time"] = equal_time_table(result, titles)
     by_bins = ("fid", "cfid", "p_ids", "lpips_gt", "lpips_diversity", "crps_pixels", "crps_lpips", "fwv@0.2")
     for metric in metrics_in(methods, by_bins):
         shown, name = METRICS[metric], metric.partition("@")[0]
@@ -134,40 +134,6 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
 def metrics_in(methods: Mapping[str, Any], metrics: Sequence[str]) -> list[str]:
     """Return those of the metrics that were measured for all methods."""
     return [metric for metric in metrics if all(metric in found["metrics"] for found in methods.values())]
-
-
-def speed_table(result: Mapping[str, Any]) -> str:
-    """Return a table of how fast each trained method draws completions."""
-    speeds = result["speed"]["methods"]
-    reference = speeds[result["equal_time"]["reference"]]["milliseconds"]
-    rows = []
-    for name, title in titles_in(result).items():
-        found = speeds[name]
-        rows.append(
-            [
-                title,
-                f"{found['completions_per_second']:,.0f}",
-                f"{found['milliseconds']:.3f}",
-                f"{found['milliseconds'] / reference:.2f}",
-                f"{found['network_evaluations']:.0f}",
-            ]
-        )
-    head = ["", "completions/s", "milliseconds per completion", "times the time of IPA"]
-    return markdown([*head, "evaluations of the network"], rows)
-
-
-def equal_time_table(result: Mapping[str, Any]) -> str:
-    """Return a table of the quality of completions that all methods draw in the same time."""
-    rows = []
-    for name, title in titles_in(result).items():
-        found = result["equal_time"]["methods"].get(name)
-        if found is None:  # a method with one completion
-            continue
-        inside = ", ".join(f"{100 * found[kind]['mean']:.1f} %" for kind in ("white", "smooth"))
-        k = f"{found['k']} (the limit)" if found["k"] == MOST else str(found["k"])
-        rows.append([title, k, estimate(found["lpips_gt"], 4), inside, f"{100 * found['calibrated']:.1f} %"])
-    head = ["", f"completions in the time of {COMPLETIONS} by IPA", "LPIPS-GT ↓"]
-    return markdown([*head, "original in their range, white, smooth", "the same, if calibrated"], rows)
 
 
 def main_table(methods: Mapping[str, Any], training: Mapping[str, Any], speeds: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """How fast the methods of the comparison draw completions, and how good they are if all have the same time for it."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,10 @@ from condvae.metrics import HOLE_BINS, LPIPS
 from condvae.metrics.coverage import projection_ranks
 from condvae.metrics.estimate import Estimate
 from condvae.metrics.samples import sample_distances
+from condvae.runtime.devices import time_at
 from recipes.baselines_pictures import problem_in
+from recipes.evaluation_results import estimate
+from recipes.pages import markdown
 
 COMPLETIONS = 100
 """How many completions of an image the reference method draws."""
@@ -40,11 +42,9 @@ def speed_of(completer: Completer, problems: Problems, device: torch.device, *, 
     _, observation = problem_in(problems, _HOLE, positions, device)
     seconds = []
     for _ in range(4):
-        _wait_for(device)
-        begin = time.perf_counter()
+        begin = time_at(device)
         complete_at(completer, observation, k, seed=problems.seed, places=positions.tolist())
-        _wait_for(device)
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time_at(device) - begin)
     taken = sorted(seconds[1:])[1]
     config = getattr(completer, "config", None)
     return {
@@ -52,11 +52,6 @@ def speed_of(completer: Completer, problems: Problems, device: torch.device, *, 
         "milliseconds": 1000 * taken / (len(positions) * k),
         "network_evaluations": float(getattr(config, "evaluations", 1)),
     }
-
-
-def _wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def in_equal_time(speeds: Mapping[str, Mapping[str, float]], reference: str) -> dict[str, int]:
@@ -98,3 +93,37 @@ def of_completions(
     means = {name: Estimate.of(torch.stack(one).mean(dim=0)) for name, one in found.items()}
     cells = {name: {"mean": one.mean, "standard_error": one.standard_error} for name, one in means.items()}
     return {"k": k, "calibrated": (k - 1) / (k + 1), **cells}
+
+
+def speed_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """Return a table of how fast each trained method draws completions. titles: the names on the page, by model."""
+    speeds = result["speed"]["methods"]
+    reference = speeds[result["equal_time"]["reference"]]["milliseconds"]
+    rows = []
+    for name, title in titles.items():
+        found = speeds[name]
+        rows.append(
+            [
+                title,
+                f"{found['completions_per_second']:,.0f}",
+                f"{found['milliseconds']:.3f}",
+                f"{found['milliseconds'] / reference:.2f}",
+                f"{found['network_evaluations']:.0f}",
+            ]
+        )
+    head = ["", "completions/s", "milliseconds per completion", "times the time of IPA"]
+    return markdown([*head, "evaluations of the network"], rows)
+
+
+def equal_time_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """Return a table of the quality of completions that all methods draw in the same time."""
+    rows = []
+    for name, title in titles.items():
+        found = result["equal_time"]["methods"].get(name)
+        if found is None:  # a method with one completion
+            continue
+        inside = ", ".join(f"{100 * found[kind]['mean']:.1f} %" for kind in ("white", "smooth"))
+        k = f"{found['k']} (the limit)" if found["k"] == MOST else str(found["k"])
+        rows.append([title, k, estimate(found["lpips_gt"], 4), inside, f"{100 * found['calibrated']:.1f} %"])
+    head = ["", f"completions in the time of {COMPLETIONS} by IPA", "LPIPS-GT ↓"]
+    return markdown([*head, "original in their range, white, smooth", "the same, if calibrated"], rows)

@@ -11,6 +11,7 @@ from condvae import weights
 from condvae.completers.learned_names import STAGES
 from condvae.training.presets import TRAIN_PRESETS
 from condvae.training.run_folder import RunFolder
+from condvae.training.schedule import part_of_limits
 
 BASELINES = ("ce", "anp", "pic", "rfr", "comodgan", "vqvae", "diffusion")
 IPA, VAE = "ipa", "vae"
@@ -31,23 +32,22 @@ INTERVALS = {"evaluate_every": 5000, "checkpoint_every": 5000, "log_every": 100,
 """How many steps lie between two evaluations and so on. They are the same for all methods, since they take time."""
 
 
-class Budget(NamedTuple):
+class Limits(NamedTuple):
     """When a training ends: after minutes, or after steps if that is sooner."""
 
     minutes: float
     steps: int | None = None
 
-    def times(self, factor: float) -> "Budget":
-        steps = None if self.steps is None else max(1, round(factor * self.steps))
-        return Budget(round(factor * self.minutes, 6), steps)
+    def times(self, factor: float) -> "Limits":
+        return Limits(**part_of_limits(factor, **self._asdict()))
 
 
-def parts_of(name: str, budget: Budget) -> dict[str, Budget]:
+def parts_of(name: str, budget: Limits) -> dict[str, Limits]:
     """Return the parts of the training of a model, and their budgets. budget: that of a method."""
     if name == IPA:  # a limit on steps, for a trial, applies to each part
         return {
-            "VAE": Budget(round(VAE_SHARE * budget.minutes, 6), budget.steps),
-            "partial encoder": Budget(round((1 - VAE_SHARE) * budget.minutes, 6), budget.steps),
+            "VAE": budget.times(VAE_SHARE)._replace(steps=budget.steps),
+            "partial encoder": budget.times(1 - VAE_SHARE)._replace(steps=budget.steps),
         }
     if name in STAGES:
         return {stage: budget.times(part) for stage, part in STAGES[name].items()}
@@ -55,17 +55,17 @@ def parts_of(name: str, budget: Budget) -> dict[str, Budget]:
 
 
 def model_of(name: str, out: Path) -> Path:
-    """Return where a model is: the result of a run, or its snapshot. It need not exist."""
+    """Return the file of a model: the result of a run, or its snapshot. Until it is written, this is no file."""
     run = RunFolder(out / name.removesuffix("-long"))
     if name not in LONG:
         return run.model
     snapshots = sorted(run.snapshots.glob("*.safetensors"))
     if len(snapshots) > 1:
         raise ValueError(f"{run.snapshots} has several snapshots: train {name} again, in another --out folder")
-    return snapshots[0] if snapshots else run.snapshots / "missing.safetensors"
+    return snapshots[0] if snapshots else run.snapshots
 
 
-def train(run: str, out: Path, budget: Budget, *, batch: int | None, seed: int, validation: int, **rest: Any) -> None:
+def train(run: str, out: Path, budget: Limits, *, batch: int | None, seed: int, validation: int, **rest: Any) -> None:
     """Train one method into its run folder, or continue to train it. A finished run stays as it is.
 
     rest: other options, which change no result, such as the device.
@@ -76,7 +76,7 @@ def train(run: str, out: Path, budget: Budget, *, batch: int | None, seed: int, 
     observe = TRAIN_PRESETS[PRESET]["observe"]
     rest = {**rest, "evaluate_on": validation, "resume": True}
 
-    def make(training: Callable[..., Path], folder: Path, limit: Budget, last: Budget, **own: Any) -> Path:
+    def make(training: Callable[..., Path], folder: Path, limit: Limits, last: Limits, **own: Any) -> Path:
         """Train with a limit. last: the limit of the last stage, which is that of the run folder."""
         if is_finished(folder, {**shared, **last._asdict()}):
             return folder
@@ -162,7 +162,7 @@ def check_equal(trainings: Mapping[str, Any]) -> None:
                 )
 
 
-def check_budgets(trainings: Mapping[str, Any], budget: Budget) -> None:
+def check_budgets(trainings: Mapping[str, Any], budget: Limits) -> None:
     """Raise a ValueError unless each model was trained with its budget. budget: that of a method."""
     for name, found in trainings.items():
         if name in LONG and found["minutes"] > _TOLERANCE * budget.minutes:

@@ -45,13 +45,13 @@ from condvae.experiments.design.measure import identity_of_classifier
 from condvae.experiments.named_completers import CompleterLike, named_models, open_completers
 from condvae.runtime.atomic import write_text, writing
 from condvae.runtime.checks import check_whole, option_name
-from condvae.runtime.devices import resolve_device
+from condvae.runtime.devices import resolve_device, time_at
 from condvae.runtime.formats import json_text
 from condvae.runtime.scripts import run_script
 from condvae.runtime.versions import device_name, versions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes.design_comparison import OURS, RANDOM, Scanned, TimedSource, show, summarise, time_at
+from recipes.design_comparison import OURS, RANDOM, Scanned, TimedSource, show, summarise
 
 FORMAT = "condvae design cifar10"
 IPA, TRAINING = "ipa", "training"

@@ -1,15 +1,14 @@
 """The numbers of a comparison of policies: means over pictures with standard errors, paired differences, and times."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from condvae.design.sources import ImageSource
 from condvae.observe import Observation
+from condvae.runtime.devices import time_at
 
 OURS, RANDOM = "eig-ipa", "random"
 """The policy that others are compared with, and the policy that needs no model."""
@@ -46,13 +45,6 @@ class TimedSource:
         self.seconds += time_at(observation.y.device) - start
         self.drawn += made.shape[0] * made.shape[1]
         return made
-
-
-def time_at(device: torch.device) -> float:
-    """Return the time in seconds at which the device has finished its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
 
 
 def accuracy(log_p: Tensor, labels: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from condvae.metrics import LPIPS, Inception
 from condvae.vdvae import presets
 from recipes import baselines_speed
 from recipes.baselines_results import all_tables
-from recipes.baselines_training import LONG, MODELS, RUNS, Budget, check_budgets, check_equal, model_of, parts_of
+from recipes.baselines_training import LONG, MODELS, RUNS, Limits, check_budgets, check_equal, model_of, parts_of
 
 SMALL = {
     "ce": {"kind": "ce", "bottleneck": 4, "width": 2},
@@ -170,24 +170,24 @@ def test_different_budgets_are_not_compared() -> None:
         "ce": of(network=4.0), "ipa": ipa, "vqvae": vqvae, "comodgan": of(network=8.0),
         "comodgan-long": of(network=8.0),
     }  # fmt: skip
-    check_budgets(right, Budget(4.0))
-    assert sum(part.minutes for part in parts_of("vqvae", Budget(4.0)).values()) == pytest.approx(4.0, abs=1e-5)
+    check_budgets(right, Limits(4.0))
+    assert sum(part.minutes for part in parts_of("vqvae", Limits(4.0)).values()) == pytest.approx(4.0, abs=1e-5)
     for name, wrong in (
         ("pic", of(network=5.0)), ("ipa", of(VAE=2.8)), ("pic", of(3, network=4.0)), ("comodgan", of(network=4.0)),
         ("vqvae", of(codes=4.0)),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"^{name} was trained with --minutes .*: give the same --minutes"):
-            check_budgets({**right, name: wrong}, Budget(4.0))
+            check_budgets({**right, name: wrong}, Limits(4.0))
 
 
 def test_a_snapshot_that_came_late_or_twice_is_refused(tmp_path: Path) -> None:
     parts = {"network": {"budget": {"minutes": 8.0, "steps": None}}}
-    check_budgets({"diffusion": {"minutes": 4.1, "parts": parts}}, Budget(4.0))
+    check_budgets({"diffusion": {"minutes": 4.1, "parts": parts}}, Limits(4.0))
     with pytest.raises(ValueError, match=r"the snapshot of diffusion was made after 7\.9 minutes, expected 4"):
-        check_budgets({"diffusion": {"minutes": 7.9, "parts": parts}}, Budget(4.0))
+        check_budgets({"diffusion": {"minutes": 7.9, "parts": parts}}, Limits(4.0))
     folder = tmp_path / "diffusion" / "snapshots"
     folder.mkdir(parents=True)
-    assert not model_of("diffusion", tmp_path).exists()
+    assert not model_of("diffusion", tmp_path).is_file()
     for number in (1, 2):
         (folder / f"step-{number}.safetensors").touch()
         if number == 1:

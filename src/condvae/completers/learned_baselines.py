@@ -27,19 +27,23 @@ class _Method(NamedTuple):
     config: type[BaselineConfig]
     completer: Callable[[Any], LearnedCompleter]
     """Makes the network from a config."""
-    loss: Callable[[Any, PerceptualFeatures | None], CompleterLoss] | None
-    """Makes the loss from the network, and from a feature network or None (see `BaselineConfig.needs_features`). None
-    if each stage of the training has a loss of its own (see `stages_of`)."""
+    loss: Callable[[Any, PerceptualFeatures | None, Any], CompleterLoss]
+    """Makes the loss from the network, from a feature network or None (see `BaselineConfig.needs_features`), and from
+    the name of a stage or None (see `stages_of`)."""
 
 
 _METHODS: dict[str, _Method] = {
-    "ce": _Method(ContextEncoderConfig, ContextEncoder, lambda completer, _: ContextEncoderLoss(completer)),
-    "anp": _Method(NeuralProcessConfig, NeuralProcess, lambda completer, _: NeuralProcessLoss(completer)),
-    "pic": _Method(PluralisticConfig, Pluralistic, lambda completer, _: PluralisticLoss(completer)),
-    "rfr": _Method(FeatureReasoningConfig, FeatureReasoning, FeatureReasoningLoss),
-    "comodgan": _Method(ComodulatedConfig, Comodulated, lambda completer, _: ComodulatedLoss(completer)),
-    "vqvae": _Method(VectorQuantisedConfig, VectorQuantised, None),
-    "diffusion": _Method(DiffusionConfig, Diffusion, lambda completer, _: DiffusionLoss(completer)),
+    "ce": _Method(ContextEncoderConfig, ContextEncoder, lambda completer, *_: ContextEncoderLoss(completer)),
+    "anp": _Method(NeuralProcessConfig, NeuralProcess, lambda completer, *_: NeuralProcessLoss(completer)),
+    "pic": _Method(PluralisticConfig, Pluralistic, lambda completer, *_: PluralisticLoss(completer)),
+    "rfr": _Method(
+        FeatureReasoningConfig,
+        FeatureReasoning,
+        lambda completer, features, _: FeatureReasoningLoss(completer, features),
+    ),
+    "comodgan": _Method(ComodulatedConfig, Comodulated, lambda completer, *_: ComodulatedLoss(completer)),
+    "vqvae": _Method(VectorQuantisedConfig, VectorQuantised, lambda completer, _, stage: stage_loss(completer, stage)),
+    "diffusion": _Method(DiffusionConfig, Diffusion, lambda completer, *_: DiffusionLoss(completer)),
 }
 
 
@@ -109,11 +113,7 @@ def make_loss(
     """
     kind = kind_of_config(completer.config)
     check_choice(stage, f"the stage of {kind}", tuple(STAGES.get(kind, (None,))))
-    loss = _METHODS[kind].loss
-    if loss is not None:
-        return loss(completer, features)
-    assert isinstance(completer, VectorQuantised) and stage is not None
-    return stage_loss(completer, stage)
+    return _METHODS[kind].loss(completer, features, stage)
 
 
 def stages_of(name: str) -> dict[str, float]:

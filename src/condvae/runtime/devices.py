@@ -1,5 +1,8 @@
-"""Devices of torch: from names, such as "auto" or "cuda:1", and the meta device, for networks without weights."""
+"""Devices of torch: from names, such as "auto" or "cuda:1", when their work is done, and the meta device, for networks
+without weights.
+"""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +33,13 @@ def resolve_device(text: str = "auto") -> torch.device:
         gpus = counted(n, "GPU")
         raise ValueError(f"device {text} was requested, but this machine has {gpus}: give cuda:N with an N below {n}")
     return device
+
+
+def time_at(device: torch.device) -> float:
+    """Return the time in seconds, on a clock of its own, at which the device has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 @contextmanager

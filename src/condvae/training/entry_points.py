@@ -25,7 +25,7 @@ from condvae.training.baseline_task import BaselineTraining
 from condvae.training.options import VAE_OPTIONS, PretrainOptions, TrainingOptions, TrainOptions
 from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
-from condvae.training.schedule import Budget
+from condvae.training.schedule import Budget, part_of_limits
 from condvae.training.task import ConditionalTraining, Pretraining, TrainingTask
 from condvae.training.training_run import run_training
 from condvae.vdvae import PRESETS, PUBLIC_PRESETS, VDVAE, Normalisation, VDVAEConfig, preset
@@ -178,8 +178,7 @@ def _stage_options(options: TrainOptions, stages: Mapping[str, float]) -> dict[s
         stage: dataclasses.replace(
             options,
             out=options.out if stage == last else options.out / stage,
-            steps=None if options.steps is None else max(1, round(part * options.steps)),
-            minutes=None if options.minutes is None else round(part * options.minutes, 6),
+            **part_of_limits(part, steps=options.steps, minutes=options.minutes),
         )
         for stage, part in stages.items()
     }

@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from condvae.runtime.checks import check_choice
 
@@ -33,6 +33,14 @@ class Schedule:
             return warm
         shape = left if self.decay == "linear" else 0.5 - 0.5 * math.cos(math.pi * left)
         return warm * (self.final + (1 - self.final) * shape)
+
+
+def part_of_limits(part: float, *, steps: int | None, minutes: float | None) -> dict[str, Any]:
+    """Return the limits, steps and minutes, of a part of a training. None means no limit."""
+    return {
+        "steps": None if steps is None else max(1, round(part * steps)),
+        "minutes": None if minutes is None else round(part * minutes, 6),
+    }
 
 
 class Budget:
