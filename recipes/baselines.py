@@ -11,16 +11,18 @@ the evaluation is in out/baselines/evaluation, and sheet.png and large_holes.png
 command is interrupted, repeat it to resume. recipes/baselines_results.py makes docs/results/baselines.md from the
 numbers.
 
-To train on several GPUs, give each one some of the methods, then evaluate:
+To share the trainings between several GPUs, give each one some of the methods, then measure all of them:
 
-    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only ce anp
-    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only pic rfr ipa
-    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only comodgan vqvae diffusion
-    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --only evaluate
+    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --methods ce anp --no-evaluate
+    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4 --methods pic rfr ipa --no-evaluate
+    python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4
+
+Without --no-evaluate, a call measures its own methods. recipes/baselines_results.py joins the numbers of several calls,
+which may come from different machines. recipes/baselines_speed.py measures how fast the methods draw completions.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +32,8 @@ from PIL import Image
 
 import condvae
 from condvae import weights
+from condvae.completers.baseline_names import BASELINES
+from condvae.completers.by_name import baselines_of
 from condvae.data import open_data
 from condvae.experiments.evaluation.methods import check_fit
 from condvae.experiments.evaluation.plan import EvaluationSettings
@@ -44,16 +48,14 @@ from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.baselines_pictures import large_hole_sheet, sharpness_of, sheet_of
-from recipes.baselines_speed import in_equal_time, of_completions, speed_of
 from recipes.baselines_training import (
     IPA,
-    LONG,
-    MODELS,
     RUNS,
     Limits,
     check_budgets,
     check_equal,
     model_of,
+    models_of,
     train,
     training_in,
     training_of,
@@ -61,7 +63,6 @@ from recipes.baselines_training import (
 from recipes.pages import DIGITS, compact, rounded
 
 FORMAT = "condvae baselines"
-EVALUATE = "evaluate"
 EMBEDDED = "cifar10"
 TITLES = {
     **{name: name.upper() for name in (IPA, "ce", "anp", "pic", "rfr")},
@@ -74,7 +75,6 @@ TITLES = {
 }
 """The names of trained models on pages and sheets, in the order of their rows."""
 SHARPNESS_IMAGES = 500
-EQUAL_TIME_IMAGES = 200
 SHEETS: dict[str, Callable[..., Image.Image]] = {"sheet": sheet_of, "large_holes": large_hole_sheet}
 """The pictures of the comparison, by the names of their files."""
 
@@ -89,11 +89,14 @@ class Options:
     """Folder for the run folders, the evaluation, baselines.json and the sheets."""
     minutes: float = 4.0
     """The training budget of each method, in minutes. comodgan and diffusion go on for as long again."""
-    only: tuple[str, ...] = ()
-    """Train only these methods: ce, anp, pic, rfr, comodgan, vqvae, diffusion, ipa. Add evaluate to measure all methods
-    afterwards; alone, it trains nothing."""
+    methods: tuple[str, ...] = RUNS
+    """The methods to train and to measure."""
+    evaluate: bool = True
+    """Measure the methods when they are trained."""
     model: str = EMBEDDED
     """An embedded model, or another finished conditional model, that is measured too."""
+    simple: tuple[str, ...] = BASELINES
+    """Simple baselines that are measured too. Give no value to leave them out."""
     validation: int = 1000
     """How many training images to hold out. They are the same for all methods."""
     images: int = 10_000
@@ -119,21 +122,23 @@ class Options:
 
 
 def main(options: Options) -> None:
-    for name in options.only:
-        check_choice(name, "--only", (*RUNS, EVALUATE))
+    for name in options.methods:
+        check_choice(name, "--methods", RUNS)
+    for name in options.simple:
+        check_choice(name, "--simple", BASELINES)
+    if not options.methods:
+        raise ValueError(f"no --methods were given: give some of {', '.join(RUNS)}")
     if not options.minutes > 0:
         raise ValueError(f"--minutes is {options.minutes:g}, expected more than 0")
-    evaluates = not options.only or EVALUATE in options.only
-    trained = [name for name in RUNS if not options.only or name in options.only]
-    if evaluates:
-        check_evaluation(options, missing=set(RUNS) - set(trained))
-    if "rfr" in trained:
+    if options.evaluate:
+        check_evaluation(options)
+    if "rfr" in options.methods:
         LPIPS.load(trunk="vgg")  # a part of its loss
-    for name in trained:
+    for name in dict.fromkeys(options.methods):
         rest = {"data": options.data, "device": options.device}
         own = {"batch": options.batch, "seed": options.seed, "validation": options.validation}
         train(name, options.out, options.budget, **own, **rest)  # type: ignore[arg-type]
-    if evaluates:
+    if options.evaluate:
         measure(options)
 
 
@@ -142,22 +147,17 @@ def settings_of(options: Options) -> EvaluationSettings:
     return EvaluationSettings(images=options.images, deep_images=deep, n=options.n, seed=options.seed)
 
 
-def check_evaluation(options: Options, *, missing: set[str]) -> None:
-    """Raise a ValueError before the first training if the evaluation could not run.
-
-    missing: the methods that this call does not train.
-    """
+def check_evaluation(options: Options) -> None:
+    """Raise a ValueError before the first training if the evaluation could not run."""
     problems = Problems.choose(open_data(options.data), settings_of(options))
     check_fit(weights.load_conditional(options.model), options.model, problems)
-    for name in sorted(missing):
-        if not all(model_of(one, options.out).is_file() for one in {name, LONG.get(name, name)}):
-            raise ValueError(f"{options.out / name} has no finished model: train it first, with --only {name}")
     FeatureNetworks.load(torch.device("cpu"))
 
 
 def measure(options: Options) -> None:
-    """Evaluate all methods together, and write baselines.json and the sheets."""
-    trainings = {name: training_of(name, options.out) for name in MODELS}
+    """Evaluate the methods together, and write baselines.json and the sheets."""
+    names = models_of(options.methods)
+    trainings = {name: training_of(name, options.out) for name in names}
     check_equal(trainings)
     check_budgets(trainings, options.budget)
     with join(options.device) as world:
@@ -165,13 +165,14 @@ def measure(options: Options) -> None:
     fast = device.type == "cuda" if options.precision == "auto" else options.precision == "fast"
     settings, data = settings_of(options), open_data(options.data)
     finished = weights.title_of(options.model, weights.locate(options.model))
-    models: dict[str, str | Path] = {**{name: model_of(name, options.out) for name in MODELS}, finished: options.model}
+    models: dict[str, str | Path] = {**{name: model_of(name, options.out) for name in names}, finished: options.model}
     report = condvae.evaluate(
         None,
         options.data,
         against=models,
         out=options.out / "evaluation",
         settings=settings,
+        baselines=options.simple,
         precision="fast" if fast else "exact",
         device=options.device,
     )
@@ -184,20 +185,13 @@ def measure(options: Options) -> None:
         draw(titled, problems, device).save(options.out / f"{name}.png")
     images = min(SHARPNESS_IMAGES, options.images)
     sharpness = {name: sharpness_of(one, problems, device, images=images) for name, one in completers.items()}
-    speeds = {name: speed_of(one, problems, device) for name, one in completers.items()}
-    few, lpips = min(EQUAL_TIME_IMAGES, settings.deep), LPIPS.load(trunk="alex").to(device)
-    equal = {
-        name: of_completions(completers[name], k, problems, lpips, device, images=few)
-        for name, k in in_equal_time(speeds, IPA).items()
-        if completers[name].varies
-    }
+    simple = [one.name for one in baselines_of(options.simple, data.train).values()]
+    measured = with_only(report, models=models, others=simple)
     result = {
-        **with_metric(report, "sharpness", sharpness),
+        **with_metric(measured, "sharpness", sharpness),
         "format": FORMAT,
         "budget_minutes": options.minutes,
         "training": {**trainings, finished: training_in(options.model)},
-        "speed": {"device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU", "methods": speeds},
-        "equal_time": {"images": few, "reference": IPA, "methods": equal},
     }
     write_text(options.out / "baselines.json", compact(rounded(result, DIGITS)) + "\n")
     print(f"wrote {options.out / 'baselines.json'}, and {' and '.join(f'{name}.png' for name in SHEETS)} next to it")
@@ -206,6 +200,13 @@ def measure(options: Options) -> None:
 def method_of(name: str, methods: Mapping[str, Any]) -> str:
     """Return the name in the report of a model: its title, with the temperature if it is a conditional VAE."""
     return name if name in methods else f"{name}, t 1"
+
+
+def with_only(report: Mapping[str, Any], *, models: Iterable[str], others: Iterable[str]) -> dict[str, Any]:
+    """Return a report of these models and other methods, without those that earlier calls measured in the folder."""
+    methods = {*(method_of(name, report["methods"]) for name in models), *others}
+    kept = {"models": set(models), "methods": methods}
+    return {**report, **{key: {n: one for n, one in report[key].items() if n in names} for key, names in kept.items()}}
 
 
 def with_metric(report: Mapping[str, Any], metric: str, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,14 @@ them:
 
     condvae fetch metrics && condvae fetch cifar10
     python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4
-    python recipes/baselines_results.py --baselines out/baselines/baselines.json --figures
+    python recipes/baselines_speed.py --data cifar10 --out out/baselines
+    python recipes/baselines_results.py --baselines out/baselines/baselines.json --speed out/baselines/speed.json \
+        --figures
+
+If different calls measured different methods, give all their files. They are joined, and of a method in several files
+the last one is taken. This adds methods to those of the page:
+
+    python recipes/baselines_results.py --baselines docs/results/baselines/baselines.json out/more/baselines.json
 
 Without options, the tables are filled from the numbers that are already in the folder.
 """
@@ -11,48 +18,52 @@ Without options, the tables are filled from the numbers that are already in the 
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from condvae.experiments.evaluation.figures import metrics_figure
 from condvae.experiments.evaluation.plan import MIXTURE
-from condvae.experiments.reporting import label, line_style, panel_for_each, save_figures
 from condvae.metrics import FWV_SIGMAS
+from condvae.runtime.messages import listed
 from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes import baselines
+from recipes import baselines, baselines_speed, baselines_training
 from recipes.baselines import TITLES
+from recipes.baselines_figures import draw_methods
+from recipes.baselines_joining import joined
 from recipes.baselines_speed import equal_time_table, speed_table
 from recipes.baselines_statements import (
+    ANP,
     BINS,
+    CE,
+    IPA,
     METRICS,
     OWN,
+    PIC,
+    RFR,
     RULES,
     SIGMAS,
     lead,
     leaders,
     learned_in,
     mean,
+    measured_with,
     statements,
 )
 from recipes.evaluation_results import CIFAR10, by_bin, estimate, of_coverage, percent
-from recipes.pages import Page, draw, markdown, short, small_webp
+from recipes.pages import DIGITS, Page, draw, markdown, read_result, rounded, short, small_webp
 from recipes.statements import rule_table, statement_table
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "baselines.md"
-NUMBERS = "baselines"
-"""The name of the file of raw numbers."""
+NUMBERS, SPEED = "baselines", "speed"
+"""The names of the files of raw numbers."""
 NEAREST, RANDOM = "nearest training images", "random training image"
-PANELS = (MIXTURE, BINS[0], BINS[2], BINS[4])
-"""The panels of the figure of FWV."""
+NEEDED = (IPA, CE, ANP, PIC, RFR, RANDOM)
+"""Methods without which the page cannot be filled. Others are shown if they were measured."""
+BY_BIN = ("fid", "cfid", "p_ids", "lpips_gt", "lpips_diversity", "crps_pixels", "crps_lpips", "fwv@0.2")
+"""The metrics that have a table by bin, with the methods that were measured with them."""
 LEVEL = 0.8
 """The nominal level whose coverage is shown."""
 
@@ -61,21 +72,32 @@ LEVEL = 0.8
 class Options:
     """Store new numbers, if some are given, and fill the tables of the page."""
 
-    baselines: Path | None = None
-    """baselines.json of recipes/baselines.py."""
+    baselines: tuple[Path, ...] = ()
+    """baselines.json of recipes/baselines.py. Several files are joined, and stored as one."""
+    speed: Path | None = None
+    """speed.json of recipes/baselines_speed.py."""
     page: Path = PAGE
     """The page to fill; its numbers are in the folder of the same name."""
     figures: bool = False
-    """Also draw the figures again, which needs matplotlib, and copy the sheets that lie next to --baselines."""
+    """Also draw the figures again, which needs matplotlib, and copy each sheet that lies next to a file of --baselines;
+    of several, the last one."""
 
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    page.store({NUMBERS: options.baselines}, {NUMBERS: (baselines.FORMAT, "recipes/baselines.py")})
+    new = {}
+    if options.baselines:
+        new[NUMBERS] = joined(
+            [read_result(path, baselines.FORMAT, "recipes/baselines.py") for path in options.baselines]
+        )
+    if options.speed is not None:
+        new[SPEED] = read_result(options.speed, baselines_speed.FORMAT, "recipes/baselines_speed.py")
+    page.update(rounded(new, DIGITS))
     if options.figures:
         draw(page.folder / f"{NUMBERS}.json", draw_figures, page.folder)
         for name in baselines.SHEETS:
-            if options.baselines and (sheet := options.baselines.with_name(f"{name}.png")).is_file():
+            sheets = [path.with_name(f"{name}.png") for path in options.baselines]
+            for sheet in [path for path in sheets if path.is_file()][-1:]:
                 (page.folder / f"{name}.webp").write_bytes(small_webp(sheet))
 
 
@@ -101,10 +123,14 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     result = raw[NUMBERS]
     if baselines.EMBEDDED not in result["training"]:
         raise ValueError(f"the page shows the model {baselines.EMBEDDED}: run recipes/baselines.py without --model")
-    methods = shown_methods(result)
-    titles = titles_in(result)
+    methods, titles = shown_methods(result), titles_in(result)
+    if missing := [name for name in NEEDED if name not in methods]:
+        raise ValueError(
+            f"the page shows {listed(missing)}, which the numbers do not have: give more files with --baselines"
+        )
     trained = {name: methods[name] for name in titles.values()}
-    speeds = {titles[name]: found for name, found in result.get("speed", {}).get("methods", {}).items()}
+    speed = speed_of_all(raw[SPEED]) if SPEED in raw else None
+    speeds = {} if speed is None else {titles[name]: one for name, one in speed["methods"].items() if name in titles}
     tables = {
         "main": main_table(methods, result["training"], speeds),
         "training": training_table(result["training"]),
@@ -118,22 +144,29 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "statements": statement_table(statements(methods)),
         "rules": rule_table(RULES),
     }
-    if "speed" in result:
-        tables["speed"] = speed_table(result, titles)
-        tables["equal-time"] = equal_time_table(result, titles)
-    by_bins = ("fid", "cfid", "p_ids", "lpips_gt", "lpips_diversity", "crps_pixels", "crps_lpips", "fwv@0.2")
-    for metric in metrics_in(methods, by_bins):
+    if speed is not None:
+        tables["speed"] = speed_table(speed, titles)
+        tables["equal-time"] = equal_time_table(speed, titles)
+    for metric in BY_BIN:
         shown, name = METRICS[metric], metric.partition("@")[0]
-        best = max if shown.higher_is_better else min
-        tables[f"bins-{name}"] = by_bin(methods, metric, shown.digits, best=best)
+        if having := measured_with(methods, metric):
+            best = max if shown.higher_is_better else min
+            tables[f"bins-{name}"] = by_bin(having, metric, shown.digits, best=best)
     # The best value is 1, and not the highest: no value is bold.
     tables["bins-sharpness"] = by_bin(trained, "sharpness", METRICS["sharpness"].digits, best=lambda _: math.nan)
     return tables
 
 
-def metrics_in(methods: Mapping[str, Any], metrics: Sequence[str]) -> list[str]:
-    """Return those of the metrics that were measured for all methods."""
-    return [metric for metric in metrics if all(metric in found["metrics"] for found in methods.values())]
+def speed_of_all(speed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of recipes/baselines_speed.py with a speed of IPA. If it was not measured, it is that of the
+    embedded model, which has the same network.
+    """
+    if (reference := speed["equal_time"]["reference"]) != baselines.EMBEDDED:
+        raise ValueError(
+            f"the speeds are relative to {reference}, expected {baselines.EMBEDDED}: run recipes/baselines_speed.py "
+            "without --model"
+        )
+    return {**speed, "methods": {baselines_training.IPA: speed["methods"][reference], **speed["methods"]}}
 
 
 def main_table(methods: Mapping[str, Any], training: Mapping[str, Any], speeds: Mapping[str, Any]) -> str:
@@ -219,18 +252,22 @@ def paper_table(methods: Mapping[str, Any], training: Mapping[str, Any]) -> str:
 
 
 def winner_table(methods: Mapping[str, Any]) -> str:
-    """Return a table of the best methods by metric and bin, among those with the same budget."""
-    columns = (*BINS, MIXTURE)
+    """Return a table of the best methods by metric and bin, among those with the same budget.
+
+    A metric that only some of them were measured with has a row that names these, if there are at least two.
+    """
+    columns, everyone = (*BINS, MIXTURE), learned_in(methods)
     rows = []
-    for metric in metrics_in(
-        methods, ("fid", "cfid", "p_ids", "lpips_gt", "crps_pixels", "crps_lpips", *SIGMAS[1:6:2])
-    ):
-        rows.append([METRICS[metric].title, *(winners(methods, metric, column) for column in columns)])
+    for metric in ("fid", "cfid", "p_ids", "lpips_gt", "crps_pixels", "crps_lpips", *SIGMAS[1:6:2]):
+        names = learned_in(measured_with(methods, metric))
+        if len(names) > 1:
+            title = METRICS[metric].title + ("" if names == everyone else f", only {listed(names)}")
+            rows.append([title, *(winners(methods, metric, column) for column in columns)])
     return markdown(["hidden share", *columns], rows)
 
 
 def winners(methods: Mapping[str, Any], metric: str, column: str) -> str:
-    names = learned_in(methods)
+    names = learned_in(measured_with(methods, metric))
     if len({mean(methods, name, metric, column) for name in names}) == 1:
         return "all equal"
     first, *equal = leaders(methods, names, metric, column)
@@ -282,13 +319,7 @@ def sentence(text: str) -> str:
 
 def draw_figures(folder: Path) -> list[Path]:
     """Draw metrics.png and fwv.png from results.json in the folder."""
-    result = json.loads((folder / "results.json").read_text())
-    drawn = drawn_methods(result)
-    figures: dict[str, Callable[[], Figure | None]] = {
-        "metrics.png": partial(metrics_figure, {"methods": drawn}),
-        "fwv.png": partial(panel_for_each, PANELS, partial(_fwv_panel, drawn), ylabel="FWV"),
-    }
-    return save_figures(figures, folder)
+    return draw_methods(drawn_methods(json.loads((folder / "results.json").read_text())), folder)
 
 
 def drawn_methods(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -298,31 +329,6 @@ def drawn_methods(result: Mapping[str, Any]) -> dict[str, Any]:
     methods = shown_methods(result)
     trained = {name: {**methods[name], "model": name} for name in titles_in(result).values()}
     return {**trained, NEAREST: methods[NEAREST]} if NEAREST in methods else trained
-
-
-def _fwv_panel(methods: Mapping[str, Any], axis: "Axes", column: str) -> None:
-    """Plot FWV against sigma on logarithmic axes, without methods that do not vary, whose FWV is 0."""
-    for number, (name, found) in enumerate(methods.items()):
-        if not found["varies"]:
-            continue
-        axis.plot(
-            FWV_SIGMAS,
-            [mean(methods, name, sigma, column) for sigma in SIGMAS],
-            label=label(name),
-            linestyle="-" if "model" in found else "--",
-            linewidth=1.2,
-            markersize=4,
-            **line_style(number),
-        )
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_xticks(FWV_SIGMAS, [f"{sigma:g}" for sigma in FWV_SIGMAS], fontsize=7)
-    axis.xaxis.minorticks_off()
-    axis.tick_params(which="both", labelsize=7)
-    axis.set_xlabel("sigma", fontsize=8)
-    low, _, high = column.partition("-")
-    title = "mixture of bins" if column == MIXTURE else f"{100 * float(low):.0f}-{100 * float(high):.0f} % hidden"
-    axis.set_title(f"FWV ↑, {title}", fontsize=10)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +20,6 @@ RUNS = (*BASELINES, IPA)
 LONG = {"comodgan": "comodgan-long", "diffusion": "diffusion-long"}
 """Methods that are trained for twice the budget. A snapshot after the budget has their own name, the result the other
 one. Their learning rates are constant, so that a snapshot is the result of a shorter training."""
-MODELS = (IPA, *(one for name in BASELINES for one in ((name, LONG[name]) if name in LONG else (name,))))
-"""The trained models that are measured."""
 PRESET = "cifar10-small"
 """The preset of IPA. Its holes are those of all methods."""
 VAE_SHARE = 0.7
@@ -52,6 +50,12 @@ def parts_of(name: str, budget: Limits) -> dict[str, Limits]:
     if name in STAGES:
         return {stage: budget.times(part) for stage, part in STAGES[name].items()}
     return {"network": budget.times(2) if name in LONG.values() else budget}
+
+
+def models_of(methods: Sequence[str]) -> tuple[str, ...]:
+    """Return the trained models of methods that are measured, IPA first."""
+    order = [name for name in (IPA, *BASELINES) if name in methods]
+    return tuple(one for name in order for one in ((name, LONG[name]) if name in LONG else (name,)))
 
 
 def model_of(name: str, out: Path) -> Path:

@@ -47,11 +47,7 @@ class Page:
 
         given: the files, or None, by name. made_by: the format of each, and the command that writes it.
         """
-        new = read(given)
-        for name, result in new.items():
-            wanted, command = made_by[name]
-            if result.get("format") != wanted:
-                raise ValueError(f"{given[name]} has no results of {command}: give the JSON file that it wrote")
+        new = {name: read_result(path, *made_by[name]) for name, path in given.items() if path is not None}
         self.update(rounded(new, DIGITS))
 
     def filled(self, raw: Mapping[str, Any] | None = None) -> str:
@@ -66,6 +62,14 @@ class Page:
 def read(given: Mapping[str, Path | None]) -> dict[str, Any]:
     """Read the JSON files that were given, and return their contents by name. A path is None if it was not given."""
     return {name: json.loads(path.read_text()) for name, path in given.items() if path is not None}
+
+
+def read_result(path: Path, wanted: str, command: str) -> dict[str, Any]:
+    """Read a JSON file. wanted: its format. command: the one that writes such files."""
+    result: dict[str, Any] = json.loads(path.read_text())
+    if result.get("format") != wanted:
+        raise ValueError(f"{path} has no results of {command}: give the JSON file that it wrote")
+    return result
 
 
 def compact(value: Any, levels: int = 4, indent: str = "\n") -> str:

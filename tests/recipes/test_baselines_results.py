@@ -1,4 +1,4 @@
-"""The recipe fills a page from the numbers of a comparison, and decides its statements from them alone."""
+"""The recipe fills a page from the numbers of a comparison, which it joins from one or more files."""
 
 import json
 import shutil
@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.baseline_reports import report
+from helpers.baseline_reports import LATER, NEW_METRICS, later_report, report, speed_report
 from helpers.recipe_calls import run
 from PIL import Image
-from scipy import stats
 
 from condvae.experiments import reporting
 from condvae.experiments.evaluation import figures
-from recipes import baselines_results
+from recipes import baselines_figures, baselines_results
 from recipes.baselines import TITLES
+from recipes.baselines_joining import joined
 from recipes.baselines_results import (
     PAGE,
     Options,
+    all_tables,
     best_of_table,
     main,
     page_at,
@@ -25,10 +26,12 @@ from recipes.baselines_results import (
     shown_methods,
     winners,
 )
-from recipes.baselines_statements import RULES, leaders, statements
-from recipes.pages import short
+from recipes.baselines_statements import RULES, leaders
+from recipes.pages import DIGITS, TABLE, rounded, short
 
 MIXTURE = "mixture"
+OPTIONAL = ("speed", "equal-time", *(f"bins-{name}" for name in NEW_METRICS))
+"""Tables of numbers that the first comparison did not have."""
 
 
 @pytest.fixture
@@ -38,30 +41,27 @@ def result() -> dict[str, Any]:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """The published page without its numbers."""
-    return Path(shutil.copy(PAGE, tmp_path / "page.md"))
+    """The published page without its numbers, and without the tables that not all numbers fill."""
+    path = tmp_path / "page.md"
+    path.write_text(TABLE.sub(lambda match: "" if match[2] in OPTIONAL else match[0], PAGE.read_text()))
+    return path
 
 
-def written(folder: Path, result: dict[str, Any]) -> Path:
-    path = folder / "run" / "baselines.json"
+def written(folder: Path, result: dict[str, Any], name: str = "run/baselines.json") -> Path:
+    path = folder / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result))
     return path
 
 
-def verdicts(result: dict[str, Any]) -> dict[str, str]:
-    return {one.text: one.verdict for one in statements(shown_methods(result))}
-
-
-def shift(result: dict[str, Any], method: str, metric: str, other: str, factor: float) -> None:
-    """Give a method the numbers of another one, times a factor."""
-    ours, theirs = (result["methods"][name]["metrics"][metric] for name in (method, other))
-    for column, cell in theirs.items():
-        ours[column] = {**cell, "mean": factor * cell["mean"]}
+def cells_of(table: str) -> dict[str, list[str]]:
+    """The cells of a table by the first cell of their row."""
+    rows = [row.removeprefix("| ").removesuffix(" |").split(" | ") for row in table.splitlines()[2:]]
+    return {first: cells for first, *cells in rows}
 
 
 def test_the_tables_show_the_numbers(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
-    main(Options(baselines=written(tmp_path, result), page=page))
+    main(Options(baselines=(written(tmp_path, result),), page=page))
     lines = page.read_text().splitlines()
     fid = result["methods"]["pic"]["metrics"]["fid"]
     (row,) = [line for line in lines if line.startswith(f"| PIC | {fid[MIXTURE]['mean']:.1f} ± ") and "75 %" in line]
@@ -81,78 +81,11 @@ def test_the_tables_show_the_numbers(tmp_path: Path, page: Path, result: dict[st
 
 
 def test_refilling_changes_nothing(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
-    main(Options(baselines=written(tmp_path, result), page=page))
+    main(Options(baselines=(written(tmp_path, result),), page=page))
     text, numbers = page.read_text(), (tmp_path / "page" / "baselines.json").read_text()
     main(Options(page=page))
     assert page.read_text() == text == page_at(page).filled()
     assert (tmp_path / "page" / "baselines.json").read_text() == numbers
-
-
-def test_verdicts_follow_the_numbers(result: dict[str, Any]) -> None:
-    best = "IPA has a better FID than CE, ANP, PIC and RFR, in the mixture of bins"
-    by_bin = best.replace("the mixture of bins", "each bin").replace("in the each", "in each")
-    order = "by LPIPS-GT, the order of the baselines is PIC, ANP, CE, RFR, the best first"
-    by_fid = "by FID, the order of the baselines is PIC, CE, ANP, RFR, the best first"
-    found = verdicts(result)
-    assert (found[best], found[by_bin], found[order], found[by_fid]) == (*["reproduced"] * 3, "refuted")
-    shift(result, "pic", "fid", "ipa, t 1", 1.0)
-    assert verdicts(result)[best] == verdicts(result)[by_bin] == "undecided"
-    shift(result, "pic", "fid", "ipa, t 1", 0.9)
-    assert verdicts(result)[best] == verdicts(result)[by_bin] == "refuted"
-    shift(result, "anp", "lpips_gt", "pic", 0.9)
-    assert verdicts(result)[order] == "refuted"
-
-
-def test_one_bin_refutes_what_must_hold_in_each(result: dict[str, Any]) -> None:
-    text = "IPA has a better LPIPS-GT than CE, ANP, PIC and RFR, in "
-    metrics = {name: result["methods"][name]["metrics"]["lpips_gt"] for name in ("anp", "ipa, t 1")}
-    metrics["anp"]["0.8-1"]["mean"] = 0.5 * metrics["ipa, t 1"]["0.8-1"]["mean"]
-    found = verdicts(result)
-    assert (found[text + "the mixture of bins"], found[text + "each bin"]) == ("reproduced", "refuted")
-    (one,) = [one for one in statements(shown_methods(result)) if one.text == text + "each bin"]
-    assert "0.8-1: ANP better" in one.numbers and "0.6-0.8: IPA best" in one.numbers
-
-
-def test_own_questions_are_answered(result: dict[str, Any]) -> None:
-    varying = "our own question: does ANP, which varies, have a better LPIPS-GT than CE, which does not"
-    blurred = "our own question: are completions of ANP less sharp than those of PIC?"
-    calibrated = "our own question: in white projections, does IPA have a smaller calibration error than ANP and PIC?"
-
-    def answer(text: str) -> str:
-        (found,) = [verdict for one, verdict in verdicts(result).items() if one.startswith(text)]
-        return found
-
-    assert [answer(text) for text in (varying, blurred, calibrated)] == ["yes", "yes", "undecided"]
-    shift(result, "anp", "lpips_gt", "ce", 1.2)
-    shift(result, "anp", "sharpness", "pic", 1.0)
-    for name, error in (("anp", 0.2), ("pic", 0.1)):
-        result["methods"][name]["coverage"]["white"][MIXTURE]["error"] = error
-    assert [answer(text) for text in (varying, blurred, calibrated)] == ["no", "undecided", "yes"]
-    result["methods"]["pic"]["coverage"]["white"][MIXTURE]["error"] = 0.01
-    assert answer(calibrated) == "no"
-
-
-def test_correlation_is_of_ranks(result: dict[str, Any]) -> None:
-    text = "LPIPS-GT is lower for methods with more LPIPS diversity"
-    assert verdicts(result)[text] == "reproduced"
-    for scale, name in enumerate(("ipa, t 1", "ce", "anp", "pic", "rfr"), start=1):
-        for metric, power in (("lpips_gt", 1), ("lpips_diversity", 3)):
-            result["methods"][name]["metrics"][metric][MIXTURE]["mean"] = scale**power / 1000
-    assert verdicts(result)[text] == "refuted"
-    (one,) = [one for one in statements(shown_methods(result)) if one.text == text]
-    assert one.numbers.startswith("rank correlation 1.00, p = 1.00;")
-    diversities = {"ipa, t 1": 4, "ce": 0, "anp": 2, "pic": 3, "rfr": 0}  # LPIPS-GT rises in this order
-    for name, diversity in diversities.items():
-        result["methods"][name]["metrics"]["lpips_diversity"][MIXTURE]["mean"] = diversity
-    (one,) = [one for one in statements(shown_methods(result)) if one.text == text]
-    found = stats.permutation_test(
-        (list(diversities.values()),),
-        lambda y: stats.spearmanr(range(5), y).statistic,
-        permutation_type="pairings",
-        alternative="less",
-    )
-    numbers = f"rank correlation {short(found.statistic, 2)}, p = {short(found.pvalue, 2)}; "
-    assert one.verdict == "undecided" and one.numbers.startswith(numbers)
 
 
 def test_winners_are_those_that_do_not_differ(result: dict[str, Any]) -> None:
@@ -200,8 +133,8 @@ def test_a_method_has_the_same_colour_in_all_figures(result: dict[str, Any]) -> 
     assert list(drawn) == ["IPA", "CE", "ANP", "PIC", "RFR", "IPA, embedded", "nearest training images"]
     metrics = figures.metrics_figure({"methods": drawn})
     assert metrics is not None
-    columns = baselines_results.PANELS
-    fwv = reporting.panel_for_each(columns, lambda axis, column: baselines_results._fwv_panel(drawn, axis, column))
+    columns = baselines_figures.PANELS
+    fwv = reporting.panel_for_each(columns, lambda axis, column: baselines_figures.fwv_panel(drawn, axis, column))
 
     def styles(figure: Any) -> list[dict[str, Any]]:
         found = []
@@ -218,17 +151,18 @@ def test_a_method_has_the_same_colour_in_all_figures(result: dict[str, Any]) -> 
     assert [list(style) for style in others[3:]] == [varying] * len(columns)
 
 
-def test_figures_are_drawn_and_the_sheet_is_copied(
+def test_figures_are_drawn_and_the_last_sheets_are_copied(
     tmp_path: Path, page: Path, result: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(reporting, "DPI", 20)  # lossless WebP takes its time per pixel, and a layout per panel
     monkeypatch.setattr(figures, "PANELS", {"fid": figures.PANELS["fid"]})
-    monkeypatch.setattr(baselines_results, "PANELS", (MIXTURE,))
-    path = written(tmp_path, result)
-    for name in ("sheet.png", "large_holes.png"):
-        Image.new("RGB", (9, 5), "red").save(path.with_name(name))
-    main(Options(baselines=path, page=page, figures=True))
+    monkeypatch.setattr(baselines_figures, "PANELS", (MIXTURE,))
+    paths = [written(tmp_path, result, f"{name}/baselines.json") for name in ("first", "second", "third")]
+    for path, size in zip(paths[:2], ((3, 4), (9, 5)), strict=True):
+        for name in ("sheet.png", "large_holes.png"):
+            Image.new("RGB", size, "red").save(path.with_name(name))
+    main(Options(baselines=tuple(paths), page=page, figures=True))
     pictures = sorted(path.name for path in (tmp_path / "page").glob("*.webp"))
     assert pictures == ["fwv.webp", "large_holes.webp", "metrics.webp", "sheet.webp"]
     for name in pictures:
@@ -239,36 +173,92 @@ def test_figures_are_drawn_and_the_sheet_is_copied(
 
 
 def test_all_methods_have_their_rows() -> None:
-    tables = baselines_results.all_tables({"baselines": report(later=True)})
-    titles = [title for title in TITLES.values() if not title.startswith(("CE", "RFR"))]
+    tables = all_tables({"baselines": report(later=True), "speed": speed_report()})
     for name in ("main", "speed", "best-of", "bins-cfid", "bins-crps_pixels"):
-        rows = [row.split(" | ")[0].removeprefix("| ") for row in tables[name].splitlines()[2:]]
-        assert rows[: len(TITLES)] == list(TITLES.values()), name
-    timed = {row.split(" | ")[0].removeprefix("| "): row for row in tables["equal-time"].splitlines()[2:]}
-    assert list(timed) == titles
-    distance = report(later=True)["methods"]["diffusion"]["metrics"]["lpips_gt"][MIXTURE]
-    assert timed["Diffusion"].startswith(f"| Diffusion | 10 | {short(distance['mean'], 4)} ± ")
-    assert timed["CoModGAN"].startswith("| CoModGAN | 400 (the limit) | ")
-    assert timed["IPA"].endswith("| 70.0 %, 70.0 % | 90.0 % |")
-    assert "| Diffusion | 500 | 2.000 | 20.00 | 20 |" in tables["speed"]
-    assert "| 2.000 | 3.95 | 5.50 |" in tables["main"] and "| not measured | none | none |" in tables["main"]
-    assert "CRPS of pixels" in tables["winners"] and "long" not in tables["winners"]  # they had another budget
+        assert list(cells_of(tables[name]))[: len(TITLES)] == list(TITLES.values()), name
+    assert "CRPS of pixels" in cells_of(tables["winners"])
+    assert "long" not in tables["winners"]  # they had another budget
     assert "| CoModGAN | " in tables["paper"] and "*268 GPU-hours*" in tables["paper"] and "VQ" not in tables["paper"]
 
 
-def test_statements_about_all_methods() -> None:
-    result = report(later=True)
-    found = verdicts(result)
-    gan = "CoModGAN has a better FID than IPA, in the mixture of bins"
-    all_five = "IPA has a better LPIPS-GT than CE, ANP, PIC, RFR and CoModGAN, in the mixture of bins"
-    order = "by LPIPS-GT, the order of the baselines is CoModGAN, PIC, ANP, CE, RFR, the best first"
-    better = "our own question: does the diffusion model have a better {} than IPA?"
-    assert (found[gan], found[all_five], found[order]) == ("refuted", "reproduced", "reproduced")
-    assert [found[better.format(name)] for name in ("FID", "LPIPS-GT", "CFID")] == ["yes"] * 3
-    assert "IPA has a better FID than CE, ANP, PIC and RFR, in each bin" in found
-    shift(result, "comodgan", "fid", "ipa, t 1", 0.8)
-    shift(result, "diffusion", "lpips_gt", "ipa, t 1", 1.3)
-    assert verdicts(result)[gan] == "reproduced" and verdicts(result)[better.format("LPIPS-GT")] == "no"
+def test_speeds_are_those_of_their_file() -> None:
+    numbers, speed = report(later=True), speed_report()
+    tables = all_tables({"baselines": numbers, "speed": speed})
+    timed = cells_of(tables["equal-time"])
+    # Of IPA and ANP, there was no trained model. CE and RFR do not vary.
+    assert list(timed) == [title for title in TITLES.values() if title not in ("IPA", "ANP", "CE", "RFR")]
+    distance = numbers["methods"]["diffusion"]["metrics"]["lpips_gt"][MIXTURE]
+    assert timed["Diffusion"][0] == "5" and timed["Diffusion"][1].startswith(f"{short(distance['mean'], 4)} ± ")
+    assert timed["CoModGAN"][0] == "400 (the limit)" and timed["IPA, embedded"][0] == "100"
+    assert timed["IPA, embedded"][2:] == ["70.0 %, 70.0 %", "90.0 %"]
+    rows, main_rows = cells_of(tables["speed"]), cells_of(tables["main"])
+    assert rows["Diffusion"] == ["500", "2.000", "20.00", "20"]
+    assert main_rows["Diffusion"][-3:] == ["2.000", "3.95", "5.50"]
+    assert main_rows["nearest training images"][-3:] == ["not measured", "none", "none"]
+    # IPA has the network of the embedded model, whose speed it gets if it has none of its own.
+    speed["methods"]["cifar10"] |= {"milliseconds": 0.125, "completions_per_second": 8000.0}
+    tables = all_tables({"baselines": numbers, "speed": speed})
+    assert (
+        cells_of(tables["speed"])["IPA"]
+        == cells_of(tables["speed"])["IPA, embedded"]
+        == ["8,000", "0.125", "1.00", "1"]
+    )
+    assert cells_of(tables["main"])["IPA"][-3] == "0.125"
+    speed["methods"]["ipa"] = {**speed["methods"]["cifar10"], "milliseconds": 0.25, "completions_per_second": 4000.0}
+    tables = all_tables({"baselines": numbers, "speed": speed})
+    assert cells_of(tables["speed"])["IPA"] == ["4,000", "0.250", "2.00", "1"]
+    assert cells_of(tables["main"])["IPA"][-3] == "0.250"
+
+
+def test_methods_without_speeds_are_left_out_of_their_tables(result: dict[str, Any]) -> None:
+    speed = speed_report()  # also of methods that the page does not show
+    del speed["methods"]["pic"], speed["equal_time"]["methods"]["pic"]
+    tables = all_tables({"baselines": result, "speed": speed})
+    assert list(cells_of(tables["speed"])) == ["IPA", "CE", "ANP", "RFR", "IPA, embedded"]
+    assert list(cells_of(tables["equal-time"])) == ["IPA, embedded"]
+    assert cells_of(tables["main"])["PIC"][-3] == "not measured"
+    without = all_tables({"baselines": result})
+    assert not {"speed", "equal-time"} & without.keys() and "milliseconds" not in without["main"]
+
+
+def test_several_files_are_joined_and_stored_as_one(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
+    first, second = written(tmp_path, result, "a/1.json"), written(tmp_path, later_report(), "b/2.json")
+    speed = written(tmp_path, speed_report(), "b/speed.json")
+    tables = all_tables(rounded({"baselines": joined([result, later_report()]), "speed": speed_report()}, DIGITS))
+    marks = "".join(f"<!-- table {name} -->\n<!-- end -->\n" for name in OPTIONAL)
+    page.write_text(page.read_text() + marks)
+    main(Options(baselines=(first, second), speed=speed, page=page))
+    folder = page.with_suffix("")
+    assert sorted(path.name for path in folder.iterdir()) == ["baselines.json", "speed.json"]
+    text = page.read_text()
+    assert all(table in text for table in tables.values()) and page_at(page).filled() == text
+    # Numbers can also be added to those of the page.
+    shutil.rmtree(folder)
+    written(tmp_path, result, "page/baselines.json")
+    written(tmp_path, speed_report(), "page/speed.json")
+    main(Options(baselines=(folder / "baselines.json", second), page=page))
+    assert page.read_text() == text
+
+
+def test_metrics_that_some_methods_lack() -> None:
+    result = joined([report(), later_report()])
+    result["methods"]["comodgan"]["metrics"]["cfid"][MIXTURE]["mean"] = 0.5
+    tables = all_tables({"baselines": result})
+    shown = [title for model, title in TITLES.items() if model in (*LATER, "cifar10")]
+    for metric in NEW_METRICS:
+        assert list(cells_of(tables[f"bins-{metric}"])) == [*shown, "*largest standard error*"]
+    assert {*TITLES.values()} <= cells_of(tables["bins-fid"]).keys()
+    assert list(cells_of(tables["bins-sharpness"])) == [*TITLES.values(), "*largest standard error*"]
+    rows = cells_of(tables["winners"])
+    named = ", only CoModGAN, VQ-VAE and Diffusion"
+    assert [row for row in rows if "only" in row] == [
+        f"{title}{named}" for title in ("CFID", "CRPS of pixels", "CRPS of LPIPS features")
+    ]
+    assert rows[f"CFID{named}"] == [*["**Diffusion**"] * 5, "**CoModGAN**"]
+    for name in ("comodgan", "vqvae"):
+        del result["methods"][name]["metrics"]["cfid"]
+    rows = cells_of(all_tables({"baselines": result})["winners"])  # the best of one is not the winner
+    assert not any(row.startswith("CFID") for row in rows) and f"CRPS of pixels{named}" in rows
 
 
 def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path, page: Path, result: dict[str, Any]) -> None:
@@ -281,9 +271,19 @@ def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path, page: Path, r
     for change, said in (
         ({"format": "condvae evaluation"}, "baselines.json has no results of recipes/baselines.py: give the JSON file"),
         ({"training": training}, "the page shows the model cifar10: run recipes/baselines.py without --model"),
+        (later_report(), "the page shows IPA, CE, ANP, PIC, RFR and random training image, which the numbers do not"),
     ):
         path = written(tmp_path, {**result, **change})
         done = run("baselines_results.py", "--page", page, "--baselines", path)
         assert done.returncode == 2 and done.stderr.count("\n") == 1
         assert said in done.stderr
+    good, speed = written(tmp_path, result), speed_report()
+    other = {**speed, "equal_time": {**speed["equal_time"], "reference": "mine"}}
+    for words, said in (
+        ((good, "--speed", good), "baselines.json has no results of recipes/baselines_speed.py: give the JSON file"),
+        ((good, written(tmp_path, {**result, "device": "abacus"}, "2.json")), "in one result and abacus in another"),
+        ((good, "--speed", written(tmp_path, other, "3.json")), "the speeds are relative to mine, expected cifar10:"),
+    ):
+        done = run("baselines_results.py", "--page", page, "--baselines", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1) and said in done.stderr
     assert page.read_text() == before and not page.with_suffix("").exists()
