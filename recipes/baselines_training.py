@@ -18,8 +18,8 @@ IPA, VAE = "ipa", "vae"
 RUNS = (*BASELINES, IPA)
 """The methods that are trained, by the names of their run folders."""
 LONG = {"comodgan": "comodgan-long", "diffusion": "diffusion-long"}
-"""Methods that are trained for twice the budget. A snapshot after the budget has their own name, the result the other
-one. Their learning rates are constant, so that a snapshot is the result of a shorter training."""
+"""Methods that can be trained for twice the budget. A snapshot after the budget then has their own name, the result the
+other one. Their learning rates are constant, so that a snapshot is the result of a shorter training."""
 PRESET = "cifar10-small"
 """The preset of IPA. Its holes are those of all methods."""
 VAE_SHARE = 0.7
@@ -52,16 +52,19 @@ def parts_of(name: str, budget: Limits) -> dict[str, Limits]:
     return {"network": budget.times(2) if name in LONG.values() else budget}
 
 
-def models_of(methods: Sequence[str]) -> tuple[str, ...]:
-    """Return the trained models of methods that are measured, IPA first."""
+def models_of(methods: Sequence[str], *, long: bool = True) -> tuple[str, ...]:
+    """Return the trained models of methods that are measured, IPA first. long: include those with twice the budget."""
     order = [name for name in (IPA, *BASELINES) if name in methods]
-    return tuple(one for name in order for one in ((name, LONG[name]) if name in LONG else (name,)))
+    return tuple(one for name in order for one in ((name, LONG[name]) if long and name in LONG else (name,)))
 
 
 def model_of(name: str, out: Path) -> Path:
     """Return the file of a model: the result of a run, or its snapshot. Until it is written, this is no file."""
     run = RunFolder(out / name.removesuffix("-long"))
-    if name not in LONG:
+    is_long = run.snapshots.is_dir() or (run.options.is_file() and bool(run.stored_options().get("snapshot_minutes")))
+    if name in LONG.values():
+        return run.model if is_long else run.snapshots
+    if name not in LONG or not is_long:
         return run.model
     snapshots = sorted(run.snapshots.glob("*.safetensors"))
     if len(snapshots) > 1:
@@ -69,10 +72,13 @@ def model_of(name: str, out: Path) -> Path:
     return snapshots[0] if snapshots else run.snapshots
 
 
-def train(run: str, out: Path, budget: Limits, *, batch: int | None, seed: int, validation: int, **rest: Any) -> None:
+def train(
+    run: str, out: Path, budget: Limits, *, long: bool, batch: int | None, seed: int, validation: int, **rest: Any
+) -> None:
     """Train one method into its run folder, or continue to train it. A finished run stays as it is.
 
-    rest: other options, which change no result, such as the device.
+    long: train for twice the budget if the method is in `LONG`, with a snapshot after the budget. rest: other options,
+    which change no result, such as the device.
     """
     shared: dict[str, Any] = {"seed": seed, "validation": validation}
     if batch is not None:
@@ -87,13 +93,14 @@ def train(run: str, out: Path, budget: Limits, *, batch: int | None, seed: int, 
         print(f"training {folder.name} for {limit.minutes:g} minutes", flush=True)
         return training(**own, **shared, **limit._asdict(), **rest, **INTERVALS, out=folder)
 
-    *before, last = parts_of(LONG.get(run, run), budget).values()
+    long = long and run in LONG
+    *before, last = parts_of(LONG[run] if long else run, budget).values()
     if run == IPA:
         vae = make(condvae.pretrain, out / VAE, *before, *before, preset=PRESET)
         make(condvae.train, out / IPA, last, last, preset=PRESET, observe=observe, artifact=vae)
         return
     snapshots: dict[str, Any] = {}
-    if run in LONG:
+    if long:
         snapshots = {"snapshot_minutes": budget.minutes, "snapshot_at": () if budget.steps is None else budget.steps}
     whole = budget if run in STAGES else last
     make(condvae.train, out / run, whole, last, baseline=run, observe=observe, **snapshots)
@@ -174,11 +181,17 @@ def check_budgets(trainings: Mapping[str, Any], budget: Limits) -> None:
                 f"the snapshot of {name} was made after {found['minutes']:g} minutes, expected {budget.minutes:g}: "
                 "train it again with the same --minutes"
             )
-        for part, expected in parts_of(LONG.get(name, name), budget).items():
+        for part, expected in parts_of(name, budget).items():
             given = found["parts"].get(part, {}).get("budget", {})
-            if given.get("steps") != expected.steps or abs(given.get("minutes", 0) - expected.minutes) > 1e-4:
+            # A snapshot belongs to a training of twice the budget.
+            allowed = (expected, expected.times(2)) if name in LONG else (expected,)
+            if not any(given.get("steps") == one.steps and _close(given, one) for one in allowed):
                 raise ValueError(
                     f"{name} was trained with --minutes {given.get('minutes')} and --steps {given.get('steps')} "
                     f"({part}), expected {expected.minutes:g} and {expected.steps}: give the same --minutes and "
                     "--steps for all trainings and for the evaluation"
                 )
+
+
+def _close(given: Mapping[str, Any], expected: Limits) -> bool:
+    return abs(float(given.get("minutes", 0)) - expected.minutes) <= 1e-4

@@ -118,9 +118,10 @@ def test_different_budgets_are_not_compared() -> None:
         "comodgan-long": of(network=8.0),
     }  # fmt: skip
     check_budgets(right, Limits(4.0))
+    check_budgets({"comodgan": of(network=4.0)}, Limits(4.0))  # without a longer training
     assert sum(part.minutes for part in parts_of("vqvae", Limits(4.0)).values()) == pytest.approx(4.0, abs=1e-5)
     for name, wrong in (
-        ("pic", of(network=5.0)), ("ipa", of(VAE=2.8)), ("pic", of(3, network=4.0)), ("comodgan", of(network=4.0)),
+        ("pic", of(network=5.0)), ("ipa", of(VAE=2.8)), ("pic", of(3, network=4.0)), ("comodgan", of(network=6.0)),
         ("vqvae", of(codes=4.0)),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"^{name} was trained with --minutes .*: give the same --minutes"):
@@ -142,6 +143,17 @@ def test_a_snapshot_that_came_late_or_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has several snapshots: train diffusion again"):
         model_of("diffusion", tmp_path)
     assert model_of("diffusion-long", tmp_path) == tmp_path / "diffusion" / "model.safetensors"
+
+
+def test_a_run_of_the_budget_alone_has_no_longer_training(tmp_path: Path) -> None:
+    finished = tmp_path / "diffusion" / "model.safetensors"
+    finished.parent.mkdir()
+    finished.touch()
+    for snapshots, short in (([], True), ([4.0], False)):  # with snapshots, the short one is not made yet
+        (finished.parent / "options.json").write_text(json.dumps({"snapshot_minutes": snapshots}))
+        files = {name: model_of(name, tmp_path) for name in ("diffusion", "diffusion-long")}
+        assert [path == finished for path in files.values()] == [short, not short]
+        assert [path.is_file() for path in files.values()] == [short, not short]
 
 
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path, noise32: Path, finished_model: Path) -> None:

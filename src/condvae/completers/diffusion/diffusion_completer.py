@@ -27,6 +27,7 @@ class Diffusion(LearnedCompleter):
     kind: ClassVar[str] = "diffusion"
     title: ClassVar[str] = LEARNED_TITLES["diffusion"]
     varies: ClassVar[bool] = True
+    pixels_at_once: ClassVar[int] = 2**21  # many small kernels in each step
     config: DiffusionConfig
 
     def __init__(self, config: DiffusionConfig) -> None:
