@@ -79,8 +79,8 @@ class Options:
     page: Path = PAGE
     """The page to fill; its numbers are in the folder of the same name."""
     figures: bool = False
-    """Also draw the figures again, which needs matplotlib, and copy each sheet that lies next to a file of --baselines;
-    of several, the last one."""
+    """Also draw the figures again, which needs matplotlib, and copy the sheets that lie next to the files of
+    --baselines. Those of the second file are called sheet_2 and large_holes_2, and so on."""
 
 
 def main(options: Options) -> None:
@@ -95,10 +95,11 @@ def main(options: Options) -> None:
     page.update(rounded(new, DIGITS))
     if options.figures:
         draw(page.folder / f"{NUMBERS}.json", draw_figures, page.folder)
-        for name in baselines.SHEETS:
-            sheets = [path.with_name(f"{name}.png") for path in options.baselines]
-            for sheet in [path for path in sheets if path.is_file()][-1:]:
-                (page.folder / f"{name}.webp").write_bytes(small_webp(sheet))
+        for number, path in enumerate(options.baselines, start=1):
+            for name in baselines.SHEETS:
+                if (sheet := path.with_name(f"{name}.png")).is_file():
+                    shown = name if number == 1 else f"{name}_{number}"
+                    (page.folder / f"{shown}.webp").write_bytes(small_webp(sheet))
 
 
 def page_at(path: Path = PAGE) -> Page:

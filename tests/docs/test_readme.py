@@ -9,11 +9,15 @@ from helpers.fixtures import ROOT
 from helpers.training import call
 
 from condvae.weights import describe, embedded_names, locate
+from recipes.baselines import TITLES
+from recipes.baselines_speed import COMPLETIONS, SPEED_IMAGES
 from recipes.evaluation_results import CIFAR10, IMAGENET64
 from recipes.pages import short
 
 README = (ROOT / "README.md").read_text()
 RESULTS = ROOT / "docs" / "results"
+LEARNED = ("ce", "anp", "pic", "rfr", "comodgan", "vqvae", "diffusion")
+"""The methods that are compared with IPA."""
 
 
 def raw(name: str) -> Any:
@@ -56,7 +60,7 @@ def test_completions_of_cifar10() -> None:
 def test_other_methods(question: str, metric: str, digits: int) -> None:
     result = raw("baselines/baselines")
     shown = {"ipa, t 1": "IPA", "nearest training images": "nearest training images"}
-    shown |= {name: name.upper() for name in ("ce", "anp", "pic", "rfr")}
+    shown |= {name: TITLES[name] for name in LEARNED}
     found = {shown[name]: result["methods"][name]["metrics"][metric]["mixture"]["mean"] for name in shown}
     ours = short(found.pop("IPA"), digits)
     others = (f"{name} {short(found[name], digits)}" for name in sorted(found, key=found.__getitem__))
@@ -64,6 +68,18 @@ def test_other_methods(question: str, metric: str, digits: int) -> None:
     assert f"trained for {result['budget_minutes']:g} minutes each on one H200, VAE included" in README
     devices = {part["device"] for found in result["training"].values() for part in found["parts"].values()}
     assert devices == {"NVIDIA H200"}
+
+
+def test_the_time_of_a_completion() -> None:
+    speeds = raw("baselines/speed")
+    found = {name: round(1000 * speeds["methods"][name]["milliseconds"]) for name in (*LEARNED, "cifar10")}
+    ours = found.pop("cifar10")  # the network of IPA
+    speed = {name: speeds["methods"][name]["milliseconds"] for name in found}
+    others = ", ".join(f"{TITLES[name]} {found[name]}" for name in sorted(found, key=speed.__getitem__))
+    assert answer("How long does a completion take?") == (f"{ours}", others)
+    times = speed["diffusion"] / speeds["methods"]["cifar10"]["milliseconds"]
+    assert f"but takes {times:.1f} times as long for each" in README and speeds["device"] == "NVIDIA H200"
+    assert f"microseconds on one H200, {SPEED_IMAGES * COMPLETIONS:,} completions" in README
 
 
 def test_calibration_of_cifar10() -> None:
