@@ -4,8 +4,10 @@ them:
     condvae fetch metrics && condvae fetch cifar10
     python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4
     python recipes/baselines_speed.py --data cifar10 --out out/baselines
+    python recipes/mode_collapse.py --data cifar10 --positions 2 5 --out out/baselines/mode_collapse.png \
+        --models CoModGAN=out/baselines/comodgan Diffusion=out/baselines/diffusion IPA=cifar10
     python recipes/baselines_results.py --baselines out/baselines/baselines.json --speed out/baselines/speed.json \
-        --figures
+        --mode-collapse out/baselines/mode_collapse.json --figures
 
 If different calls measured different methods, give all their files. They are joined, and of a method in several files
 the last one is taken. This adds methods to those of the page:
@@ -29,7 +31,7 @@ from condvae.runtime.messages import listed
 from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes import baselines, baselines_speed, baselines_training
+from recipes import baselines, baselines_speed, baselines_training, mode_collapse
 from recipes.baselines import TITLES
 from recipes.baselines_figures import draw_methods
 from recipes.baselines_joining import joined
@@ -57,7 +59,7 @@ from recipes.pages import DIGITS, Page, draw, markdown, read_result, rounded, sh
 from recipes.statements import rule_table, statement_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "baselines.md"
-NUMBERS, SPEED = "baselines", "speed"
+NUMBERS, SPEED, COLLAPSE = "baselines", "speed", "mode_collapse"
 """The names of the files of raw numbers."""
 NEAREST, RANDOM = "nearest training images", "random training image"
 NEEDED = (IPA, CE, ANP, PIC, RFR, RANDOM)
@@ -76,6 +78,8 @@ class Options:
     """baselines.json of recipes/baselines.py. Several files are joined, and stored as one."""
     speed: Path | None = None
     """speed.json of recipes/baselines_speed.py."""
+    mode_collapse: Path | None = None
+    """mode_collapse.json of recipes/mode_collapse.py. Its sheet, a .png file, lies next to it."""
     page: Path = PAGE
     """The page to fill; its numbers are in the folder of the same name."""
     figures: bool = False
@@ -92,8 +96,12 @@ def main(options: Options) -> None:
         )
     if options.speed is not None:
         new[SPEED] = read_result(options.speed, baselines_speed.FORMAT, "recipes/baselines_speed.py")
+    if options.mode_collapse is not None:
+        new[COLLAPSE] = read_result(options.mode_collapse, mode_collapse.FORMAT, "recipes/mode_collapse.py")
     page.update(rounded(new, DIGITS))
     if options.figures:
+        if options.mode_collapse is not None:
+            (page.folder / f"{COLLAPSE}.webp").write_bytes(small_webp(options.mode_collapse.with_suffix(".png")))
         draw(page.folder / f"{NUMBERS}.json", draw_figures, page.folder)
         for number, path in enumerate(options.baselines, start=1):
             for name in baselines.SHEETS:

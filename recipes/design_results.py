@@ -6,12 +6,19 @@ r"""Fill the tables of docs/results/design.md from the raw numbers in docs/resul
     python benchmarks/design.py --device cuda --block 128 --model xray --classifier xray --out out/speed_h200.json
     python benchmarks/design.py --device cpu --model xray --classifier xray --out out/speed_cpu.json
     python benchmarks/classifier.py --device cuda --classifier xray --out out/classifier_h200.json
+    python recipes/baselines.py --data cifar10 --out out/second --minutes 4 --methods comodgan diffusion \
+        --no-long --no-evaluate
+    python recipes/design_cifar10.py --data cifar10 --device cpu --out out/classifier
+    python recipes/design_cifar10.py --data cifar10 --classifier out/classifier/classifier.safetensors \
+        --against comodgan=out/second/comodgan/model.safetensors \
+        diffusion=out/second/diffusion/model.safetensors --training-images --images 1000 --out out/design
     python recipes/design_results.py --xray out/xray/results.json --xray-n40 out/xray_n40/results.json \
         --speed-h200 out/speed_h200.json --speed-cpu out/speed_cpu.json \
-        --classifier-h200 out/classifier_h200.json --figures
+        --classifier-h200 out/classifier_h200.json --cifar10 out/design/results.json --figures
 
-The quality of the classifier alone is read from the record in its file. Without options, the tables are filled from
-the numbers that are already in the folder.
+The first call of design_cifar10.py trains the classifier that the second one uses. The quality of the x-ray classifier
+alone is read from the record in its file. Without options, the tables are filled from the numbers that are already in
+the folder.
 """
 
 import sys
@@ -26,7 +33,9 @@ from condvae.experiments.design.report import redraw
 from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from recipes.pages import Page, draw, markdown, read, rounded, short
+from recipes.design_cifar10 import FORMAT
+from recipes.design_cifar10_tables import cifar10_tables, without_times
+from recipes.pages import Page, draw, markdown, read, read_result, rounded, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "design.md"
 PAPER_SET = "the paper's tasks"
@@ -51,6 +60,8 @@ class Options:
     """JSON of benchmarks/design.py on a CPU."""
     classifier_h200: Path | None = None
     """JSON of benchmarks/classifier.py on an H200."""
+    cifar10: Path | None = None
+    """results.json of recipes/design_cifar10.py."""
     page: Path = PAGE
     """The page to fill."""
     figures: bool = False
@@ -63,6 +74,9 @@ def main(options: Options) -> None:
     new = {name: without_folders(found) for name, found in speeds.items()}
     for name, result in read({"xray": options.xray, "xray_n40": options.xray_n40}).items():
         new[name] = rounded(thinned(result), DIGITS)
+    if options.cifar10:
+        result = read_result(options.cifar10, FORMAT, "recipes/design_cifar10.py")
+        new["cifar10"] = rounded(without_times(result), DIGITS)
     page.update(new)
     if options.figures:  # without new counts, the maps of where policies scan stay unchanged
         draw(options.xray or page.folder / "xray.json", redraw, page.folder)
@@ -104,6 +118,7 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         "classifier": of_classifier(describe_classifier("xray").record),
         "speed": of_speed([raw[name] for name in ("speed_h200", "speed_cpu") if name in raw]),
         "classifier-speed": of_classifier_speed(raw["classifier_h200"]),
+        **cifar10_tables(raw["cifar10"]),
     }
 
 

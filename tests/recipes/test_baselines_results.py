@@ -162,9 +162,13 @@ def test_figures_are_drawn_and_the_sheets_of_each_file_are_copied(
     for path, size in zip(paths[:2], ((3, 4), (9, 5)), strict=True):
         for name in ("sheet.png", "large_holes.png"):
             Image.new("RGB", size, "red").save(path.with_name(name))
-    main(Options(baselines=tuple(paths), page=page, figures=True))
+    collapse = written(tmp_path, {"format": "condvae mode collapse", "n": 20}, "run/mode_collapse.json")
+    Image.new("RGB", (7, 6), "red").save(collapse.with_suffix(".png"))
+    main(Options(baselines=tuple(paths), mode_collapse=collapse, page=page, figures=True))
+    assert json.loads((tmp_path / "page" / "mode_collapse.json").read_text())["n"] == 20
     pictures = sorted(path.name for path in (tmp_path / "page").glob("*.webp"))
     sheets = {"sheet.webp": (3, 4), "large_holes.webp": (3, 4), "sheet_2.webp": (9, 5), "large_holes_2.webp": (9, 5)}
+    sheets["mode_collapse.webp"] = (7, 6)
     assert pictures == sorted(["fwv.webp", "metrics.webp", *sheets])
     for name in pictures:
         with Image.open(tmp_path / "page" / name) as picture:

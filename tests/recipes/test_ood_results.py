@@ -14,18 +14,8 @@ from condvae.experiments.ood.summary import ALL, PAPERS
 from condvae.vdvae.presets import preset
 from recipes import ood_results
 from recipes.design_results import decided
-from recipes.ood_results import (
-    METHODS,
-    PAIRS,
-    PAPER_CIFAR10,
-    SHOWN_BY_SHARE,
-    check_consistent,
-    keep_ipa,
-    keep_ipa_r,
-    merged,
-    pair,
-    table_by_set,
-)
+from recipes.ood_results import check_consistent, keep_ipa, keep_ipa_r
+from recipes.ood_tables import METHODS, PAIRS, PAPER_CIFAR10, SHOWN_BY_SHARE, merged, pair, table_by_set
 from recipes.pages import short
 
 PAGE = ood_results.page_at()
