@@ -32,7 +32,7 @@ from PIL import Image
 
 import condvae
 from condvae import weights
-from condvae.completers.baseline_names import BASELINES
+from condvae.completers.baseline_names import BASELINES as SIMPLE
 from condvae.completers.by_name import baselines_of
 from condvae.data import open_data
 from condvae.experiments.evaluation.methods import check_fit
@@ -97,7 +97,7 @@ class Options:
     """Measure the methods when they are trained."""
     model: str = EMBEDDED
     """An embedded model, or another finished conditional model, that is measured too."""
-    simple: tuple[str, ...] = BASELINES
+    simple: tuple[str, ...] = SIMPLE
     """Simple baselines that are measured too. Give no value to leave them out."""
     validation: int = 1000
     """How many training images to hold out. They are the same for all methods."""
@@ -127,7 +127,7 @@ def main(options: Options) -> None:
     for name in options.methods:
         check_choice(name, "--methods", RUNS)
     for name in options.simple:
-        check_choice(name, "--simple", BASELINES)
+        check_choice(name, "--simple", SIMPLE)
     if not options.methods:
         raise ValueError(f"no --methods were given: give some of {', '.join(RUNS)}")
     if not options.minutes > 0:

@@ -83,6 +83,8 @@ def main(options: Options) -> None:
     lpips = LPIPS.load(trunk="alex").to(device)
     finished = weights.title_of(options.model, weights.locate(options.model))
     given, trained = completers_in(options.out, data)
+    if not trained:
+        raise ValueError(f"{options.out} has no trained method: give the --out folder of recipes/baselines.py")
     completers = open_completers(
         {**given, finished: options.model}, size=data.test.size, channels=data.test.channels, device=device
     )
@@ -168,13 +170,14 @@ def of_completions(
     found: dict[str, list[Tensor]] = {"lpips_gt": [], "white": [], "smooth": []}
     for hole in range(len(HOLE_BINS)):
         parts: dict[str, list[Tensor]] = {name: [] for name in found}
-        for some in np.array_split(positions, -(-len(positions) * k // _COMPLETIONS_AT_ONCE)):
+        for rows in np.array_split(np.arange(len(positions)), -(-len(positions) * k // _COMPLETIONS_AT_ONCE)):
+            some = positions[rows]
             truth, observation = problem_in(problems, hole, some, device)
             assert observation.known is not None
             made = complete_at(completer, observation, k, seed=problems.seed, places=some.tolist())
             parts["lpips_gt"].append(sample_distances(lpips, truth, made).closest())
             for kind in ("white", "smooth"):
-                first = int(some[0])
+                first = int(rows[0])  # so that the projections of an image do not depend on k
                 ranks = projection_ranks(
                     truth, made, ~observation.known, projections=PROJECTIONS, seed=problems.seed, first=first, kind=kind
                 )
@@ -189,7 +192,7 @@ def of_completions(
 
 
 def speed_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """Return a table of how fast each trained method draws completions. titles: the names on the page, by model."""
+    """Return a table of how fast the methods draw completions. titles: the names on the page, by model."""
     speeds = result["methods"]
     reference = speeds[result["equal_time"]["reference"]]["milliseconds"]
     rows = []

@@ -13,7 +13,8 @@ r"""Fill the tables of docs/results/ood.md from the raw numbers in docs/results/
         --scores gradient gradient-4 parts-4 channels likelihood --baselines
     condvae ood experiment --model faces64 --data lfw64.zip --out out/faces64 --images 250 --fit-images 3000 \
         --against cifar10=cifar10 mnist=mnist --scores gradient gradient-4 parts-4 likelihood --baselines
-    python recipes/baselines.py --data cifar10 --out out/second --minutes 4 --methods comodgan diffusion --no-long
+    python recipes/baselines.py --data cifar10 --out out/second --minutes 4 --methods comodgan diffusion --no-long \
+        --no-evaluate
     condvae ood experiment --model cifar10 --data cifar10 --out out/ood --sets noise constant flip rotate \
         --scores gradient --baselines completed-ipa completed-nearest --images 1000 --completers \
         comodgan=out/second/comodgan/model.safetensors diffusion=out/second/diffusion/model.safetensors
@@ -43,7 +44,7 @@ from typing import Any
 from PIL import Image
 
 from condvae.experiments.ood.plan import MEAN
-from condvae.experiments.ood.report import EXAMPLES, redraw
+from condvae.experiments.ood.report import EXAMPLES, REPORT, redraw
 from condvae.experiments.ood.summary import ALL, PAPERS
 from condvae.ood.strange_sets import PAPER_SETS
 from condvae.runtime.scripts import run_script
@@ -53,6 +54,7 @@ from recipes.ood_tables import (
     BOUNDS,
     COMPLETED,
     COMPLETED_BY_SHARE,
+    COMPLETERS,
     COMPLETIONS,
     FACES,
     FIGURE,
@@ -147,6 +149,15 @@ def keep_faces(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def keep_completers(result: Mapping[str, Any]) -> dict[str, Any]:
     """Keep what the page shows. The mean over the sets gets the name that it has elsewhere on the page."""
+    if result.get("format") != REPORT.format:
+        raise ValueError(
+            "the file of --completers has no results of condvae ood experiment: give the JSON file it wrote"
+        )
+    if lacking := [name for name in COMPLETERS if f"{IPA} completed-{name}" not in result["methods"]]:
+        raise ValueError(
+            f"the experiment of --completers lacks completed-{lacking[0]}: repeat it with --model {IPA}, --baselines "
+            "completed-ipa completed-nearest, and --completers comodgan=MODEL diffusion=MODEL"
+        )
     if result["means"] != {ALL: list(PAPER_SETS)}:
         raise ValueError(f"the experiment of --completers has other sets: repeat it with --sets {' '.join(PAPER_SETS)}")
 

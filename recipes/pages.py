@@ -67,7 +67,7 @@ def read(given: Mapping[str, Path | None]) -> dict[str, Any]:
 def read_result(path: Path, wanted: str, command: str) -> dict[str, Any]:
     """Read a JSON file. wanted: its format. command: the one that writes such files."""
     result: dict[str, Any] = json.loads(path.read_text())
-    if result.get("format") != wanted:
+    if not isinstance(result, dict) or result.get("format") != wanted:
         raise ValueError(f"{path} has no results of {command}: give the JSON file that it wrote")
     return result
 

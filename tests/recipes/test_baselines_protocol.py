@@ -30,8 +30,13 @@ def test_sizes_are_those_of_the_presets() -> None:
         f"{rfr_paper['widths'][-1]}",
         "kernels of {} and {} pixels instead of {}".format(*rfr["kernels"], rfr_paper["kernels"][0]),
         f"CoModGAN has at most {gan['max_width']} channels instead of {gan_paper['max_width']}, z has "
-        f"{gan['latent_features']} features instead of {gan_paper['latent_features']}, and {gan['mapping_layers']} "
-        f"layers instead of {gan_paper['mapping_layers']} compute w",
+        f"{gan['latent_features']} features instead of {gan_paper['latent_features']}, c has {gan['code_features']} "
+        f"instead of {gan_paper['code_features']:,}, and {gan['mapping_layers']} layers instead of "
+        f"{gan_paper['mapping_layers']} compute w from z",
+        f"{vq['structure_attentions']} attention layers instead of {vq_paper['structure_attentions']}, a condition "
+        f"network of {vq['condition_width']} channels and {vq['condition_blocks']} blocks instead of "
+        f"{vq_paper['condition_width']} and {vq_paper['condition_blocks']}, and a texture width of "
+        f"{vq['texture_width']} instead of {vq_paper['texture_width']}",
         f"VQ-VAE has {vq['codes']} codes instead of {vq_paper['codes']}, {vq['structure_blocks']} blocks of "
         f"{vq['structure_width']} channels instead of {vq_paper['structure_blocks']} of {vq_paper['structure_width']}",
         f"The weight of the R1 penalty is {gan['r1_weight']:g} instead of {default.r1_weight:g}",
@@ -47,6 +52,13 @@ def test_sizes_are_those_of_the_presets() -> None:
     assert (pic_paper["width"], pic_paper["max_width"]) == (32, 128) and "instead of 32 to 128" in WORDS
     assert (pic["output_scales"], pic_paper["output_scales"]) == (3, 4) and "three scales instead of four" in WORDS
     assert all(TRAIN_PRESETS[name]["ema"] < 1 for name in KINDS) and "averaged weights for all" in WORDS
+
+
+def test_images_of_comodgan_are_those_of_the_paper() -> None:
+    ours = baselines_results.page_at().raw()["baselines"]["training"]["comodgan"]["parts"]["network"]
+    steps, batch = (TRAIN_PRESETS["comodgan-paper"][name] for name in ("steps", "batch"))
+    said = f"It saw {ours['images_seen'] / 1e6:.1f} million images here, in batches of {ours['batch']}; the paper's "
+    assert f"{said}{steps:,} steps of {batch} images are {steps * batch / 1e6:.1f} million" in WORDS
 
 
 def test_times_of_the_paper_are_those_of_its_table() -> None:
@@ -77,3 +89,10 @@ def test_discriminators_are_counted_as_stated() -> None:
     without, critic = (sum(w.numel() for w in net.parameters()) / 1e6 for net in (losses.completer, losses.critic))
     assert f"without them it has {without:.1f} million" in WORDS
     assert 8 < without + critic < int(PAPER["PIC"].weights) == 9
+    with without_weights():
+        gan = make_completer(named_config("comodgan-paper", image_size=32, channels=3))
+    count = sum(weight.numel() for weight in gan.parameters()) / 1e6
+    said = (
+        f"The paper's {PAPER['CoModGAN'].weights} million weights of CoModGAN include its discriminator; without it, it"
+    )
+    assert f"{said} has {count:.1f} million" in WORDS

@@ -132,7 +132,11 @@ def test_the_protocol_is_that_of_the_measurement(result: dict[str, Any]) -> None
         ("5,000", f"{result['images']:,}"),
         ("N = 10", f"N = {options['n']}"),
         (
-            "108 million trainable weights, 648 GPU-hours",
+            "chosen with 10 completions, as all others",
+            f"chosen with {options['first_n']} training pictures, the same for all policies",
+        ),
+        (
+            "108 million trainable weights, of which 29 million are the discriminator, 648 GPU-hours",
             f"{gan_weights / 1e6:.1f} million weights without the discriminator, {BUDGET:g} minutes on one H200",
         ),
         (

@@ -196,8 +196,10 @@ def test_the_summary_has_the_smallest_and_largest_margin(raw: dict[str, Any]) ->
     margins = [lead(raw, name)["mean"] for name in NAMES] + [lead(large, name)["mean"] for name in ("ipa", "nearest")]
     assert f"{short(min(margins), 3)} to {short(max(margins), 3)} in AUROC on the paper's sets" in summary
     assert max(margins) == lead(raw, "comodgan")["mean"]
-    assert f"The margin is largest over our small CoModGAN ({by(raw, 'comodgan')}; .027 in the paper)" in summary
-    assert "most of it comes from holes that hide more than 80 %" in summary
+    assert (
+        f"The measured margin is largest over our small CoModGAN ({by(raw, 'comodgan')}; .027 in the paper)" in summary
+    )
+    assert "Most of that one comes from holes that hide more than 80 %" in summary
 
 
 def test_differences_from_the_paper(raw: dict[str, Any]) -> None:
@@ -230,11 +232,23 @@ def test_the_commands_are_those_of_the_recipe() -> None:
     train, experiment = (
         {tuple(sorted(re.sub(r"\\\n", " ", text).split())) for text in re.findall(pattern, section)}
         for pattern, section in (
-            (r"python recipes/baselines\.py [^\n]*", recipe + TEXT),
+            (r"python recipes/baselines\.py (?:[^\n]|(?<=\\)\n)*", recipe + TEXT),
             (r"condvae ood experiment (?:[^\n]|\\\n)*--completers(?:[^\n]|(?<=\\)\n)*", recipe + TEXT),
         )
     )
     assert len(train) == len(experiment) == 1 and "--minutes 4 " in SECTION and "4 minutes each on one H200" in SECTION
+
+
+def test_results_of_other_experiments_are_refused(tmp_path: Path, raw: dict[str, Any]) -> None:
+    other, renamed = full(raw), full(raw)
+    other["format"] = "condvae evaluation"
+    del renamed["methods"]["cifar10 completed-comodgan"]
+    for result, said in (
+        (other, "the file of --completers has no results of condvae ood experiment"),
+        (renamed, "the experiment of --completers lacks completed-comodgan: repeat it with"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            keep_completers(result)
 
 
 def full(raw: dict[str, Any]) -> dict[str, Any]:
