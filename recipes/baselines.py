@@ -5,11 +5,11 @@ kind of holes, and measure them together with the embedded model cifar10 and the
     python recipes/baselines.py --data cifar10 --out out/baselines --minutes 4
 
 Each method has a run folder in out/baselines: ce, anp, pic, rfr, comodgan, vqvae, diffusion and ipa; vae is the
-artifact of ipa, whose training is part of the budget of ipa. comodgan and diffusion are trained for twice the budget,
-and are measured after the budget and at the end. The numbers are in out/baselines/baselines.json, the whole report of
-the evaluation is in out/baselines/evaluation, and sheet.png and large_holes.png show completions of all methods. If the
-command is interrupted, repeat it to resume. recipes/baselines_results.py makes docs/results/baselines.md from the
-numbers.
+artifact of ipa, whose training is part of the budget of ipa. Unless --no-long is given, comodgan and diffusion are
+trained for twice the budget, and are measured after the budget and at the end. The numbers are in
+out/baselines/baselines.json, the whole report of the evaluation is in out/baselines/evaluation, and sheet.png and
+large_holes.png show completions of all methods. If the command is interrupted, repeat it to resume.
+recipes/baselines_results.py makes docs/results/baselines.md from the numbers.
 
 To share the trainings between several GPUs, give each one some of the methods, then measure all of them:
 
@@ -32,8 +32,7 @@ from PIL import Image
 
 import condvae
 from condvae import weights
-from condvae.completers.baseline_names import BASELINES as SIMPLE
-from condvae.completers.by_name import baselines_of
+from condvae.completers.by_name import TITLES as SIMPLE
 from condvae.data import open_data
 from condvae.experiments.evaluation.methods import check_fit
 from condvae.experiments.evaluation.plan import EvaluationSettings
@@ -97,7 +96,7 @@ class Options:
     """Measure the methods when they are trained."""
     model: str = EMBEDDED
     """An embedded model, or another finished conditional model, that is measured too."""
-    simple: tuple[str, ...] = SIMPLE
+    simple: tuple[str, ...] = tuple(SIMPLE)
     """Simple baselines that are measured too. Give no value to leave them out."""
     validation: int = 1000
     """How many training images to hold out. They are the same for all methods."""
@@ -127,7 +126,7 @@ def main(options: Options) -> None:
     for name in options.methods:
         check_choice(name, "--methods", RUNS)
     for name in options.simple:
-        check_choice(name, "--simple", SIMPLE)
+        check_choice(name, "--simple", tuple(SIMPLE))
     if not options.methods:
         raise ValueError(f"no --methods were given: give some of {', '.join(RUNS)}")
     if not options.minutes > 0:
@@ -186,8 +185,7 @@ def measure(options: Options) -> None:
         draw(titled, problems, device).save(options.out / f"{name}.png")
     images = min(SHARPNESS_IMAGES, options.images)
     sharpness = {name: sharpness_of(one, problems, device, images=images) for name, one in completers.items()}
-    simple = [one.name for one in baselines_of(options.simple, data.train).values()]
-    measured = with_only(report, models=models, others=simple)
+    measured = with_only(report, models=models, others=[SIMPLE[name] for name in options.simple])
     result = {
         **with_metric(measured, "sharpness", sharpness),
         "format": FORMAT,

@@ -40,6 +40,7 @@ from condvae.runtime.scripts import run_script
 from condvae.runtime.versions import device_name
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.baselines import EMBEDDED
 from recipes.baselines_pictures import problem_in
 from recipes.baselines_training import BASELINES, IPA, LONG, model_of, models_of
 from recipes.evaluation_results import estimate
@@ -65,7 +66,7 @@ class Options:
     """Data with test images of 32 x 32 pixels."""
     out: Path
     """Folder of recipes/baselines.py with the run folders of trained methods. speed.json is written into it."""
-    model: str = "cifar10"
+    model: str = EMBEDDED
     """An embedded model, or another finished conditional model. Its time for 100 completions is the time of all."""
     images: int = 200
     """How many test images are completed for the quality in equal time."""
@@ -88,9 +89,9 @@ def main(options: Options) -> None:
     completers = open_completers(
         {**given, finished: options.model}, size=data.test.size, channels=data.test.channels, device=device
     )
+    trained.add(finished)
     timed = [name for name in completers if name not in LONG.values()]
     speeds = {name: {**speed_of(completers[name], problems, device), "trained": name in trained} for name in timed}
-    speeds[finished]["trained"] = True
     for name, longer in LONG.items():  # the same network
         speeds |= {longer: {**speeds[name], "trained": True}} if longer in trained else {}
     equal = {

@@ -3,6 +3,7 @@
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from math import isclose
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,13 +186,12 @@ def check_budgets(trainings: Mapping[str, Any], budget: Limits) -> None:
             given = found["parts"].get(part, {}).get("budget", {})
             # A snapshot belongs to a training of twice the budget.
             allowed = (expected, expected.times(2)) if name in LONG else (expected,)
-            if not any(given.get("steps") == one.steps and _close(given, one) for one in allowed):
+            minutes = given.get("minutes", 0)
+            if not any(
+                given.get("steps") == one.steps and isclose(minutes, one.minutes, abs_tol=1e-4) for one in allowed
+            ):
                 raise ValueError(
                     f"{name} was trained with --minutes {given.get('minutes')} and --steps {given.get('steps')} "
                     f"({part}), expected {expected.minutes:g} and {expected.steps}: give the same --minutes and "
                     "--steps for all trainings and for the evaluation"
                 )
-
-
-def _close(given: Mapping[str, Any], expected: Limits) -> bool:
-    return abs(float(given.get("minutes", 0)) - expected.minutes) <= 1e-4

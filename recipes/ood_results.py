@@ -43,6 +43,7 @@ from typing import Any
 
 from PIL import Image
 
+from condvae.experiments.evaluation.report import REPORT as EVALUATION
 from condvae.experiments.ood.plan import MEAN
 from condvae.experiments.ood.report import EXAMPLES, REPORT, redraw
 from condvae.experiments.ood.summary import ALL, PAPERS
@@ -69,9 +70,14 @@ from recipes.ood_tables import (
     merged,
     pair,
 )
-from recipes.pages import DIGITS, Page, draw, read, rounded
+from recipes.pages import DIGITS, Page, draw, read, read_result, rounded
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "ood.md"
+FORMATS = {
+    **dict.fromkeys(("cifar10", "ipa_r", "faces64", "completers"), (REPORT.format, REPORT.command)),
+    "completions": (EVALUATION.format, EVALUATION.command),
+}
+"""The format of the results of each option, and the command that writes them. Benchmarks of speed have no format."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +108,9 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    new = read({name: path for name, path in vars(options).items() if name not in ("page", "figures")})
+    given = {name: path for name, path in vars(options).items() if name not in ("page", "figures")}
+    new = read({name: path for name, path in given.items() if name not in FORMATS})
+    new |= {name: read_result(given[name], *form) for name, form in FORMATS.items() if given[name] is not None}
     if "cifar10" in new and "ipa_r" in new:
         check_consistent(new["cifar10"], new["ipa_r"])
     reducers = {"cifar10": keep_ipa, "ipa_r": keep_ipa_r, "faces64": keep_faces}
@@ -149,10 +157,6 @@ def keep_faces(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def keep_completers(result: Mapping[str, Any]) -> dict[str, Any]:
     """Keep what the page shows. The mean over the sets gets the name that it has elsewhere on the page."""
-    if result.get("format") != REPORT.format:
-        raise ValueError(
-            "the file of --completers has no results of condvae ood experiment: give the JSON file it wrote"
-        )
     if lacking := [name for name in COMPLETERS if f"{IPA} completed-{name}" not in result["methods"]]:
         raise ValueError(
             f"the experiment of --completers lacks completed-{lacking[0]}: repeat it with --model {IPA}, --baselines "

@@ -38,29 +38,6 @@ TINY: dict[str, dict[str, Any]] = {
         "widths": [8, 12], "level_blocks": 1, "attention_sizes": [8], "embedding": 8, "sampling_steps": 3,
     },
 }  # fmt: skip
-SMALLEST: dict[str, dict[str, Any]] = {
-    "ce": {"kind": "ce", "bottleneck": 4, "width": 2},
-    "anp": {"kind": "anp", "width": 8, "heads": 2},
-    "pic": {
-        "kind": "pic", "width": 4, "max_width": 8, "latent_channels": 4, "prior_blocks": 1, "latent_size": 4,
-        "attention_size": 8, "output_scales": 2,
-    },
-    "rfr": {
-        "kind": "rfr", "widths": (4, 4, 4, 4), "kernels": (5, 5), "strides": 2, "head_width": 4,
-        "perceptual_weight": 0.0, "style_weight": 0.0,
-    },
-    "comodgan": {"kind": "comodgan", "max_width": 4, "latent_features": 4, "mapping_layers": 1, "code_features": 4},
-    "vqvae": {
-        "kind": "vqvae", "codes": 4, "code_width": 4, "codes_width": 4, "structure_width": 4, "structure_blocks": 1,
-        "structure_attentions": 1, "output_blocks": 0, "attention_heads": 1, "key_width": 2, "value_width": 2,
-        "condition_width": 4, "condition_blocks": 1, "max_dilation": 1, "texture_width": 4, "critic_layers": 1,
-    },
-    "diffusion": {
-        "kind": "diffusion", "widths": (4, 4), "level_blocks": 1, "attention_sizes": (8,), "embedding": 4,
-        "sampling_steps": 2,
-    },
-}  # fmt: skip
-"""Presets for images of 32 x 32 pixels with even fewer weights, and without the network of RFR's losses."""
 WITH_CRITIC = ("ce", "pic", "comodgan", "vqvae")
 EXACT = Rule(beta1=0.5, beta2=0.9, weight_decay=0.0, clip=1e9, skip_above=1e9, ema=0.5)
 """Plain Adam."""

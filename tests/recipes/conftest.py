@@ -5,9 +5,9 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from helpers.baseline_models import CONFIGS
 from helpers.evaluation_runs import SmallInception, small_model
 from helpers.pretraining_runs import PixelDistance, small_data, small_presets
-from helpers.tiny_baselines import SMALLEST
 from PIL import Image
 
 from condvae import weights
@@ -33,7 +33,7 @@ def small_comparison(monkeypatch: pytest.MonkeyPatch, undrawn: None) -> Iterator
     sheet = Image.new("RGB", (8, 8))
     with (
         mock.patch.dict(presets._TABLES, {"cifar10-small": [(32, 8, 4, 1, 1), (4, 8, 4, 1, 1)]}),
-        mock.patch.dict(LEARNED_PRESETS, SMALLEST),
+        mock.patch.dict(LEARNED_PRESETS, CONFIGS),
         mock.patch("condvae.training.training_run._sheet", return_value=sheet),
     ):
         yield

@@ -243,12 +243,15 @@ def test_results_of_other_experiments_are_refused(tmp_path: Path, raw: dict[str,
     other, renamed = full(raw), full(raw)
     other["format"] = "condvae evaluation"
     del renamed["methods"]["cifar10 completed-comodgan"]
+    path, page = tmp_path / "new.json", Path(shutil.copy(PAGE.path, tmp_path / "ood.md"))
     for result, said in (
-        (other, "the file of --completers has no results of condvae ood experiment"),
+        (other, "new.json has no results of condvae ood experiment: give the JSON file that it wrote"),
         (renamed, "the experiment of --completers lacks completed-comodgan: repeat it with"),
     ):
+        path.write_text(json.dumps(result))
         with pytest.raises(ValueError, match=said):
-            keep_completers(result)
+            ood_results.main(ood_results.Options(completers=path, page=page))
+    assert page.read_text() == TEXT
 
 
 def full(raw: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,14 @@ from condvae.completers.nearest import NearestTrainingImages
 from condvae.completers.training_images import RandomTrainingImage, TrainingMean
 from condvae.data import ImageSet
 
+TITLES = {
+    "mean": TrainingMean.name,
+    "random": RandomTrainingImage.name,
+    "nearest": NearestTrainingImages.name,
+    "harmonic": HarmonicFill.name,
+}
+"""The names of the baselines in tables, by their names on the command line."""
+
 
 def baselines_of(names: Sequence[str], images: ImageSet) -> dict[str, Completer]:
     """Create the named baselines from training images; the mean image is computed at most once."""
