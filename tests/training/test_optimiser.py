@@ -77,7 +77,7 @@ def test_gradients_are_clipped_as_torch_does() -> None:
         torch.testing.assert_close(module[name], other[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["adamw", "adamax"])
+@pytest.mark.parametrize("kind", ["adamw", "adamax", "muon"])
 @pytest.mark.parametrize("broken", ["nan", "inf", "too long", "loss on another rank", "nan flag"])
 def test_a_skipped_update_changes_nothing(kind: Any, broken: str) -> None:
     _, made = optimiser(Rule(kind=kind, skip_above=50.0, ema=0.9))

@@ -70,8 +70,9 @@ class TrainingOptions:
     """The number of steps, at the start of training, over which the learning rate rises from zero."""
     final_lr: float = 0.0
     """The learning rate at the end of a cosine or linear schedule, as a fraction of --lr."""
-    optimiser: Literal["adamw", "adamax"] = "adamw"
-    """The optimiser: AdamW, as in the paper, or Adamax."""
+    optimiser: Literal["adamw", "adamax", "muon"] = "adamw"
+    """The optimiser: AdamW, as in the paper; Adamax; or Muon for the weights of convolutions and AdamW for all
+    others."""
     beta1: float = 0.9
     """Decay of the optimiser's moving average of gradients."""
     beta2: float = 0.9

@@ -1,6 +1,7 @@
 """Presets: named configurations of the public checkpoints' networks, and of small networks that train in minutes."""
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from condvae.likelihood import GaussianPixels, LogisticMixture
@@ -170,6 +171,12 @@ _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     "xray64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05, channels=1), "largest_bias": 16},
 }
 
+def stages_of_rows(rows: Iterable[Sequence[int]]) -> tuple[Stage, ...]:
+    """Return the stages of a network from a table with the columns of the tables above."""
+    fields = ("resolution", "width", "inner", "encoder_blocks", "decoder_blocks", "latent_blocks")
+    return tuple(Stage(**dict(zip(fields, row, strict=False))) for row in rows)
+
+
 PRESETS = tuple(sorted(_TABLES))
 PUBLIC_PRESETS = tuple(sorted(_PUBLIC))
 
@@ -181,9 +188,7 @@ def preset(name: str, *, channels: int | None = None, **changes: Any) -> VDVAECo
     """
     if name not in _TABLES:
         raise ValueError(f"unknown preset {name!r}, expected one of {', '.join(PRESETS)}")
-    fields = ("resolution", "width", "inner", "encoder_blocks", "decoder_blocks", "latent_blocks")
-    stages = tuple(Stage(**dict(zip(fields, row, strict=False))) for row in _TABLES[name])
-    config = VDVAEConfig(stages=stages, **_PUBLIC.get(name, _OURS_BY_NAME.get(name, _OURS)))
+    config = VDVAEConfig(stages=stages_of_rows(_TABLES[name]), **_PUBLIC.get(name, _OURS_BY_NAME.get(name, _OURS)))
     field_names = {f.name for f in dataclasses.fields(config)}
     if unknown := sorted(set(changes) - field_names):
         raise ValueError(
