@@ -42,6 +42,7 @@ from condvae.noise import NoiseSource
 from condvae.observe import Observation
 from condvae.observe.observation import observe_levels
 from condvae.runtime.atomic import write_text, writing
+from condvae.runtime.checks import check_whole, option_name
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.formats import json_text
 from condvae.runtime.pixels import from_uint8, to_uint8
@@ -92,6 +93,7 @@ class Pair(NamedTuple):
 
 
 def main(options: Options) -> None:
+    check_whole(options.sheet_images, option_name("sheet_images"), least=1)
     device = resolve_device(options.device)
     settings = EvaluationSettings(
         images=options.images, deep_images=options.images, n=options.n, seed=options.seed, metrics=("lpips", "bounds")

@@ -65,7 +65,7 @@ def save(
 
     bits: how many bits each weight takes: 32 (float32), 16 (float16) or 8. With 8 bits, the weights of a convolution
         are rounded to 255 values per output channel. `load` returns float32 in any case.
-    packed: compress weights of 16 bits by a sixth, and of 8 bits by a twelfth. Only condvae can read a packed file; any
+    packed: compress weights of 16 bits by a sixth, and of 8 bits by a tenth. Only condvae can read a packed file; any
         safetensors library can read a plain one.
     record: any JSON values that describe how the model was made.
     """
