@@ -1,5 +1,5 @@
-"""Train an embedded model: pretrain a VD-VAE, freeze it, train a partial encoder, and write both in half precision into
-one packed file with the record of their training.
+"""Train an embedded model: pretrain a VD-VAE, freeze it, train a partial encoder, and write both into one
+packed file with the record of their training.
 
 The models in the package were made by these commands on one H200, with kernels that were already compiled:
 
@@ -20,6 +20,7 @@ import tyro
 from condvae import weights
 from condvae.runtime.scripts import run_script
 from condvae.training import PretrainOptions, TrainOptions, options_for, pretrain, train
+from condvae.weights.precision import WeightBits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,8 @@ class Model:
     """How many steps lie between two evaluations, and between two checkpoints."""
     largest: int
     """Maximum size of the model file, in bytes."""
+    bits: WeightBits = 16
+    """How many bits of the model file each weight takes."""
     size: int | None = None
     """Images are resized to this side, in pixels. None: they are not resized."""
 
@@ -93,7 +96,7 @@ def main(options: Options) -> None:
     shared |= {"minutes": minutes, "snapshot_at": options.snapshot_at}
     trained = train(options_for(TrainOptions, model.preset, **shared, artifact=vae, out=options.out / "partial"))
     file = options.out / f"{options.name}.safetensors"
-    weights.save(weights.load(trained), file, half=True, packed=True, record=weights.describe(trained).record)
+    weights.save(weights.load(trained), file, bits=model.bits, packed=True, record=weights.describe(trained).record)
     size = file.stat().st_size
     print(f"wrote {file}, {size / 2**20:.2f} MiB")
     if size > model.largest:

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,15 @@ from condvae.observe import Boxes
 
 
 def test_export_changes_only_the_precision(models: Path) -> None:
-    main(["export", "faces64", "--out", "half.safetensors", "--half-precision"])
+    main(["export", "faces64", "--out", "half.safetensors", "--bits", "16"])
     main(["export", "half.safetensors", "-o", "full.safetensors"])
     before, half = (load_file(path) for path in (models / "faces64.safetensors", "half.safetensors"))
     assert {tensor.dtype for tensor in half.values()} == {torch.float16}
     assert all(torch.equal(before[name].half(), tensor) for name, tensor in half.items())
     assert {tensor.dtype for tensor in load_file("full.safetensors").values()} == {torch.float32}
     told = [weights.describe(name) for name in ("faces64", "half.safetensors", "full.safetensors")]
-    assert told[0] == told[1] == told[2]
+    assert [header.bits for header in told] == [32, 16, 32]
+    assert told[0] == dataclasses.replace(told[1], bits=32) == told[2]
     assert told[0].process == Boxes()
 
 
@@ -32,7 +34,7 @@ def test_no_file_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("m", "text", "link"):
         path = Path(f"{name}.safetensors")
         before = path.read_bytes() if path.exists() else None
-        message = failure(capsys, "export", "faces64", "--out", path, "--half-precision")
+        message = failure(capsys, "export", "faces64", "--out", path, "--bits", "16")
         assert f"{path} already exists: give --out another name, or remove it first" in message
         assert (path.read_bytes() if path.exists() else None) == before
     checkpoint = FIXTURES / "parity" / "tiny8" / "official_ipa.th"

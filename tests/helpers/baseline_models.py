@@ -11,6 +11,7 @@ from condvae import save
 from condvae.completers.learned_baselines import config_from, make_completer
 from condvae.completers.learned_completer import LearnedCompleter
 from condvae.observe import Boxes
+from condvae.weights.precision import WeightBits
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "ce": {"kind": "ce", "bottleneck": 12, "width": 4},
@@ -50,10 +51,10 @@ def small_baseline(kind: str, *, size: int = 16, channels: int = 3, seed: int = 
     return model.eval()
 
 
-def baseline_file(folder: Path, kind: str, *, size: int = 16, seed: int = 0, half: bool = False) -> Path:
+def baseline_file(folder: Path, kind: str, *, size: int = 16, seed: int = 0, bits: WeightBits = 32) -> Path:
     """Save a baseline, as if it were trained with boxes, as KIND.safetensors."""
     model = small_baseline(kind, size=size, seed=seed)
     model.process = Boxes()
     path = folder / f"{kind}.safetensors"
-    save(model, path, half=half, record={"minutes": 1.5, "data": "faces"})
+    save(model, path, bits=bits, record={"minutes": 1.5, "data": "faces"})
     return path

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from helpers.models import small_conditional, small_vae
+from helpers.models import SMALLEST, small_conditional, small_vae
 from helpers.mutated_files import Change, mutated_bytes, mutated_json, mutated_png, mutated_sealed, mutated_text
 from PIL import Image
 
@@ -260,8 +260,10 @@ def model() -> Any:
 @functools.cache
 def models() -> list[bytes]:
     record = {"data": "faces", "steps": 3, "artifact": {"steps": 2, "kl_nats": {"1": 0.5}}, "options": {"batch": 2}}
-    options: list[dict[str, Any]] = [{}, {"half": True}, {"half": True, "packed": True}]
+    options: list[dict[str, Any]] = [{}, {"bits": 16}, {"bits": 16, "packed": True}]
     found = [_made(functools.partial(save, model(), record=record, **one)) for one in options]
+    wider = small_vae(SMALLEST)  # convolutions with fewer channels are not stored with 8 bits
+    found += [_made(functools.partial(save, wider, bits=8, packed=packed)) for packed in (False, True)]
     return [*found, _made(functools.partial(save, small_vae(SMALL), record=record))]
 
 
@@ -305,7 +307,7 @@ def classifiers() -> list[bytes]:
     torch.manual_seed(0)
     config = ClassifierConfig(size=SIDE, channels=1, names=("a", "b"), trunk="plain", widths=(2,), blocks=1, head=0)
     write = functools.partial(save_classifier, AVPCNN(config), process=Boxes())
-    return [_made(functools.partial(write, half=half)) for half in (True, False)]
+    return [_made(functools.partial(write, bits=bits)) for bits in (16, 32)]
 
 
 def _classifier(folder: Path, content: bytes) -> object:

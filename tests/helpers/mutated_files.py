@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, MutableMapping, MutableSequence
 from typing import Any
 
+import torch
 from safetensors.torch import load
 
 from condvae.weights import packing
@@ -178,7 +179,7 @@ def mutated_sealed(content: bytes, chance: random.Random) -> bytes:
         changed = mutated_value({name: one for name, one in head.items() if name != "__metadata__"}, chance)
         head = {"__metadata__": metadata, **(changed if isinstance(changed, dict) else {"x": changed})}
     else:  # the kind and the version
-        values = ("", "2", "1", "condvae", "condvae\x1b[2J", "9" * 10**6)
+        values = ("", "1", "2", "3", "4", "condvae", "condvae\x1b[2J", "9" * 10**6)
         metadata[chance.choice(list(metadata))] = chance.choice(values)
         seal = chance.random() < 0.5
     if seal:
@@ -207,4 +208,5 @@ def _plain_tail(head: dict[str, Any], data: bytes) -> bytes:
 def _packed_tail(content: bytes) -> bytes:
     """Return what follows the description in the checksum of a packed file."""
     tensors = packing.unpack(load(content))
-    return b"".join(name.encode() + tensors[name].contiguous().numpy().tobytes() for name in sorted(tensors))
+    content_of = {name: tensor.contiguous().reshape(-1).view(torch.uint8) for name, tensor in tensors.items()}
+    return b"".join(name.encode() + content_of[name].numpy().tobytes() for name in sorted(tensors))

@@ -47,7 +47,7 @@ def test_fits_are_read_back_unchanged(tmp_path: Path, model: ConditionalVAE, fit
 
 
 def test_a_fit_of_a_half_precision_file_is_for_the_loaded_model(tmp_path: Path, model: ConditionalVAE) -> None:
-    weights.save(model, tmp_path / "model.safetensors", half=True, packed=True)
+    weights.save(model, tmp_path / "model.safetensors", bits=16, packed=True)
     stored = weights.load_conditional(tmp_path / "model.safetensors")
     fit = fit_score(Gradient(), Inference.of(stored), plain_data(), images=10, held_out=5)
     save_fits(fit_path(tmp_path / "model.safetensors"), [fit])

@@ -36,7 +36,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     model.process = Halves()
     weights.save(small_vae(), folder / "plain8.safetensors", record={"task": "pretrain", "steps": 7})
     record = {"task": "train", "steps": 5, "artifact": {"task": "pretrain", "steps": 9}}
-    weights.save(model, folder / "faces8.safetensors", record=record, half=True)
+    weights.save(model, folder / "faces8.safetensors", record=record, bits=16)
     monkeypatch.setattr(embedded, "MODELS", folder)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -65,7 +65,7 @@ def test_a_folder_contains_the_model_and_a_card(tmp_path: Path, model: Condition
 
 def test_a_named_model_keeps_its_record_and_an_existing_card_is_kept(tmp_path: Path) -> None:
     weights.save(small_vae(), tmp_path / "vae.safetensors", record={"steps": 7})
-    folder = condvae.save_pretrained(tmp_path / "vae.safetensors", tmp_path / "out", name="A title", half=True)
+    folder = condvae.save_pretrained(tmp_path / "vae.safetensors", tmp_path / "out", name="A title", bits=16)
     assert weights.describe(folder).record == {"steps": 7}
     assert "# A title" in (folder / "README.md").read_text()
     assert (folder / "model.safetensors").stat().st_size < 0.7 * (tmp_path / "vae.safetensors").stat().st_size
@@ -78,7 +78,7 @@ def test_nothing_is_written_if_the_model_cannot_be_saved_or_uploaded(tmp_path: P
     vae = small_vae()
     vae.decoder.gain.data.fill_(1e6)
     with pytest.raises(ValueError, match="too large for half precision"):
-        condvae.save_pretrained(vae, tmp_path / "out", half=True)
+        condvae.save_pretrained(vae, tmp_path / "out", bits=16)
     for bad in ("faces", "a/b/c", "owner/name@main", "https://hub/x"):
         with pytest.raises(ValueError, match="expected a repository as owner/name"):
             condvae.save_pretrained(small_vae(), tmp_path / "out", push_to=bad)

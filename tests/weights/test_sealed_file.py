@@ -28,8 +28,8 @@ def both(folder: Path) -> tuple[Path, Path]:
     """Write the same model in half precision to a plain file and to a packed file."""
     plain, packed = folder / "plain.safetensors", folder / "packed.safetensors"
     model = small_conditional()
-    weights.save(model, plain, half=True, record={"steps": 7})
-    weights.save(model, packed, half=True, packed=True, record={"steps": 7})
+    weights.save(model, plain, bits=16, record={"steps": 7})
+    weights.save(model, packed, bits=16, packed=True, record={"steps": 7})
     return plain, packed
 
 
@@ -112,8 +112,8 @@ def test_export_and_save_pretrained_write_plain_files(tmp_path: Path, monkeypatc
     """The safetensors library can read what they write, even if they were given a packed file."""
     plain, packed = both(tmp_path)
     monkeypatch.chdir(tmp_path)
-    main(["export", str(packed), "--out", "exported.safetensors", "--half-precision"])
-    condvae.save_pretrained(packed, "shared", half=True)
+    main(["export", str(packed), "--out", "exported.safetensors", "--bits", "16"])
+    condvae.save_pretrained(packed, "shared", bits=16)
     for path in (Path("exported.safetensors"), Path("shared/model.safetensors")):
         assert metadata(path) == metadata(plain)
         found, expected = load_file(path), load_file(plain)

@@ -11,12 +11,12 @@ from condvae.cli.help_text import explained
 @explained()
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write a model and its training record to a new file, for example in half precision."""
+    """Write a model and its training record to a new file, for example with 16 or 8 bits per weight."""
 
     model: shared.ModelArgument
     out: shared.Out
     """The .safetensors file to write. An existing file is never replaced."""
-    half_precision: shared.HalfPrecision = False
+    bits: shared.Bits = 32
     quiet: shared.Quiet = False
 
     def run(self) -> None:
@@ -24,7 +24,7 @@ class Export:
 
         check_model_file(self.out)
         file = weights.locate(self.model)
-        weights.save(weights.load(file), self.out, half=self.half_precision, record=weights.describe(file).record)
+        weights.save(weights.load(file), self.out, bits=self.bits, record=weights.describe(file).record)
         shared.say(f"wrote {self.out}, {mebibytes(self.out)}")
 
 

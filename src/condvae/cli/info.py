@@ -20,6 +20,11 @@ from condvae.weights.model_names import DEFAULT_MODEL
 if TYPE_CHECKING:
     from condvae.weights.artifact_file import Header
 
+_STORAGE = {
+    32: "32 bits per weight (single precision)",
+    16: "16 bits per weight (half precision)",
+    8: "8 bits per weight (int8 with a scale for each output channel of a convolution)",
+}
 _LONG = 40
 """Options with longer values, in characters, get a line of their own."""
 
@@ -148,7 +153,8 @@ class Info:
         print_section("Training", {"observes": observes, **record})
         print_section("Training of the artifact", before)
         hint = f"condvae info {self.model} --json prints all options of the training" if options else None
-        print_section("Origin", {"file": f"{file} ({mebibytes(file)})", "versions": versions, "options": hint})
+        size, stored = mebibytes(file), _STORAGE[header.bits]
+        print_section("Origin", {"file": f"{file} ({size})", "stored": stored, "versions": versions, "options": hint})
 
 
 def _purpose(header: "Header", card: ModelCard | None) -> dict[str, str | None]:

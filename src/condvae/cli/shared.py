@@ -96,8 +96,13 @@ Format: TypeAlias = Annotated[
         "files and changes pixels a little, known ones too. Contact sheets are always png."
     ),
 ]
-HalfPrecision: TypeAlias = Annotated[
-    bool, _arg(help="Store the weights in half precision, which halves the size of the file.")
+Bits: TypeAlias = Annotated[
+    Literal[32, 16, 8],
+    _arg(
+        help="How many bits of the file each weight takes: 32 (single precision), 16 (half precision), or 8 (int8 with "
+        "a scale for each output channel of a convolution). Fewer bits make a smaller file and change the weights a "
+        "little."
+    ),
 ]
 N: TypeAlias = Annotated[int, _arg(aliases=["-n"], metavar="N")]
 Validation: TypeAlias = Annotated[

@@ -24,6 +24,7 @@ from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file
 from condvae.weights.model_names import locate
+from condvae.weights.precision import WeightBits, bits_of, restored, stored
 
 AnyModel: TypeAlias = VDVAE | ConditionalVAE | LearnedCompleter
 """What a model file can contain: an unconditional VAE, a conditional one, or a learned baseline."""
@@ -41,6 +42,8 @@ class Header:
     """How the model was made: data, steps, bits per dimension, and anything else that was passed to `save`."""
     parameters: int
     """The number of weights of the model."""
+    bits: WeightBits
+    """How many bits the file uses for each weight. 8: int8, and half precision for small tensors."""
 
     @property
     def kind(self) -> str:
@@ -54,15 +57,16 @@ def save(
     model: AnyModel,
     path: str | Path,
     *,
-    half: bool = False,
+    bits: WeightBits = 32,
     packed: bool = False,
     record: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model file atomically: an older file of this name stays until the new one is complete.
 
-    half: store the weights as float16.
-    packed: compress float16 weights by a sixth. Only condvae can read a packed file; any safetensors library can read
-        a plain one.
+    bits: how many bits each weight takes: 32 (float32), 16 (float16) or 8. With 8 bits, the weights of a convolution
+        are rounded to 255 values per output channel. `load` returns float32 in any case.
+    packed: compress weights of 16 bits by a sixth, and of 8 bits by a tenth. Only condvae can read a packed file; any
+        safetensors library can read a plain one.
     record: any JSON values that describe how the model was made.
     """
     path = Path(path)
@@ -75,8 +79,8 @@ def save(
         "process": process.to_dict() if process else None,
         "record": dict(record or {}),
     }
-    weights = {name: stored(name, tensor, half=half) for name, tensor in model.state_dict().items()}
-    sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=weights, packed=packed)
+    tensors = stored(model.state_dict(), bits=bits)
+    sealed_file.write(path, kind=sealed_file.MODEL, description=plain, tensors=tensors, packed=packed)
 
 
 def _configs(model: AnyModel) -> dict[str, Any]:
@@ -205,7 +209,8 @@ def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None
 
 
 def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
-    plain, weights = sealed_file.read(path, kind=sealed_file.MODEL)
+    plain, tensors = sealed_file.read(path, kind=sealed_file.MODEL)
+    weights = restored(tensors, origin=str(path))
     try:
         baseline, process = plain.get("baseline"), plain.get("process")
         partial = plain["partial"] if baseline is None else None
@@ -215,6 +220,7 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
             process=None if process is None else observe.from_dict(process),
             record=dict(plain["record"]),
             parameters=sum(tensor.numel() for tensor in weights.values()),
+            bits=bits_of(tensors),
         )
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
@@ -238,14 +244,3 @@ def check_enough(blocks: int, weights: Mapping[str, Tensor], origin: str, *, ten
             f"{origin} describes a network of {blocks:,} blocks, which has at least {tensors_per_block * blocks:,} "
             f"tensors, but contains {len(weights):,}: it was damaged or changed"
         )
-
-
-def stored(name: str, tensor: Tensor, *, half: bool) -> Tensor:
-    """Convert a weight tensor to float32 (or float16 if half=True); raise ValueError if a value is not finite."""
-    if not torch.isfinite(tensor).all():
-        raise ValueError(f"the tensor {name} contains NaN or infinite weights: no file was written")
-    made = tensor.detach().to("cpu", torch.float16 if half else torch.float32, copy=True).contiguous()
-    if not torch.isfinite(made).all():
-        precision = "half" if half else "single"
-        raise ValueError(f"the tensor {name} contains weights that are too large for {precision} precision")
-    return made

@@ -9,6 +9,7 @@ from condvae.runtime.atomic import write_text
 from condvae.vdvae import VDVAEConfig
 from condvae.weights.artifact_file import AnyModel, Header, describe, read_model, save
 from condvae.weights.hub import CARD_FILE, MODEL_FILE, HubModel, check_pushable, fetch, hub_model, push
+from condvae.weights.precision import WeightBits
 
 
 def save_pretrained(
@@ -17,7 +18,7 @@ def save_pretrained(
     *,
     name: str | None = None,
     record: Mapping[str, Any] | None = None,
-    half: bool = False,
+    bits: WeightBits = 32,
     push_to: str | None = None,
     private: bool = False,
     token: str | None = None,
@@ -28,6 +29,7 @@ def save_pretrained(
     model: a model, or the name or path of a model. A model given by name or path keeps its record.
     name: title of the model card. An existing README.md is not changed.
     record: JSON values that describe how the model was made; replaces the record of a named model.
+    bits: how many bits each weight takes: 32, 16 (half precision) or 8.
     push_to: "owner/name" of a repository on the hub; it is created if it does not exist.
     """
     folder = Path(folder)
@@ -36,7 +38,7 @@ def save_pretrained(
     if isinstance(model, str | Path):
         record = describe(model).record if record is None else record
         model = read_model(model)
-    save(model, folder / MODEL_FILE, half=half, record=record)
+    save(model, folder / MODEL_FILE, bits=bits, record=record)
     if not (folder / CARD_FILE).exists():
         header = describe(folder / MODEL_FILE)
         text = card(header, name=name or push_to or folder.resolve().name, where=push_to or str(folder.name))

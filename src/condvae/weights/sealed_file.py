@@ -21,8 +21,9 @@ from condvae.runtime.json_reading import parse_json
 from condvae.runtime.messages import reason_of, short
 from condvae.weights import packing
 
-PLAIN, PACKED = "1", "2"
-"""Format versions. Older versions of condvae, and other safetensors libraries, can read only plain files."""
+PLAIN, PACKED, PLAIN_INT8, PACKED_INT8 = "1", "2", "3", "4"
+"""Format versions. Other safetensors libraries can read only plain files. Files with int8 tensors have versions of
+their own, so that older versions of condvae ask for an update."""
 MODEL, CHECKPOINT = "condvae", "condvae checkpoint"
 """Kinds of files; the kind is stored in the metadata of each file."""
 _KIND_NAMES = {
@@ -36,14 +37,16 @@ def write(
 ) -> None:
     """Write a file atomically: an older file of this name stays until the new one is complete and on the disk.
 
-    packed: compress float16 tensors, so that only condvae can read the file. A file without float16 tensors is plain
-        in any case.
+    packed: compress float16 and int8 tensors, so that only condvae can read the file. A file without such tensors is
+        plain in any case.
     """
     text = json.dumps(description)
     packed = packed and packing.packable(tensors)
+    has_int8 = any(tensor.dtype == torch.int8 for tensor in tensors.values())
+    versions = (PLAIN_INT8, PACKED_INT8) if has_int8 else (PLAIN, PACKED)
     metadata = {
         "format": kind,
-        "format_version": PACKED if packed else PLAIN,
+        "format_version": versions[packed],
         "model": text,
         "sha256": _digest(text, tensors),
     }
@@ -96,12 +99,12 @@ def read(path: Path, *, kind: str) -> tuple[Any, dict[str, Tensor]]:
             f"{_KIND_NAMES.get(kind, f'a {kind} file')}"
         )
     version = metadata.get("format_version")
-    if version not in (PLAIN, PACKED):
+    if version not in (PLAIN, PACKED, PLAIN_INT8, PACKED_INT8):
         raise ValueError(
             f"{path} has format version {short(str(version))}, but this version of condvae reads only format versions "
-            f"{PLAIN} and {PACKED}: update condvae"
+            f"{PLAIN} to {PACKED_INT8}: update condvae"
         )
-    if version == PACKED:
+    if version in (PACKED, PACKED_INT8):
         try:
             tensors = packing.unpack(tensors)
         except ValueError as error:

@@ -1,7 +1,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -36,8 +36,9 @@ def test_a_saved_classifier_is_restored(model: AVPCNN, tmp_path: Path) -> None:
     record = {"data": "some", "seed": 3, "validation": {"1": {"auroc": None}}}
     pixels, known = images(3, size=16, channels=1), some_known(3, size=16)
     expected = model.log_posterior(pixels, known)
-    for half, closeness in ((False, 0.0), (True, 0.01)):
-        save_classifier(model, path, process=Patches(side=0.25), half=half, record=record)
+    allowed: dict[Literal[32, 16], float] = {32: 0.0, 16: 0.01}
+    for bits, closeness in allowed.items():
+        save_classifier(model, path, process=Patches(side=0.25), bits=bits, record=record)
         header, found = describe_classifier(path), load_classifier(path, precision="exact")
         assert (header.config, header.process, header.record) == (CONFIG, Patches(side=0.25), record)
         assert header.parameters == sum(tensor.numel() for tensor in model.state_dict().values())
@@ -55,10 +56,10 @@ def test_a_saved_classifier_is_restored(model: AVPCNN, tmp_path: Path) -> None:
 
 
 def test_a_loaded_classifier_can_be_trained_and_saved_again(model: AVPCNN, tmp_path: Path) -> None:
-    save_classifier(model, tmp_path / "a.safetensors", half=False)
+    save_classifier(model, tmp_path / "a.safetensors", bits=32)
     found = load_classifier(tmp_path / "a.safetensors")
     assert all(parameter.requires_grad for parameter in found.parameters())
-    save_classifier(found, tmp_path / "b.safetensors", half=False)
+    save_classifier(found, tmp_path / "b.safetensors", bits=32)
     again = load_classifier(tmp_path / "b.safetensors").state_dict()
     assert all(torch.equal(again[name], tensor) for name, tensor in model.state_dict().items())
 
@@ -129,7 +130,7 @@ def test_a_failed_write_leaves_the_old_file(model: AVPCNN, tmp_path: Path, monke
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            save_classifier(model, path, half=False)
+            save_classifier(model, path, bits=32)
     with torch.no_grad():
         model.last.weight[0, 0] = 1e6
     with pytest.raises(ValueError, match=r"last\.weight contains weights that are too large for half precision"):

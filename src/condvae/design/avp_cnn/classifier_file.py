@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -12,10 +12,12 @@ from condvae import observe
 from condvae.design.avp_cnn import classifier_names
 from condvae.design.avp_cnn.network import AVPCNN, ClassifierConfig, ClassifierPrecision
 from condvae.observe import Process
+from condvae.runtime.checks import check_choice
 from condvae.runtime.devices import without_weights
 from condvae.runtime.messages import reason_of
 from condvae.weights import sealed_file
-from condvae.weights.artifact_file import assign, check_enough, stored
+from condvae.weights.artifact_file import assign, check_enough
+from condvae.weights.precision import stored
 
 KIND = "condvae classifier"
 
@@ -38,14 +40,14 @@ def save_classifier(
     path: str | Path,
     *,
     process: Process | None = None,
-    half: bool = True,
+    bits: Literal[32, 16] = 16,
     packed: bool = True,
     record: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a classifier file. An older file of that name stays until the new one is complete.
 
     process: the observation process that was used in training.
-    half: store all weights except vectors as float16.
+    bits: how many bits each weight takes: 32, or 16 (float16) except for vectors.
     packed: compress the weights. Only condvae can read packed files; any safetensors reader can read the others.
     record: any JSON data that describes how the classifier was made.
     """
@@ -55,8 +57,11 @@ def save_classifier(
         "record": dict(record or {}),
     }
     # Vectors stay in float32: they are small, and variances may overflow half precision.
-    weights = {n: stored(n, tensor, half=half and tensor.ndim > 1) for n, tensor in model.state_dict().items()}
-    sealed_file.write(Path(path), kind=KIND, description=plain, tensors=weights, packed=packed)
+    check_choice(bits, "the number of bits per weight", (32, 16))
+    vectors = {name: tensor for name, tensor in model.state_dict().items() if tensor.ndim <= 1}
+    others = {name: tensor for name, tensor in model.state_dict().items() if tensor.ndim > 1}
+    tensors = {**stored(vectors, bits=32), **stored(others, bits=bits)}
+    sealed_file.write(Path(path), kind=KIND, description=plain, tensors=tensors, packed=packed)
 
 
 def load_classifier(name: str | Path, *, precision: ClassifierPrecision = "auto") -> AVPCNN:
