@@ -140,7 +140,8 @@ def main(options: Options) -> None:
         run = trained(plan, arm, vae, options)
         if options.trial:
             continue
-        rows[arm.name] = {"VAE": part_of(vae), "partial encoder": part_of(run), "metrics": measured(plan, arm, run, options)}
+        metrics = measured(plan, arm, run, options)
+        rows[arm.name] = {"VAE": part_of(vae), "partial encoder": part_of(run), "metrics": metrics}
         write_text(found, json.dumps(rows, indent=1))
         write_text(options.out / "arms.md", table(rows))
         print(table({arm.name: rows[arm.name]}), flush=True)
@@ -204,9 +205,7 @@ def part_of(run: RunFolder) -> dict[str, Any]:
     lines = [json.loads(line) for line in run.log.read_text().splitlines()]
     steps = [line for line in lines if line["event"] == "train"]
     last = [line for line in lines if line["event"] == "evaluation"][-1]
-    middle = {
-        name: statistics.median(line[name] for line in steps) for name in ("images_per_second", "gradient_norm")
-    }
+    middle = {name: statistics.median(line[name] for line in steps) for name in ("images_per_second", "gradient_norm")}
     record = weights.describe(run.model).record
     return {
         **middle,

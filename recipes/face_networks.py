@@ -18,7 +18,7 @@ from condvae.faces.mtcnn import KIND
 from condvae.runtime.downloads import Package, PackageFile, extract, from_pip
 from condvae.runtime.scripts import run_script
 from condvae.weights import sealed_file
-from condvae.weights.artifact_file import stored
+from condvae.weights.precision import stored
 
 PACKAGE = Package(
     name="facenet-pytorch==2.6.0",
@@ -86,7 +86,7 @@ def main(options: Options) -> None:
         "version": "2.6.0",
         "licence": parts["licence"].decode(),
     }
-    half = {name: stored(name, tensor, half=True) for name, tensor in weights.items()}
+    half = stored(weights, bits=16)
     sealed_file.write(options.out, kind=KIND, description=about, tensors=half)
     print(f"wrote {options.out}: {sum(tensor.numel() for tensor in half.values()):,} weights")
 

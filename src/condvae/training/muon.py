@@ -49,8 +49,7 @@ class ConvolutionSteps:
 def orthogonalised(matrices: Tensor) -> Tensor:
     """Return matrices [N, m, n] whose singular values are all near 1, with the singular vectors of the given ones."""
     tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.bfloat16()
-    x = x.mT if tall else x
+    x: Tensor = (matrices.mT if tall else matrices).bfloat16()
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
     a, b, c = _COEFFICIENTS
     for _ in range(_ITERATIONS):

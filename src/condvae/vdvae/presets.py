@@ -171,6 +171,7 @@ _OURS_BY_NAME: dict[str, dict[str, Any]] = {
     "xray64": {"scales": "softplus", "likelihood": GaussianPixels(noise_floor=0.05, channels=1), "largest_bias": 16},
 }
 
+
 def stages_of_rows(rows: Iterable[Sequence[int]]) -> tuple[Stage, ...]:
     """Return the stages of a network from a table with the columns of the tables above."""
     fields = ("resolution", "width", "inner", "encoder_blocks", "decoder_blocks", "latent_blocks")
