@@ -99,7 +99,13 @@ def choose_groups(given: GroupPatterns, problems: Problems, settings: Evaluation
             raise ValueError(
                 f"the group {short(name)!r} has the patterns {shown(patterns)}: give a name and a list of patterns"
             )
-        test = np.flatnonzero(np.any([_matching(pattern, names, name) for pattern in patterns], axis=0))
+        matched = {pattern: matching(pattern, names) for pattern in patterns}
+        if unmatched := [pattern for pattern, some in matched.items() if not any(some)]:
+            raise ValueError(
+                f"the pattern {short(unmatched[0])} of the group {short(name)} matches none of the {len(names):,} test "
+                f"images: names are such as {short(names[0])}"
+            )
+        test = np.flatnonzero(np.any(list(matched.values()), axis=0))
         positions = {"deep": np.flatnonzero(np.isin(deep, test)), "bits": np.flatnonzero(np.isin(problems.bits, test))}
         if (count := len(positions["deep"])) < FEWEST:
             raise ValueError(
@@ -110,16 +116,10 @@ def choose_groups(given: GroupPatterns, problems: Problems, settings: Evaluation
     return found
 
 
-def _matching(pattern: str, names: Sequence[str], group: str) -> list[bool]:
+def matching(pattern: str, names: Sequence[str]) -> list[bool]:
     """Return for each name whether the pattern matches its last parts: as many as the pattern has."""
     matches, parts = re.compile(translate(pattern)).match, pattern.count("/") + 1
-    found = [bool(matches("/".join(name.split("/")[-parts:]))) for name in names]
-    if not any(found):
-        raise ValueError(
-            f"the pattern {short(pattern)} of the group {short(group)} matches none of the {len(names):,} test images: "
-            f"names are such as {short(names[0])}"
-        )
-    return found
+    return [bool(matches("/".join(name.split("/")[-parts:]))) for name in names]
 
 
 def of_groups(groups: Sequence[ImageGroup], final: FinalNumbers) -> dict[str, dict[str, Any]]:
