@@ -56,7 +56,10 @@ def main(options: Options) -> None:
 
 
 def groups_of(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the patterns of all groups. Raise ValueError if an image is in no group or in two groups of one kind."""
+    """Return the patterns of all groups, without patterns that match no image, such as ages above 99.
+
+    Raise ValueError if an image is in no group of a kind, or in two of them.
+    """
     for groups, within in ((SOURCES, "*"), (AGES, "utk-*"), (ORIGINS, "utk-*"), (GENDERS, "utk-*")):
         of_patterns = [matching(pattern, names) for patterns in groups.values() for pattern in patterns]
         counts = map(sum, zip(*of_patterns, strict=True))
@@ -66,7 +69,9 @@ def groups_of(names: Sequence[str]) -> dict[str, list[str]]:
                     f"{name} is in {count} of the groups {', '.join(groups)}, expected {int(expected)}: "
                     "name images as in the packs faces64-*.zip"
                 )
-    return {**SOURCES, **AGES, **ORIGINS, **GENDERS}
+    every = {**SOURCES, **AGES, **ORIGINS, **GENDERS}
+    used = {group: [one for one in patterns if any(matching(one, names))] for group, patterns in every.items()}
+    return {group: patterns for group, patterns in used.items() if patterns}
 
 
 if __name__ == "__main__":
