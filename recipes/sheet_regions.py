@@ -7,8 +7,9 @@ from torch import Tensor
 
 from condvae.metrics import HOLE_BINS, known_in_bin
 
-Hidden: TypeAlias = Literal["freeform", "boxes", "eyes", "mouth", "halves", "nothing"]
-"""The name of a sheet. boxes: the eyes of every other face, and the mouth of the others. nothing: no pixel is known."""
+Hidden: TypeAlias = Literal["freeform", "boxes", "eyes", "mouth", "halves", "sides", "nothing"]
+"""The name of a sheet. boxes: the eyes of every other face, and the mouth of the others. sides: the left half of every
+other image, and the right half of the others. nothing: no pixel is known."""
 FramingName: TypeAlias = Literal["faces64", "lfw64"]
 
 
@@ -46,10 +47,12 @@ def regions(n: int, size: int, seed: int, framing: Framing) -> dict[Hidden, Tens
     Successive images of a sheet have different holes: freeform holes of five sizes, or one of four halves.
     """
     freeform = torch.cat([known_in_bin(HOLE_BINS[i % 5], n, size, seed=seed)[i : i + 1] for i in range(n)])
-    eyes, mouth, boxes, halves = torch.ones(4, n, 1, size, size, dtype=torch.bool)
+    eyes, mouth, boxes, halves, sides = torch.ones(5, n, 1, size, size, dtype=torch.bool)
     eyes[:, :, *framing.box("eyes", size)] = False
     mouth[:, :, *framing.box("mouth", size)] = False
     boxes[::2], boxes[1::2] = eyes[::2], mouth[1::2]
+    sides[::2, ..., : size // 2] = False
+    sides[1::2, ..., size // 2 :] = False
     for i in range(n):
         side = halves[i] if i % 4 < 2 else halves[i].mT
         side[..., slice(size // 2, size) if i % 2 else slice(0, size // 2)] = False
@@ -60,5 +63,6 @@ def regions(n: int, size: int, seed: int, framing: Framing) -> dict[Hidden, Tens
         "eyes": eyes,
         "mouth": mouth,
         "halves": halves,
+        "sides": sides,
         "nothing": nothing,
     }

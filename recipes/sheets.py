@@ -6,7 +6,7 @@ and a second one of drawings if some are given.
 
 To count something by eye, such as eyes that do not match, write numbered pages of 6 people each:
 
-    python recipes/sheets.py --data faces64-c.zip --framing faces64 --names 'lfw-*_0001.*' --hide eyes halves \
+    python recipes/sheets.py --data faces64-c.zip --framing faces64 --names 'lfw-*_0001.*' --hide eyes sides \
         --per-page 6 --out out/count
 
 The sheets in the README and in docs were made by

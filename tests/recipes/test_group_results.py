@@ -40,6 +40,14 @@ def test_every_face_is_in_one_group_of_each_kind() -> None:
         assert {name.split("_")[1] for name in members(group)} == {str(number)} and len(members(group)) == 60
 
 
+def test_patterns_without_an_image_are_left_out() -> None:
+    """`condvae evaluate` takes such a pattern for a mistake."""
+    younger = [name for name in NAMES if not any(f"utk-{age}_" in name for age in (1, 9, 100, 116))]
+    found = groups_of(younger)
+    assert found["UTKFace, age 60 and over"] == ["utk-[6-9][0-9]_*"] and "UTKFace, age 0-9" not in found
+    assert all(any(matching(one, younger)) for patterns in found.values() for one in patterns)
+
+
 @pytest.mark.parametrize(
     "name", ["utk-61_1_20170109.webp", "utk-20_0_5_2017.webp", "utk-x_0_1_2017.webp", "flower.png"]
 )

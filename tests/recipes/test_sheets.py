@@ -48,6 +48,8 @@ def test_four_halves_and_images_without_a_known_pixel() -> None:
     known = regions(8, 32, 0, FRAMINGS["faces64"])
     halves = known["halves"].flatten(1)
     assert (halves.sum(dim=1) == 512).all() and len({tuple(half.tolist()) for half in halves}) == 4
+    assert not known["sides"][2, ..., :16].any() and known["sides"][2, ..., 16:].all()
+    assert (known["sides"][2] ^ known["sides"][3]).all()
     assert known["nothing"].shape[0] == 4 and not known["nothing"].any()
     shares = (~known["freeform"]).flatten(1).double().mean(dim=1)
     assert all(i % 5 / 5 <= share <= (i % 5 + 1) / 5 for i, share in enumerate(shares))
