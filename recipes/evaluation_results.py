@@ -37,6 +37,7 @@ from condvae.experiments.evaluation import redraw
 from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.group_results import by_group
 from recipes.pages import Page, draw, markdown, read, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "evaluation.md"
@@ -153,6 +154,8 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         tables[f"{data}-coverage"] = of_coverage(methods)
         tables[f"{data}-pixels"] = of_mixture(methods)
         tables[f"{data}-bounds"] = of_bounds(model)
+        if raw[data].get("groups"):
+            tables[f"{data}-groups"] = by_group(raw[data])
     return tables
 
 

@@ -4,6 +4,11 @@ A model that completes holes gets four sheets: freeform holes of all five sizes,
 half hidden, and a few images without any known pixel. Another model, such as one that is given edges, gets one sheet,
 and a second one of drawings if some are given.
 
+To count something by eye, such as eyes that do not match, write numbered pages of 6 people each:
+
+    python recipes/sheets.py --data faces64-c.zip --framing faces64 --names 'lfw-*_0001.*' --hide eyes sides \
+        --per-page 6 --out out/count
+
 The sheets in the README and in docs were made by
 
     python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/results/faces64
@@ -12,30 +17,28 @@ The sheets in the README and in docs were made by
         --drawings tests/fixtures/drawings/*.png --out docs/results/edges
 """
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
-import torch
-from torch import Tensor
 
 from condvae import weights
 from condvae.completion import complete, sheet_of
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
-from condvae.data.order import spread
 from condvae.images.model_sheets import conditional_sheet, visible
-from condvae.metrics import HOLE_BINS, known_in_bin
 from condvae.observe import Observation, PictureProcess
 from condvae.observe.batch import Batch
+from condvae.runtime.pixels import to_uint8
 from condvae.runtime.scripts import run_script
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import parse
 
-EYES, MOUTH = (10, 18, 44, 16), (18, 40, 28, 18)
-"""Boxes (x, y, width, height) around the eyes and the mouth of an aligned face, in 1/64 of the image size."""
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.sheet_pages import chosen, write_pages
+from recipes.sheet_regions import FRAMINGS, Framing, FramingName, Hidden, regions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,17 @@ class Options:
     out: Path = Path("out/sheets")
     """Folder for the sheets: freeform, boxes, halves and nothing; or one with the name of the observation process."""
     images: int = 24
-    """How many test images to use. Each has another label, and the labels are spread evenly over all labels."""
+    """How many test images to use, spread evenly. Each has another label if there are enough labels."""
+    names: tuple[str, ...] = ()
+    """Patterns of file names, such as 'lfw-*_0001.*' 'utk-*'. Each gets an equal share of the images."""
+    framing: FramingName = "lfw64"
+    """Where faces have their eyes and mouths: as in the packs faces64-*.zip or as in lfw64.zip."""
+    hide: tuple[Hidden, ...] = ("freeform", "boxes", "halves", "nothing")
+    """What to hide: a sheet for each."""
+    per_page: int | None = None
+    """Write pages of so many numbered rows, enlarged and without statistics, to count something by eye."""
+    tile: int = 128
+    """The size of an image on a numbered page, in pixels."""
     drawings: tuple[Path, ...] = ()
     """Drawings for a model that is given edges."""
     format: Literal["png", "webp"] = "png"
@@ -63,19 +76,24 @@ class Options:
 
 def main(options: Options) -> None:
     model = weights.load_conditional(options.model)
-    temperature = parse(options.temperature, model.artifact.config)
-    size = model.artifact.config.image_size
-    test = open_data(options.data, size=size).test
-    first_of_each = np.arange(len(test)) if test.labels is None else np.unique(test.labels[test.rows], True)[1]
-    batch = test.take(np.sort(first_of_each)[spread(len(first_of_each), options.images)]).batch()
+    config = model.artifact.config
+    temperature = parse(options.temperature, config)
+    test = open_data(options.data, size=config.image_size).test
+    batch = test.take(chosen(test, options.images, options.names)).batch()
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, observation in observations(model, batch, options.seed).items():
+    shown = observations(model, batch, options.seed, FRAMINGS[options.framing], options.hide)
+    for name, observation in shown.items():
         made = Sampler(model)(observation, options.n, seed=options.seed, temperature=temperature)
-        sheet = options.out / f"{name}.{options.format}"
-        conditional_sheet(Batch(x=batch.x[: len(made)]), visible(observation, model.artifact.config), made).save(
-            sheet, quality=80
-        )
-        print(f"wrote {sheet}")
+        sheet, seen = options.out / f"{name}.{options.format}", visible(observation, config)
+        if options.per_page is None:
+            conditional_sheet(Batch(x=batch.x[: len(made)]), seen, made).save(sheet, quality=80)
+            print(f"wrote {sheet}")
+            continue
+        rows = [[*pair, *some] for *pair, some in zip(to_uint8(batch.x), to_uint8(seen), made, strict=False)]
+        columns = ["original", "observed", *(f"{i + 1}" for i in range(options.n))]
+        labels = [f"{i + 1}" for i in range(len(rows))]
+        for page in write_pages(rows, columns, labels, sheet, per_page=options.per_page, tile=options.tile):
+            print(f"wrote {page}")
     if options.drawings:
         answered = complete(
             list(options.drawings),
@@ -91,30 +109,15 @@ def main(options: Options) -> None:
         print(f"wrote {sheet}")
 
 
-def observations(model: ConditionalVAE, batch: Batch, seed: int) -> dict[str, Observation]:
+def observations(
+    model: ConditionalVAE, batch: Batch, seed: int, framing: Framing, hide: Sequence[Hidden]
+) -> dict[str, Observation]:
     """Return what the model sees of the images on each sheet, by the sheet's name. A sheet may have fewer images."""
     if isinstance(model.process, PictureProcess):
         pictures = model.process.pictures_of(batch)
         return {model.process.name: model.process.show(pictures, normalise=model.artifact.normalise)}
-    known = regions(len(batch), batch.x.shape[-1], seed)
-    return {name: model.observe(batch.x[: len(region)], region) for name, region in known.items()}
-
-
-def regions(n: int, size: int, seed: int) -> dict[str, Tensor]:
-    """Return the known pixels of the images on each sheet, by the sheet's name: [n, 1, size, size] bool, True where
-    known.
-
-    Successive images of a sheet have different holes: freeform holes of five sizes, a box over the eyes or the mouth,
-    or one of four halves.
-    """
-    freeform = torch.cat([known_in_bin(HOLE_BINS[i % 5], n, size, seed=seed)[i : i + 1] for i in range(n)])
-    boxes, halves = torch.ones(2, n, 1, size, size, dtype=torch.bool)
-    for i in range(n):
-        x, y, width, height = (part * size // 64 for part in (EYES, MOUTH)[i % 2])
-        boxes[i, :, y : y + height, x : x + width] = False
-        side = halves[i] if i % 4 < 2 else halves[i].mT
-        side[..., slice(size // 2, size) if i % 2 else slice(0, size // 2)] = False
-    return {"freeform": freeform, "boxes": boxes, "halves": halves, "nothing": torch.zeros_like(boxes[:4])}
+    known = regions(len(batch), batch.x.shape[-1], seed, framing)
+    return {name: model.observe(batch.x[: len(known[name])], known[name]) for name in hide}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.baseline_models import baseline_file
 from helpers.commands import failure
@@ -98,6 +99,21 @@ def test_only_the_inputs_for_other_programs_are_written(tmp_path: Path, capsys: 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_groups_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "groups.json", tmp_path / "out"
+    file.write_text(json.dumps({"first": ["[A-F]*"], "last": ["test/[S-Z]*"]}))
+    small = ("--images", "32", "--deep-images", "32", "-n", "2", "--metrics", "pixels", "--baselines", "mean")
+    given = ("--model", "none", "--data", FACES, "--out", out, *small, "--device", "cpu")
+    run(*given)
+    capsys.readouterr()
+    run(*given, "--groups", file)
+    assert "images in" not in capsys.readouterr().out
+    result = json.loads((out / "results.json").read_text())
+    assert [found["deep_images"] for found in result["groups"].values()] == [9, 2]
+    assert list(result["methods"]["training mean"]["groups"]) == ["first", "last"]
+
+
 def test_bad_input_is_one_sentence_and_exit_code_2(
     tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +123,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     out = tmp_path / "out"
     given = ("--data", FACES, "--out", out, "--device", "cpu")
     pixels = ("--metrics", "pixels")  # they need no network
+    groups, unnamed = tmp_path / "groups.json", ("--data", tmp_path / "a.npy", *given[2:])
+    groups.write_text('{"children": ["age-1_*"]}')
+    np.save(tmp_path / "a.npy", np.zeros((40, 32, 32, 3), np.uint8))
     for arguments, message in (
         (
             (
@@ -139,6 +158,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         (("--model", model, *given, *pixels, "--against", tmp_path / "vae.safetensors"), "is an unconditional VAE"),
         (("--model", "none", *given, *pixels, "--against", tmp_path / "no.safetensors"), "does not exist"),
         (("--model", model, *given, *pixels, "--temperature", "hot"), "the temperature 'hot' cannot be read"),
+        (("--model", "none", *given, *pixels, "--groups", tmp_path / "no"), "the groups in"),
+        (("--model", "none", *given, *pixels, "--groups", groups), "matches none of the 32 test images"),
+        (("--model", "none", *unnamed, *pixels, "--groups", groups), "the test images have no names"),
         (("--model", "none", "--redraw", tmp_path / "no"), "holds no results.json"),
     ):
         assert message in failure(capsys, "evaluate", *arguments)

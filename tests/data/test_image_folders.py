@@ -63,6 +63,25 @@ def test_the_pack_of_faces(faces: FaceArray, face_files: dict[str, bytes]) -> No
 
 
 @pytest.mark.parametrize("place", ["photos", "photos.zip"])
+def test_images_keep_the_names_of_their_files(
+    tmp_path: Path, faces: FaceArray, face_files: dict[str, bytes], place: str
+) -> None:
+    """Also if a broken file is left out, and in sets that are held out at random."""
+    chosen = [name for name in face_files if name.startswith("train/")][:30]
+    files = {f"top/{name.removeprefix('train/')}": face_files[name] for name in chosen}
+    shown = {f"top/{Path(name).name}": face for name, face in zip(face_files, faces, strict=True) if name in chosen}
+    files[next(iter(files))] = b"broken"
+    data = open_data(write(tmp_path / place, files))
+    found: list[str] = []
+    for part in (data.train, data.validation, data.test):
+        assert part.names is not None
+        for name, face in zip(part.names, content(part), strict=True):
+            assert np.array_equal(shown[name], face)
+        found += part.names
+    assert sorted(found) == sorted(name for name in files if files[name] != b"broken")
+
+
+@pytest.mark.parametrize("place", ["photos", "photos.zip"])
 @pytest.mark.parametrize("top", ["", "inner/"])
 def test_any_folder_or_zip(
     tmp_path: Path, faces: FaceArray, face_files: dict[str, bytes], place: str, top: str

@@ -71,6 +71,10 @@ def test_sets_are_joined(tmp_path: Path, faces: FaceArray) -> None:
     # Labels are kept only if all sets have them.
     np.save(tmp_path / "plain.npy", faces[:20])
     assert open_data([FACES, tmp_path / "plain.npy"]).train.labels is None
+    # So are names of files.
+    assert more.test.names is None and data.test.names is None
+    twice = open_data([FACES, FACES])
+    assert whole.test.names is not None and twice.test.names == 2 * whole.test.names
     np.save(tmp_path / "small.npy", faces[:20, :16, :16])
     with pytest.raises(ValueError, match=r"of 32 x 32 x 3 but .*small.npy has images of 16 x 16 x 3"):
         open_data([FACES, tmp_path / "small.npy"])

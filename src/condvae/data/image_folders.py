@@ -229,6 +229,7 @@ def _found(
         paired=pixels[:, :, :side] if pairs else None,
         labels=labels,
         groups=groups,
+        files=tuple(names),
         rows=np.arange(len(names), dtype=np.int64),
     )
     good = np.ones(len(names), dtype=bool)

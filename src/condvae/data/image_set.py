@@ -78,6 +78,8 @@ class ImageSet:
     """[N_all, H, W, C']: for each image, a second picture of the same content, such as its edges."""
     groups: Indices | None = None
     """[N_all]: for each image, a number that identifies the patient or person shown; None if unknown."""
+    files: Sequence[str] | None = None
+    """[N_all]: the path of each image inside its folder or zip file; None for layouts without a file per image."""
     rows: Indices
     """[N]: the rows of the arrays above that belong to this set."""
 
@@ -89,7 +91,8 @@ class ImageSet:
                 f"the images are {self.images.dtype} of shape {list(shape)}, expected uint8 of shape "
                 "[N, size, size, C] with C = 1 or 3 channels"
             )
-        for name, other in (("labels", self.labels), ("paired images", self.paired), ("groups", self.groups)):
+        given = {"labels": self.labels, "paired images": self.paired, "groups": self.groups, "file names": self.files}
+        for name, other in given.items():
             if other is not None and len(other) != shape[0]:
                 raise ValueError(f"there are {shape[0]:,} images but {len(other):,} {name}, expected the same number")
 
@@ -110,6 +113,11 @@ class ImageSet:
     def members(self) -> Indices | None:
         """[N]: for each image of this set, a number that identifies the patient or person shown; None if unknown."""
         return None if self.groups is None else self.groups[self.rows]
+
+    @property
+    def names(self) -> list[str] | None:
+        """[N]: for each image of this set, its path inside its folder or zip file; None if images are not files."""
+        return None if self.files is None else [self.files[row] for row in self.rows]
 
     @property
     def nbytes(self) -> int:

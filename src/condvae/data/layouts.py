@@ -133,7 +133,8 @@ def _training_array(folder: Path, arrays: Sequence[Path]) -> Path:
 def _joined(found: Sequence[ParsedData], reading: ReadOptions) -> ParsedData:
     """Join the training, validation and test images of several data sets.
 
-    Labels are kept only if they have the same shape and the same names in all data sets.
+    Labels are kept only if they have the same shape and the same names in all data sets, and names of files only if
+    all data sets have them.
     """
     first = found[0]
     for other in found[1:]:
@@ -176,6 +177,7 @@ def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: Re
     total = int(starts[-1])
     labels = [one.labels[one.rows] for one in sets if one.labels is not None]
     partners = [one.paired for one in sets if one.paired is not None]
+    names = [one.names for one in sets]
 
     def copied(arrays: Sequence[PixelArray], what: str) -> PixelArray:
         def one(i: int) -> PixelArray:
@@ -190,6 +192,7 @@ def _joined_sets(sets: Sequence[ImageSet], labelled: bool, key: str, reading: Re
         images=copied([one.images for one in sets], "images"),
         labels=np.concatenate(labels) if labelled and len(labels) == len(sets) else None,
         paired=copied(partners, "paired") if _same_row_shape(partners) and len(partners) == len(sets) else None,
+        files=None if None in names else tuple(name for some in names for name in some or ()),
         rows=np.arange(total, dtype=np.int64),
     )
 

@@ -123,9 +123,10 @@ class ResultStore:
                 "let all processes write to one shared folder"
             )
 
-    def notes(self, unit: object) -> dict[str, Any]:
-        """Return the JSON object that `put` stored as `notes` with the result of a unit."""
-        return dict(self._read(unit)[0]["notes"])
+    def with_notes(self, unit: object) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the JSON object that `put` stored as `notes` with the result of a unit, and the result."""
+        description, tensors = self._read(unit)
+        return dict(description["notes"]), tensors
 
     def keep_only(self, unit: object) -> None:
         """Delete the results of all units except this one."""

@@ -26,6 +26,7 @@ from condvae.experiments.evaluation import (
     measure,
     tables,
 )
+from condvae.experiments.evaluation.shown_metrics import TABLES
 from condvae.experiments.resumable_work import Shard
 from condvae.metrics import HOLE_BINS, cfid, crps
 from condvae.observe.observation import observe_levels
@@ -179,7 +180,7 @@ def test_reports_without_the_new_metrics_are_still_shown(whole: dict[str, Any]) 
     for name in NEW:  # one method has the metric, the others are left out of its table
         mixed = json.loads(json.dumps(old))
         mixed["methods"]["training mean"]["metrics"][name] = whole["methods"]["training mean"]["metrics"][name]
-        section = tables.as_markdown(mixed).partition(tables.TABLES[name].title)[2].partition("## ")[0]
+        section = tables.as_markdown(mixed).partition(TABLES[name].title)[2].partition("## ")[0]
         assert "| training mean |" in section and "harmonic" not in section
     for path in (ROOT / "docs" / "results" / "evaluation").glob("*64.json"):
         stored = json.loads(path.read_text())
@@ -191,5 +192,5 @@ def test_too_few_images_for_cfid_are_reported(whole: dict[str, Any]) -> None:
     few, many = (json.loads(json.dumps(whole)) for _ in range(2))
     few["settings"]["images"], many["settings"]["images"] = 31, 32
     assert tables.too_few_for_cfid(few) == text and tables.too_few_for_cfid(many) == ""
-    assert f"{tables.TABLES['cfid'].title} ({text})" in tables.as_markdown(few)
+    assert f"{TABLES['cfid'].title} ({text})" in tables.as_markdown(few)
     assert "strongly biased" not in tables.as_markdown(many)

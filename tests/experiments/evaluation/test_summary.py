@@ -9,7 +9,7 @@ from helpers.evaluation_runs import numbers
 from condvae import objectives
 from condvae.data import Dataset
 from condvae.experiments.evaluation import EvaluationSettings, FeatureNetworks, Problems, Subject, experiment
-from condvae.experiments.evaluation.summary import RealFeatures, by_column, of_bounds, of_features
+from condvae.experiments.evaluation.summary import RealFeatures, by_column, image_values, of_bounds, of_features
 from condvae.metrics import HOLE_BINS, cfid
 from condvae.metrics.discrimination import ids
 from condvae.metrics.frechet import fid
@@ -70,7 +70,7 @@ def test_bounds_of_holes_of_very_different_sizes() -> None:
         {"kl_nats": torch.full((3,), 100.0), "hidden_nats": a, "whole_nats": a + 1, "hidden_dims": b, "whole_dims": c}
         for a, b, c in zip(nats, dims, torch.full_like(dims, 6000), strict=True)
     ]
-    found = of_bounds(bins)["metrics"]
+    found = of_bounds(image_values(bins))["metrics"]
     for column, scale in (*((str(hole), i + 1) for i, hole in enumerate(HOLE_BINS)), ("mixture", 15)):
         images = 5 if column == "mixture" else 1
         bits = found["hidden_bits_per_dim"][column]

@@ -1,7 +1,8 @@
 """The jobs of an evaluation. Each job is one kind of measurement of one method or model, and stores results as files:
 
 DIR/parts/NAME-KIND-FINGERPRINT/UNIT.safetensors     results of some images, deleted when all numbers are final
-DIR/parts/NAME-KIND-FINGERPRINT/final.safetensors    the final numbers of the job, which are small and are kept
+DIR/parts/NAME-KIND-FINGERPRINT/final.safetensors    the final numbers of the job, and the values of single images
+                                                     that they were computed from; it is small and is kept
 
 The fingerprint covers everything that the numbers depend on.
 """
@@ -59,10 +60,26 @@ class EvaluationJob:
         """Return the results of all images in one bin, or without holes if it is None, and their time in seconds."""
         return self.store.get(unit for unit in self.units if unit.hole == hole)
 
-    def finish(self, numbers: dict[str, Any]) -> None:
-        """Store the final numbers of the job in a file."""
+    def finish(self, numbers: dict[str, Any], values: ResultTensors) -> None:
+        """Store the final numbers of the job in a file, with the values of each image, from which groups are averaged.
+
+        values: [images, ...] by name; empty for metrics of whole sets.
+        """
         notes = {"kind": self.kind, "identity": self.identity, "common": self.common, "about": self.about}
-        self.store.put(FINAL, {}, seconds=numbers["seconds"], notes={**notes, "numbers": numbers})
+        self.store.put(FINAL, values, seconds=numbers["seconds"], notes={**notes, "numbers": numbers})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FinalNumbers:
+    """The content of the file in which a finished job has stored its numbers."""
+
+    kind: MeasurementKind
+    identity: str
+    common: str
+    about: dict[str, Any]
+    numbers: dict[str, Any]
+    values: ResultTensors
+    """The values of single images, [images, ...] by name; empty for metrics of whole sets."""
 
 
 def jobs_of(
@@ -131,7 +148,7 @@ def _work_unit(job: EvaluationJob, unit: EvaluationUnit, problems: Problems) -> 
     )
 
 
-def all_final_numbers(out: Path) -> dict[str, dict[str, Any]]:
+def all_final_numbers(out: Path) -> dict[str, FinalNumbers]:
     """Return the final numbers of every job in `out`, by the name of the job's folder, newest first."""
     written = {path.parent: path.stat().st_mtime_ns for path in out.glob(f"parts/*/{FINAL}.safetensors")}
     newest_first = sorted(written, key=lambda path: written[path], reverse=True)
@@ -139,9 +156,12 @@ def all_final_numbers(out: Path) -> dict[str, dict[str, Any]]:
     return {name: final for name, final in found.items() if final is not None}
 
 
-def _final_numbers(store: ResultStore) -> dict[str, Any] | None:
+def _final_numbers(store: ResultStore) -> FinalNumbers | None:
     """Return the final numbers, or None if they are missing or damaged and must be measured again."""
     try:
-        return store.notes(FINAL) if store.has(FINAL) else None
+        if not store.has(FINAL):
+            return None
+        notes, values = store.with_notes(FINAL)
     except ValueError:
         return None
+    return FinalNumbers(**notes, values=values)

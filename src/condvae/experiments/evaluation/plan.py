@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 from condvae.runtime.checks import check_seed, check_whole
 
-REVISION = 3
-"""Version of the measurement code. Increase it whenever a change of the code changes results: these are then measured
-again, and old results are never shown next to new ones."""
+REVISION = 4
+"""Version of the measurement code. Increase it whenever a change of the code changes results or what is stored of them:
+these are then measured again, and old results are never shown next to new ones."""
 
 Family: TypeAlias = Literal["inception", "lpips", "pixels", "coverage", "bounds"]
 FAMILY_METRICS: dict[Family, str] = {

@@ -2,15 +2,18 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from condvae.experiments.evaluation import figures, summary, tables
-from condvae.experiments.evaluation.jobs import FINAL, SHARED, EvaluationJob, all_final_numbers
+from condvae.experiments.evaluation.groups import ImageGroup, of_groups
+from condvae.experiments.evaluation.jobs import FINAL, SHARED, EvaluationJob, FinalNumbers, all_final_numbers
 from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.reporting import Report
+from condvae.experiments.resumable_work import ResultTensors
 from condvae.metrics import HOLE_BINS
 from condvae.runtime.checks import first_few
 from condvae.runtime.folders import read_json
@@ -64,7 +67,7 @@ def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_pa
             continue
         try:
             if not job.is_final:
-                job.finish(_summary(job, real, context))
+                job.finish(*_summary(job, real, context))
         except ValueError:  # another process may have made it final and deleted the parts
             if not job.is_final:
                 raise
@@ -74,7 +77,8 @@ def finish(jobs: Sequence[EvaluationJob], context: EvaluationContext, *, keep_pa
 
 def _summary(
     job: EvaluationJob, real: Callable[[], summary.RealFeatures], context: EvaluationContext
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], ResultTensors]:
+    """Return the final numbers of a job, and the values of single images that they were computed from."""
     spent: list[float] = []
 
     def of_bin(hole: int | None) -> dict[str, Tensor]:
@@ -84,6 +88,7 @@ def _summary(
 
     bins = (of_bin(hole) for hole in range(len(HOLE_BINS)))
     found: dict[str, Any]
+    values: ResultTensors = {}
     if job.kind == "wide":
         completions = (numbers["features"].to(context.device) for numbers in bins)
         found = {
@@ -92,30 +97,43 @@ def _summary(
             "features": real().features.shape[1],
         }
     elif job.kind == "deep":
-        found = {**summary.of_samples(list(bins), context.settings), "images": len(context.problems.deep)}
+        values = summary.sample_values(list(bins), context.settings)
+        found = {**summary.of_samples(values), "images": len(context.problems.deep)}
     elif job.kind == "elbo":
-        found = summary.of_vae(of_bin(None))
+        values = of_bin(None)
+        found = {**summary.of_vae(values), "images": len(context.problems.bits)}
     else:
-        found = {**summary.of_bounds(list(bins)), "images": len(context.problems.deep)}
-    return {**found, "seconds": sum(spent)}
+        values = summary.image_values(list(bins))
+        found = {**summary.of_bounds(values), "images": len(context.problems.deep)}
+    return {**found, "seconds": sum(spent)}, values
 
 
 def assemble(
-    jobs: Sequence[EvaluationJob], out: Path, context: EvaluationContext, data_name: str, say: Say
+    jobs: Sequence[EvaluationJob],
+    out: Path,
+    context: EvaluationContext,
+    data_name: str,
+    say: Say,
+    *,
+    groups: Sequence[ImageGroup] = (),
 ) -> dict[str, Any]:
     """Merge all results in `out` that were measured with the same settings, by this call or earlier ones."""
     problems, settings, networks = context.problems, context.settings, context.networks
-    groups: dict[str, dict[str, Any]] = {"models": {}, "methods": {}}
+    measured: dict[str, dict[str, Any]] = {"models": {}, "methods": {}}
     for final in _comparable(jobs, out, say):
-        about, numbers = final["about"], final["numbers"]
-        group = groups["models" if final["kind"] in ("elbo", "bounds") else "methods"]
+        about, numbers = final.about, final.numbers
+        same_kind = measured["models" if final.kind in ("elbo", "bounds") else "methods"]
         notes = {key: value for key, value in about.items() if key != "name"}
-        found = group.setdefault(about["name"], {**notes, "metrics": {}, "seconds": {}})
+        found = same_kind.setdefault(about["name"], {**notes, "metrics": {}, "seconds": {}})
         if "varies" in about:
             found["k"] = settings.n if about["varies"] else 1
         found["metrics"].update(numbers["metrics"])
-        found["seconds"][final["kind"]] = round(numbers["seconds"], 3)
+        found["seconds"][final.kind] = round(numbers["seconds"], 3)
         found.update({key: numbers[key] for key in ("coverage", "known_pixels_put_back", "features") if key in numbers})
+        for name, of_group in of_groups(groups, final).items():
+            part = found.setdefault("groups", {}).setdefault(name, {"metrics": {}})
+            part["metrics"].update(of_group["metrics"])
+            part.update({key: of_group[key] for key in ("coverage",) if key in of_group})
     return {
         "format": REPORT.format,
         "data": data_name,
@@ -127,6 +145,7 @@ def assemble(
             "bits_images": len(problems.bits),
             "metrics": list(settings.metrics),
         },
+        "groups": {one.name: {"patterns": list(one.patterns), **one.counts} for one in groups},
         "bins": list(summary.COLUMNS),
         "networks": {
             "lpips": getattr(networks.lpips, "trunk", None),
@@ -134,11 +153,11 @@ def assemble(
         },
         "versions": versions(),
         "device": device_name(context.device),
-        **groups,
+        **measured,
     }
 
 
-def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict[str, Any]]:
+def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[FinalNumbers]:
     """Return the final numbers in `out` that are comparable with this call: its own jobs first, then the others.
 
     If different methods or models have the same name, only the one of this call is kept, or else the newest one. A
@@ -146,17 +165,17 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
     this call or in newer results.
     """
     order, common = {job.folder: i for i, job in enumerate(jobs)}, {job.kind: job.common for job in jobs}
-    stored = {name: one for name, one in all_final_numbers(out).items() if one["common"] == common.get(one["kind"])}
+    stored = {name: one for name, one in all_final_numbers(out).items() if one.common == common.get(one.kind)}
     if lost := sorted(order.keys() - stored.keys()):
         raise ValueError(f"{out / 'parts' / lost[0]} was deleted during the run: run the same command again")
     made_of: dict[str, str] = {}
     for job in jobs:
         made_of.update(job.about.get("made_of", {}))
-        stored[job.folder]["about"] = job.about  # with its current name
+        stored[job.folder] = replace(stored[job.folder], about=job.about)  # with its current name
     identities = {job.name: job.identity for job in jobs}
     kept, left_out = [], set()
     for folder in sorted(stored, key=lambda folder: folder not in order):  # own jobs first, then newest first
-        about, identity = stored[folder]["about"], stored[folder]["identity"]
+        about, identity = stored[folder].about, stored[folder].identity
         of_this = about.get("made_of", {})
         if any(made_of.get(name, digest) != digest for name, digest in of_this.items()):
             left_out.add(about["name"])
@@ -173,7 +192,10 @@ def _comparable(jobs: Sequence[EvaluationJob], out: Path, say: Say) -> list[dict
 def _replaces_other(result: dict[str, Any], out: Path) -> bool:
     """Return whether the report in `out` was made with other settings, and has numbers that `result` does not have."""
     before = read_json(out / "results.json", format=REPORT.format)
-    if before is None or all(before.get(key) == result[key] for key in ("data", "settings", "networks")):
+    if before is None:
+        return False
+    before.setdefault("groups", {})  # older reports have none
+    if all(before.get(key) == result[key] for key in ("data", "settings", "networks", "groups")):
         return False
     try:
         return not set(tables.rows(before)) <= set(tables.rows(result))

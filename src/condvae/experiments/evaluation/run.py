@@ -8,6 +8,7 @@ import torch
 
 from condvae.data import Dataset
 from condvae.experiments.evaluation import report
+from condvae.experiments.evaluation.groups import GroupPatterns, choose_groups
 from condvae.experiments.evaluation.jobs import jobs_of, shared_jobs, work_units
 from condvae.experiments.evaluation.measure import EvaluationContext
 from condvae.experiments.evaluation.methods import Method, Subject, check_fit, check_names
@@ -27,6 +28,7 @@ def experiment(
     settings: EvaluationSettings,
     networks: FeatureNetworks,
     models: Sequence[Subject] = (),
+    groups: GroupPatterns | None = None,
     data_name: str = "",
     unit_sizes: UnitSizes | None = None,
     world: World | None = None,
@@ -38,11 +40,13 @@ def experiment(
 
     Results that are already in `out` are not measured again, so a killed call can be resumed and methods can be added
     later. The return value is None if another process writes the report: with a shard, and in ranks other than 0.
+    groups: patterns of file names for each group of test images whose metrics are also reported separately.
     """
     world = world or World(0, 1, _device(networks))
     say = say if world.leads else silent
     problems = Problems.choose(data, settings)
     check(problems, settings, networks, methods, models)
+    chosen = choose_groups(groups or {}, problems, settings)
     report.claim(out)
     context = EvaluationContext(problems=problems, settings=settings, networks=networks, device=world.device)
     sizes = unit_sizes or UnitSizes()
@@ -55,7 +59,7 @@ def experiment(
     if not work_together(units, world, shard, say, guide="docs/guides/evaluate.md"):
         return None
     report.finish([*shared, *jobs], context, keep_parts=keep_parts)
-    result = report.assemble(jobs, out, context, data_name or data.kind, say)
+    result = report.assemble(jobs, out, context, data_name or data.kind, say, groups=chosen)
     report.write(result, out, say)
     return result
 

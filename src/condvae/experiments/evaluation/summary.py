@@ -7,7 +7,8 @@ The mixture is computed in three ways:
   sums run over all images and bins.
 - Metrics of sets: the set contains each image once, where image i has a hole of bin i mod 5.
 
-Standard errors are always over images.
+Standard errors are always over images. Metrics of single images and bits are computed from stored values of the
+images, so that the same functions also give those of a group of images.
 """
 
 import math
@@ -30,6 +31,10 @@ ByColumn = dict[str, Plain]
 COLUMNS = (*map(str, HOLE_BINS), MIXTURE)
 ALL = "all"
 """The name of the column for metrics that do not use holes."""
+COVERAGES = (*DIRECTIONS, "reference")
+"""The kinds of coverage: by random projections, and by distances to reference images."""
+SET_METRICS = ("fid", "cfid", "kid", "p_ids", "u_ids")
+"""Metrics of sets of images, which have no value for a single image."""
 CURVE = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of completions for which LPIPS-GT is reported, in addition to n."""
 BOUNDS = {
@@ -87,7 +92,7 @@ def of_features(originals: RealFeatures, bins: Iterable[Tensor], *, seed: int) -
     """
     real = originals.features
     mixture, mixture_observed = torch.empty_like(real), torch.empty_like(real)
-    found: dict[str, ByColumn] = {"fid": {}, "cfid": {}, "kid": {}, "p_ids": {}, "u_ids": {}}
+    found: dict[str, ByColumn] = {name: {} for name in SET_METRICS}
 
     def add(column: str, fake: Tensor, observed: Tensor) -> None:
         discrimination = ids(real, fake)
@@ -106,37 +111,53 @@ def of_features(originals: RealFeatures, bins: Iterable[Tensor], *, seed: int) -
     return found
 
 
-def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -> dict[str, Any]:
-    """Compute metrics and coverage from the numbers of the deep images in each bin."""
-    joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images, ...]
-    metrics: dict[str, ByColumn] = {}
+def image_values(bins: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Join the numbers of the same images in all bins: [images, bins, ...] by name."""
+    return {name: torch.stack([numbers[name] for numbers in bins], dim=1) for name in bins[0]}
+
+
+def sample_values(bins: Sequence[Mapping[str, Tensor]], settings: EvaluationSettings) -> dict[str, Tensor]:
+    """Return each metric of each deep image, [images, bins], and the ranks of coverage, [images, bins, ranks].
+
+    bins: the numbers of the deep images in each bin.
+    """
+    joined = image_values(bins)
+    found = {"put_back": joined["put_back"]}
     if "lpips" in settings.metrics:
         to_truth, between = joined["to_truth"], joined["between"]
-        metrics["lpips_gt"] = by_column(to_truth.amin(dim=2))
+        found["lpips_gt"] = to_truth.amin(dim=2)
         # A method with one fixed completion stores it once: its LPIPS-GT is the same for all k, its diversity is 0.
         single = to_truth.shape[2] == 1
         for k in sorted({*(k for k in CURVE if k < settings.n), settings.n}):
-            metrics[f"lpips_gt@{k}"] = by_column(to_truth[:, :, :k].amin(dim=2))
+            found[f"lpips_gt@{k}"] = to_truth[:, :, :k].amin(dim=2)
         if settings.n > 1:
-            spread = torch.zeros(to_truth.shape[:2]) if single else between.mean(dim=2)
-            metrics["lpips_diversity"] = by_column(spread)
+            found["lpips_diversity"] = torch.zeros(to_truth.shape[:2]) if single else between.mean(dim=2)
             for sigma in FWV_SIGMAS:
-                each = [weighted_variance(a, b, sigma) for a, b in zip(to_truth, joined["to_mean"], strict=True)]
-                metrics[f"fwv@{sigma:g}"] = by_column(torch.stack(each))
-        metrics["crps_lpips"] = by_column(joined["crps_lpips"])
+                pairs = zip(to_truth.unbind(1), joined["to_mean"].unbind(1), strict=True)
+                found[f"fwv@{sigma:g}"] = torch.stack([weighted_variance(a, b, sigma) for a, b in pairs], dim=1)
+        found["crps_lpips"] = joined["crps_lpips"]
     if "pixels" in settings.metrics:
-        metrics["crps_pixels"] = by_column(joined["crps_pixels"])
-        metrics["best_mse"] = by_column(joined["mse"].amin(dim=2))
-        metrics["psnr_of_mean"] = by_column(joined["psnr"])
-        metrics["ssim_of_mean"] = by_column(joined["ssim"])
-    found: dict[str, Any] = {"metrics": metrics, "known_pixels_put_back": int(joined["put_back"].sum())}
+        found["crps_pixels"] = joined["crps_pixels"]
+        found["best_mse"] = joined["mse"].amin(dim=2)
+        found["psnr_of_mean"] = joined["psnr"]
+        found["ssim_of_mean"] = joined["ssim"]
     if "coverage" in settings.metrics:
+        found |= {name: joined[name] for name in map(_ranks, COVERAGES)}
+    return found
+
+
+def of_samples(values: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Compute metrics and coverage from the values of some deep images, as `sample_values` returns them."""
+    other = {"put_back", *map(_ranks, COVERAGES)}
+    metrics = {name: by_column(value.T) for name, value in values.items() if name not in other}
+    found: dict[str, Any] = {"metrics": metrics, "known_pixels_put_back": int(values["put_back"].sum())}
+    if _ranks(COVERAGES[0]) in values:
         found["coverage"] = {}
-        for kind in (*DIRECTIONS, "reference"):
-            ranks = joined[f"{kind}_ranks"]
-            by_bin = [calibration(row, one_sided=kind == "reference") for row in ranks]
+        for kind in COVERAGES:
+            ranks = values[_ranks(kind)]
+            by_bin = [calibration(one, one_sided=kind == "reference") for one in ranks.unbind(1)]
             # Put all ranks of an image into one row, since images are the independent units.
-            together = calibration(ranks.transpose(0, 1).flatten(1), one_sided=kind == "reference")
+            together = calibration(ranks.flatten(1), one_sided=kind == "reference")
             columns = dict(zip(COLUMNS, (*by_bin, together), strict=True))
             found["coverage"][kind] = {column: _coverage(one) for column, one in columns.items()}
             metrics[f"calibration_error@{kind}"] = {
@@ -145,6 +166,10 @@ def of_samples(bins: list[Mapping[str, Tensor]], settings: EvaluationSettings) -
             if kind in DIRECTIONS:  # leaning has no meaning for references
                 metrics[f"leaning@{kind}"] = {column: plain(one.leaning) for column, one in columns.items()}
     return found
+
+
+def _ranks(kind: str) -> str:
+    return f"{kind}_ranks"
 
 
 def _coverage(found: Calibration) -> dict[str, Any]:
@@ -167,20 +192,20 @@ def _coverage(found: Calibration) -> dict[str, Any]:
     }
 
 
-def of_vae(numbers: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Compute the bits per dimension of a VAE alone."""
-    metrics = {"bits_per_dim_native": {ALL: plain(Estimate.of(numbers["native"]))}}
-    if "8_bits" in numbers:
-        metrics["bits_per_dim"] = {ALL: plain(Estimate.of(numbers["8_bits"]))}
-    return {"metrics": metrics, "images": len(numbers["native"])}
+def of_vae(values: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Compute the bits per dimension of a VAE alone, from those of some images."""
+    metrics = {"bits_per_dim_native": {ALL: plain(Estimate.of(values["native"]))}}
+    if "8_bits" in values:
+        metrics["bits_per_dim"] = {ALL: plain(Estimate.of(values["8_bits"]))}
+    return {"metrics": metrics}
 
 
-def of_bounds(bins: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
+def of_bounds(values: Mapping[str, Tensor]) -> dict[str, Any]:
     """Compute the forward KL, and bounds on -log p given y in bits per dimension and in nats.
 
-    The bounds are for the hidden pixels and for the whole image.
+    The bounds are for the hidden pixels and for the whole image. values: the bounds of some images, [images, bins].
     """
-    joined = {name: torch.stack([numbers[name] for numbers in bins]) for name in bins[0]}  # [bins, images]
+    joined = {name: value.T for name, value in values.items()}  # [bins, images]
     metrics = {"forward_kl_nats_per_dim": by_column(joined["kl_nats"] / joined["whole_dims"])}
     for target in ("hidden", "whole"):
         for name in (f"{target}_nats{kind}" for kind in BOUNDS):

@@ -1,52 +1,17 @@
 """Format the report as CSV, with one number per row, and as Markdown tables."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
+from condvae.experiments.evaluation.group_tables import group_sections
 from condvae.experiments.evaluation.plan import MIXTURE
-from condvae.experiments.evaluation.summary import ALL, BOUNDS, COLUMNS
+from condvae.experiments.evaluation.shown_metrics import TABLES, Metric, calibration_cell, calibration_title, cell
+from condvae.experiments.evaluation.summary import ALL, COLUMNS, COVERAGES, SET_METRICS
 from condvae.experiments.reporting import section
 from condvae.runtime.formats import csv_text
 
-
-class Metric(NamedTuple):
-    """How a metric is shown in a table."""
-
-    title: str
-    digits: int = 4
-    percent: bool = False
-
-
-TABLES: dict[str, Metric] = {
-    "fid": Metric("FID, lower is better", 2),
-    "cfid": Metric("CFID, conditional on the observation, lower is better", 2),
-    "kid": Metric("KID, lower is better (± is the standard deviation over subsets)"),
-    "p_ids": Metric("P-IDS, higher is better", 1, percent=True),
-    "u_ids": Metric("U-IDS, higher is better", 1, percent=True),
-    "lpips_gt": Metric("LPIPS-GT, nearest of K completions, lower is better"),
-    "lpips_diversity": Metric("LPIPS diversity, mean distance of two completions"),
-    "crps_lpips": Metric("CRPS of LPIPS features, lower is better", 3),
-    "crps_pixels": Metric("CRPS of hidden pixels (white is 1), lower is better"),
-    "best_mse": Metric("MSE of the best of K completions over all pixels (white is 1), lower is better", 5),
-    "psnr_of_mean": Metric("PSNR of the mean completion over all pixels, dB, higher is better", 2),
-    "ssim_of_mean": Metric("SSIM of the mean completion over all pixels, higher is better"),
-    "leaning@white": Metric("Leaning, white projections (above 0: overconfident, below 0: underconfident)", 3),
-    "leaning@smooth": Metric("Leaning, smooth projections (above 0: overconfident, below 0: underconfident)", 3),
-    "bits_per_dim": Metric("Bits per dimension of 8-bit images, VAE alone (-ELBO)"),
-    "bits_per_dim_native": Metric("Bits per dimension under the VAE's own likelihood (-ELBO)"),
-    "forward_kl_nats_per_dim": Metric("Forward KL, nats per dimension, lower is better"),
-    **{
-        name + kind: Metric(f"{title} ({bound})", digits)
-        for name, title, digits in (
-            ("hidden_bits_per_dim", "Bits per hidden dimension", 4),
-            ("hidden_nats", "Nats per image of the hidden pixels", 1),
-            ("whole_bits_per_dim", "Bits per dimension of the whole image given y", 4),
-            ("whole_nats", "Nats per image of the whole image given y", 1),
-        )
-        for kind, bound in BOUNDS.items()
-    },
-}
-"""The tables of the report, in this order. Their rows are methods, their columns are the bins and the mixture."""
+Row: TypeAlias = tuple[str, str, str, float | None, float | None, str, int]
+"""A row of the CSV: method, metric, bin, mean, standard error, group (or "" for all images) and number of images."""
 CURVES = {
     "lpips_gt": "LPIPS-GT in the mixture of bins, by the number of completions",
     "fwv": "Faithfulness-weighted variance in the mixture of bins, by sigma",
@@ -54,18 +19,26 @@ CURVES = {
 """Metrics with a parameter. Each gets a table for the mixture of bins, with one column per value of the parameter."""
 
 
-def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float | None, float | None]]:
-    """Yield everything that was measured as (method, metric, bin, mean, standard error)."""
-    for group in ("methods", "models"):
-        for name, found in result[group].items():
-            for metric, columns in found["metrics"].items():
-                for column, cell in columns.items():
-                    yield name, metric, column, cell["mean"], cell["standard_error"]
+def rows(result: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield everything that was measured, for the whole test set and then for its groups."""
+    for kind in ("methods", "models"):
+        for name, found in result[kind].items():
+            for group, part in {"": found, **found.get("groups", {})}.items():
+                counts = result["groups"][group] if group else result["settings"]
+                for metric, columns in part["metrics"].items():
+                    for column, one in columns.items():
+                        images = counts[_images_of(metric, column)]
+                        yield name, metric, column, one["mean"], one["standard_error"], group, images
+
+
+def _images_of(metric: str, column: str) -> str:
+    """Return which of the numbers of images in the report is the one of a metric."""
+    return "images" if metric in SET_METRICS else "bits_images" if column == ALL else "deep_images"
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """Return the CSV, with one number per row; a field is empty where there is no number."""
-    return csv_text(("method", "metric", "bin", "mean", "standard_error"), rows(result))
+    """Return the CSV, with one number per row; a field is empty where there is no number, and for no group."""
+    return csv_text(("method", "metric", "bin", "mean", "standard_error", "group", "images"), rows(result))
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
@@ -89,8 +62,9 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             lines += _table(metric._replace(title=metric.title + note), having)
     for prefix, title in CURVES.items():
         lines += _curves(prefix, title, result["methods"])
-    for kind in ("white", "smooth", "reference"):
+    for kind in COVERAGES:
         lines += _verdicts(kind, result["methods"])
+    lines += group_sections(result)
     lines += _budgets(result["models"])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -136,29 +110,21 @@ def _wide_sizes(result: Mapping[str, Any]) -> tuple[int, int]:
 
 def _table(metric: Metric, having: Mapping[str, Any]) -> list[str]:
     columns = [column for column in (*COLUMNS, ALL) if any(column in found for found in having.values())]
-    body = [[name, *(_cell(found.get(column), metric) for column in columns)] for name, found in having.items()]
+    body = [[name, *(cell(found.get(column), metric) for column in columns)] for name, found in having.items()]
     return section(metric.title, ["hidden share", *columns], body)
-
-
-def _cell(estimate: Mapping[str, float | None] | None, metric: Metric) -> str:
-    if estimate is None or estimate["mean"] is None:
-        return "-"
-    scale = 100 if metric.percent else 1
-    error = estimate["standard_error"]
-    text = f"{scale * estimate['mean']:.{metric.digits}f}"
-    text += "" if error is None else f" ± {scale * error:.{metric.digits}f}"
-    return text + (" %" if metric.percent else "")
 
 
 def _curves(prefix: str, title: str, methods: Mapping[str, Any]) -> list[str]:
     having = {
-        name: {key.partition("@")[2]: cell[MIXTURE] for key, cell in found["metrics"].items() if f"{prefix}@" in key}
+        name: {
+            key.partition("@")[2]: columns[MIXTURE] for key, columns in found["metrics"].items() if f"{prefix}@" in key
+        }
         for name, found in methods.items()
     }
     parameters = list(dict.fromkeys(key for found in having.values() for key in found))
     if not parameters:
         return []
-    body = [[name, *(_cell(found.get(p), Metric(title)) for p in parameters)] for name, found in having.items()]
+    body = [[name, *(cell(found.get(p), Metric(title)) for p in parameters)] for name, found in having.items()]
     return section(title, ["", *parameters], body)
 
 
@@ -167,17 +133,8 @@ def _verdicts(kind: str, methods: Mapping[str, Any]) -> list[str]:
     having = {name: found["coverage"][kind] for name, found in methods.items() if found.get("coverage")}
     if not having:
         return []
-
-    def cell(found: Mapping[str, Any]) -> str:
-        return f"{found['error']:.3f} ({found['error_by_chance']:.3f}) {found['verdict']}"
-
-    body = [[name, *(cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
-    what = "LPIPS distances to reference images (TARP)" if kind == "reference" else f"{kind} projections"
-    return section(
-        f"Calibration error, {what}, lower is better (in brackets: expected by chance)",
-        ["hidden share", *COLUMNS],
-        body,
-    )
+    body = [[name, *(calibration_cell(found[column]) for column in COLUMNS)] for name, found in having.items()]
+    return section(calibration_title(kind), ["hidden share", *COLUMNS], body)
 
 
 def _budgets(models: Mapping[str, Any]) -> list[str]:
