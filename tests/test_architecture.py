@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "data": "observe images",
     "completers": "noise gaussian observe conditional sampling vdvae data",
     "weights": "likelihood vdvae observe conditional completers",
+    "faces": "images weights",
     "metrics": "noise gaussian likelihood vdvae observe conditional objectives sampling images weights",
     "training": "likelihood vdvae observe conditional objectives kernels sampling images data completers weights "
     "metrics",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from condvae import data as data
     from condvae import design as design
     from condvae import experiments as experiments
+    from condvae import faces as faces
     from condvae import images as images
     from condvae import kernels as kernels
     from condvae import metrics as metrics
