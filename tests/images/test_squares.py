@@ -84,7 +84,7 @@ def test_a_square_on_whole_pixels_is_cropped_and_one_beside_it_is_nearly_the_sam
         middle._replace(y=middle.y - tiny),
         middle._replace(side=side - tiny),
     ):
-        assert np.abs(at_model_size(page, near) - expected)[1:-1, 1:-1].max() <= 1
+        assert np.abs(at_model_size(page, near) - expected)[1:-1, 1:-1].max() <= 2
 
 
 @pytest.mark.parametrize("at", TURNED)

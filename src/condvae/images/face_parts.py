@@ -26,30 +26,29 @@ def usual_face(placement: Placement, *, eyes: float, x: float, y: float) -> Face
     eyes: distance of the eyes; x and y: middle between them; all as shares of the side of the square.
     """
     nose, mouth = (x, y + 0.6 * eyes), y + 1.1 * eyes
-    points = [(x - eyes / 2, y), (x + eyes / 2, y), nose, (x - 0.4 * eyes, mouth), (x + 0.4 * eyes, mouth)]
+    points = [(x - eyes / 2, y), (x + eyes / 2, y), nose, (x - 0.43 * eyes, mouth), (x + 0.43 * eyes, mouth)]
     return FaceSquare(placement, tuple((float(a), float(b)) for a, b in in_picture(points, placement)))
 
 
 def part_of_square(part: FacePart, face: FaceSquare, size: int) -> npt.NDArray[np.bool_]:
-    """Return [size, size] bool: True in the rectangle of this part, in the square at the model's image size."""
-    points = in_square(face.landmarks, face.placement)
-    left_eye, right_eye, nose, mouth = points[0], points[1], points[2], points[3:]
+    """Return [size, size] bool: True in this part of the face, in the square at the model's image size.
+
+    The eyes, the nose and the mouth are rectangles. The left and the right half of the face are halves of an ellipse.
+    """
+    left_eye, right_eye, nose, *mouth = in_square(face.landmarks, face.placement)
     unit = float(np.hypot(*(right_eye - left_eye)))  # the distance of the eyes
     eye_line = (left_eye[1] + right_eye[1]) / 2
-    middle = (left_eye[0] + right_eye[0] + mouth[:, 0].sum()) / 4
-    left, top, right, bottom = {
-        "eyes": (left_eye[0] - 0.45 * unit, eye_line - 0.5 * unit, right_eye[0] + 0.45 * unit, eye_line + 0.3 * unit),
-        "nose": (nose[0] - 0.4 * unit, eye_line + 0.1 * unit, nose[0] + 0.4 * unit, nose[1] + 0.25 * unit),
-        "mouth": (
-            mouth[:, 0].min() - 0.25 * unit,
-            mouth[:, 1].min() - 0.3 * unit,
-            mouth[:, 0].max() + 0.25 * unit,
-            mouth[:, 1].max() + 0.35 * unit,
-        ),
-        "left": (0, 0, middle, 1),
-        "right": (middle, 0, 1, 1),
-    }[part]
+    middle = (left_eye[0] + right_eye[0] + mouth[0][0] + mouth[1][0]) / 4
     middles = (np.arange(size) + 0.5) / size
-    columns, rows = (middles >= left) & (middles < right), (middles >= top) & (middles < bottom)
-    region: npt.NDArray[np.bool_] = rows[:, None] & columns
-    return region
+    x, y = middles[None, :], middles[:, None]
+    if part in ("left", "right"):
+        ellipse = ((x - middle) / (1.15 * unit)) ** 2 + ((y - eye_line - 0.5 * unit) / (1.45 * unit)) ** 2 < 1
+        return np.asarray(ellipse & (x < middle if part == "left" else x >= middle))
+    sides = {"eyes": (left_eye, right_eye), "nose": (nose, nose), "mouth": mouth}[part]
+    wider, top, bottom = {
+        "eyes": (0.45, eye_line - 0.5 * unit, eye_line + 0.3 * unit),
+        "nose": (0.4, eye_line + 0.1 * unit, nose[1] + 0.25 * unit),
+        "mouth": (0.25, min(mouth[0][1], mouth[1][1]) - 0.3 * unit, max(mouth[0][1], mouth[1][1]) + 0.35 * unit),
+    }[part]
+    left, right = sides[0][0] - wider * unit, sides[1][0] + wider * unit
+    return np.asarray((x >= left) & (x < right) & (y >= top) & (y < bottom))

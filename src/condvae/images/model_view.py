@@ -140,15 +140,8 @@ def make_view(
     keep_size: bool,
     image_is: ImageIs = "photo",
 ) -> ModelView:
-    """Prepare the middle square of a picture for a model; for a model of edges, prepare it as `image_is` says.
-
-    seed: sets the random hole, if one is drawn. keep_size: keep the whole picture, so that completions can be pasted;
-    not for models that do not complete holes. Raise ValueError if the hole does not suit the model or the picture.
-    """
-    if not model.completes_holes:
-        assert isinstance(model, ConditionalVAE)
-        return _translation_view(model, picture, hole.for_picture(picture), image_is)
-    return make_views(model, picture, hole, [None], seed=seed, keep_size=keep_size)[0]
+    """Prepare the middle square of a picture for a model, as `make_views` does."""
+    return make_views(model, picture, hole, [None], seed=seed, keep_size=keep_size, image_is=image_is)[0]
 
 
 def make_views(
@@ -159,13 +152,20 @@ def make_views(
     *,
     seed: int,
     keep_size: bool,
+    image_is: ImageIs = "photo",
     usual: FaceSquare | None = None,
 ) -> list[ModelView]:
-    """Prepare the squares around faces of a picture for a model that completes holes. None is the middle square.
+    """Prepare squares of a picture for a model; raise ValueError if the hole does not suit the model or the picture.
 
-    Pixels that are hidden in one square are hidden in all. usual: where parts of a face are in the middle square.
+    faces: each is seen in its own square; None is the middle square. Pixels hidden in one square are hidden in all.
+    seed: sets the random hole, if one is drawn. keep_size: keep the whole picture, so that completions can be pasted;
+    not for models that do not complete holes. image_is: what the picture is, for models of edges.
+    usual: the face that is expected in the middle square, to find its parts.
     """
     hole = hole.for_picture(picture)
+    if not model.completes_holes:
+        assert isinstance(model, ConditionalVAE)
+        return [_translation_view(model, picture, hole, image_is)]
     size, channels = model.image_size, model.channels
     transparency = hole.way == "transparency"
     page = picture.colours if transparency else picture.on_white()

@@ -6,7 +6,7 @@ been reduced, so that details do not alias.
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from PIL import Image
 from condvae.images.holes import Flags
 from condvae.images.placement import Placement
 from condvae.runtime.pixels import PixelArray
+
+Points: TypeAlias = npt.NDArray[np.float64]
+"""[..., 2]: x and y of points, in pixels of the picture, or in the square from (0, 0), its top left, to (1, 1)."""
 
 _LEAST_PER_PIXEL = 4  # a picture is reduced to at least so many pixels along a pixel at the model's image size
 _BICUBIC_REACH = 2  # Pillow's bicubic filter reads so many pixels to each side when it samples a picture
@@ -70,18 +73,20 @@ def described(placement: Placement) -> str:
     return f"at {left},{top},{side},{side} (x, y, width and height{turned})"
 
 
-def in_square(points: npt.ArrayLike, placement: Placement) -> npt.NDArray[np.float64]:
+def in_square(points: npt.ArrayLike, placement: Placement) -> Points:
     """Return where points [..., 2] of the picture are in the square: from (0, 0), its top left, to (1, 1)."""
     cos, sin = _direction(placement)
     away = (np.asarray(points, dtype=np.float64) - placement[:2]) / placement.side
-    return away @ np.array([[cos, -sin], [sin, cos]]) + 0.5
+    found: Points = away @ np.array([[cos, -sin], [sin, cos]]) + 0.5
+    return found
 
 
-def in_picture(points: npt.ArrayLike, placement: Placement) -> npt.NDArray[np.float64]:
+def in_picture(points: npt.ArrayLike, placement: Placement) -> Points:
     """Return where points [..., 2] of the square, from (0, 0) to (1, 1), are in the picture."""
     cos, sin = _direction(placement)
     away = (np.asarray(points, dtype=np.float64) - 0.5) * placement.side
-    return away @ np.array([[cos, sin], [-sin, cos]]) + placement[:2]
+    found: Points = away @ np.array([[cos, sin], [-sin, cos]]) + placement[:2]
+    return found
 
 
 def on_picture(flags: Flags, placement: Placement, size: tuple[int, int]) -> Flags:
@@ -157,9 +162,10 @@ def completed_region(levels: PixelArray, placement: Placement, size: tuple[int, 
     enlarged = _image(padded).resize((length, length), Image.Resampling.BICUBIC)
     scale = length / len(padded)
 
-    def place(x: float, y: float) -> npt.NDArray[np.float64]:
+    def place(x: float, y: float) -> Points:
         """Return where a point of the region is in the enlarged completion."""
-        return (in_square((left + x, top + y), placement) * count + margin) * scale
+        found: Points = (in_square((left + x, top + y), placement) * count + margin) * scale
+        return found
 
     size = (right - left, bottom - top)
     return _with_channels(np.asarray(_transformed(enlarged, place(0, 0), place(1, 0), place(0, 1), size)))
@@ -198,9 +204,9 @@ def _canvas(
     inner = inside_picture(box, page.size)
     seen = False if hidden is None else hidden[inner.top : inner.bottom, inner.left : inner.right]
     covered[inner.top - top : inner.bottom - top, inner.left - left : inner.right - left] = seen
-    covered = covered.reshape(rows, factor, columns, factor).any(axis=(1, 3))
+    blocks = np.asarray(covered.reshape(rows, factor, columns, factor).any(axis=(1, 3)))
     x, y = ((middle - start) / factor for middle, start in ((placement.x, left), (placement.y, top)))
-    return canvas, covered, Placement(x, y, placement.side / factor, placement.degrees)
+    return canvas, blocks, Placement(x, y, placement.side / factor, placement.degrees)
 
 
 def _hidden_samples(covered: Flags, placement: Placement, count: int) -> Flags:
@@ -244,9 +250,9 @@ def _sampled(canvas: Image.Image, placement: Placement, count: int) -> Image.Ima
 
 def _transformed(
     image: Image.Image,
-    corner: npt.NDArray[np.float64],
-    right: npt.NDArray[np.float64],
-    down: npt.NDArray[np.float64],
+    corner: Points,
+    right: Points,
+    down: Points,
     size: tuple[int, int],
 ) -> Image.Image:
     """Sample an image; corner, right and down are the places of the new image's points (0, 0), (1, 0) and (0, 1)."""
