@@ -132,7 +132,7 @@ def cut_out(
     per_pixel = max(1, math.ceil(reduced.side / size))
     sampled = _hidden_samples(covered, reduced, size * per_pixel)
     shown = _sampled(canvas, reduced, size * per_pixel)
-    if sampled.any() and not sampled.all():
+    if covered.any():  # also beside the square, because the filter reads pixels there
         clean = _sampled(_continued(canvas, covered), reduced, size * per_pixel)
         shown = Image.composite(shown, clean, Image.fromarray(sampled))
     return shown, sampled
