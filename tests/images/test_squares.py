@@ -38,7 +38,7 @@ def smooth(height: int = 160, width: int = 200) -> npt.NDArray[np.uint8]:
     """A picture that changes slowly, differently in both directions and in the three channels."""
     y, x = np.mgrid[:height, :width] + 0.5
     waves = [np.sin(x / 31 + y / 77 + 1), np.cos(y / 29 - x / 91), np.sin((x + 2 * y) / 53)]
-    return np.rint(128 + 100 * np.dstack(waves)).astype(np.uint8)
+    return np.asarray(np.rint(128 + 100 * np.dstack(waves)), dtype=np.uint8)
 
 
 def at_model_size(page: npt.NDArray[np.uint8], placement: Placement, size: int = SIZE) -> npt.NDArray[np.uint8]:
@@ -75,7 +75,7 @@ def test_a_square_on_whole_pixels_is_cropped_and_one_beside_it_is_nearly_the_sam
     middle = Placement(90 + side % 2 / 2, 80 + side % 2 / 2, side)
     left, top = int(middle.x - side / 2), int(middle.y - side / 2)
     square, hidden = cut_out(Image.fromarray(page), middle, SIZE)
-    assert np.array_equal(square, page[top : top + side, left : left + side]) and not hidden.any()
+    assert np.array_equal(np.asarray(square), page[top : top + side, left : left + side]) and not hidden.any()
     expected = at_model_size(page, middle).astype(int)
     tiny = 1e-7
     for near in (

@@ -84,7 +84,7 @@ def fill_in_face(arguments: list[str]) -> list[str]:
 
 def _is_face(word: str) -> bool:
     """Return whether the word after --face is its value."""
-    looks_like_file = not word or word.startswith("--") or "." in word or os.sep in word or os.path.exists(word)
+    looks_like_file = not word or word.startswith("-") or "." in word or os.sep in word or os.path.exists(word)
     return word == "all" or bool(_NUMBER.fullmatch(word)) or not looks_like_file
 
 

@@ -29,8 +29,8 @@ _WHITE = 128
 _STRETCHED = 0.01
 """If a mask is resized, a larger relative change of its proportions is mentioned."""
 _FIELDS = ("known", "hole", "box", "half", "part", "random")
-WAYS = (
-    "give a picture of the known pixels (--known), a picture of the hidden pixels (--hole), --box x,y,w,h, "
+_WAYS = (
+    "give {}a picture of the known pixels (--known), a picture of the hidden pixels (--hole), --box x,y,w,h, "
     "--half left|right|top|bottom or --random, or make pixels of the image itself transparent"
 )
 
@@ -134,8 +134,8 @@ class Hole:
             )
         return Hole(hole=picture.masked)
 
-    def hidden(self, picture: Picture) -> Hidden:
-        """Return which pixels of the picture are hidden."""
+    def hidden(self, picture: Picture, *, in_face: bool = False) -> Hidden:
+        """Return which pixels of the picture are hidden. in_face: whether parts of a face can be hidden."""
         if self.box is not None:
             return Hidden(_box(self.box, picture))
         if self.known is not None:
@@ -145,7 +145,8 @@ class Hole:
         if self.half is not None or self.part is not None or self.random:
             return Hidden(None)
         if not (clear := picture.transparent).any():
-            raise ValueError(f"{picture.name} has no transparent pixels, so specify which are hidden: {WAYS}")
+            ways = _WAYS.format(f"--part {'|'.join(get_args(FacePart))}, " if in_face else "")
+            raise ValueError(f"{picture.name} has no transparent pixels, so specify which are hidden: {ways}")
         return Hidden(clear)
 
     def to_dict(self) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def make_views(
     size, channels = model.image_size, model.channels
     transparency = hole.way == "transparency"
     page = picture.colours if transparency else picture.on_white()
-    marked = hole.hidden(picture)
+    marked = hole.hidden(picture, in_face=faces[0] is not None)
     squares = [middle_square(picture.size) if face is None else face.placement for face in faces]
     if marked.pixels is not None:
         hidden = marked.pixels
