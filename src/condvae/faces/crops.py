@@ -39,9 +39,8 @@ class CropSource:
         height, width = picture.shape[-2:]
         grid = torch.stack([2 * columns / width - 1, 2 * rows / height - 1], dim=-1)
         # One picture for all squares: they lie below each other in one tall output.
-        tall: Tensor = F.grid_sample(
-            picture, grid.float().flatten(0, 1)[None], padding_mode="border", align_corners=False
-        )
+        rows_of_all = grid.float().flatten(0, 1)[None]
+        tall: Tensor = F.grid_sample(picture, rows_of_all, padding_mode="border", align_corners=False)
         return tall[0].reshape(-1, len(squares), size, size).transpose(0, 1)
 
 

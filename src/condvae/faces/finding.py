@@ -1,9 +1,11 @@
 """Find the faces in a picture with the cascade of MTCNN (Zhang et al., 2016; see `mtcnn.py`).
 
 P-Net proposes squares at all places and sizes, R-Net refuses most of them, and O-Net decides and finds the landmarks.
-After each network, overlapping squares are reduced to the best one.
+After each network, overlapping squares are reduced to the best one. At the end, O-Net looks at each face again, turned
+upright and mirrored, because it is more accurate there.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,8 +18,8 @@ from torch import Tensor
 from condvae.faces import boxes as box
 from condvae.faces.boxes import Floats
 from condvae.faces.crops import CropSource, in_picture, squares_of
-from condvae.faces.face import Face
-from condvae.faces.mtcnn import FaceNetworks, ProposalNet, face_networks, normalise
+from condvae.faces.face import Face, Framing
+from condvae.faces.mtcnn import FaceNetworks, OutputNet, ProposalNet, face_networks, normalise
 
 MOST_PIXELS = 1_000_000
 """Larger pictures are reduced to this number of pixels, so that the time is bounded."""
@@ -26,9 +28,16 @@ SMALLEST_FACE = 20
 FACTOR = 0.709
 """Each size of the picture that P-Net sees is this much smaller than the one before."""
 MARGIN = 4
-"""How many pixels are added on each side of what P-Net sees, so that it finds faces that reach over the edge."""
+"""How many pixels are added on each side of what P-Net sees, so that it finds faces that reach over the edge.
+
+Less than half of the side of P-Net's square, so that a square is never empty."""
 THRESHOLDS = (0.6, 0.7, 0.7)
-"""The least probability of a face after each network."""
+"""The least probability of a face after each network, as in the paper's code."""
+LEAST_SCORE = 0.9
+"""The least probability of a face that is turned upright. Of 200 faces on other photos, the lowest score was 0.94."""
+UPRIGHT = Framing(eyes=0.40, x=0.50, y=0.38)
+"""The framing in which O-Net sees a face again. It is close to the one in which it sees it for the first time."""
+_ROUNDS = 2
 _MOST_PROPOSALS = 1500
 _BATCH = 256
 
@@ -85,7 +94,27 @@ def _cascade(networks: FaceNetworks, x: Tensor) -> _Found:
     landmarks = in_picture(torch.from_numpy(shares), squares_of(torch.from_numpy(boxes))).numpy()
     boxes = box.moved(boxes, by)
     kept = box.distinct(boxes, scores, 0.7, "smaller")
-    return _Found(boxes[kept], landmarks[kept], scores[kept])
+    return _upright(networks.output, source, _Found(boxes[kept], landmarks[kept], scores[kept]))
+
+
+def _upright(network: OutputNet, source: CropSource, found: _Found) -> _Found:
+    """Find the landmarks again, in faces that are turned upright by the landmarks found before.
+
+    Each face is also mirrored. The results are the means of both.
+    """
+    boxes, landmarks, scores = found
+    for _ in range(_ROUNDS):
+        placements = [Face((0, 0, 0, 0), points, 0).placement(UPRIGHT) for points in landmarks]
+        rows = [(x, y, side, math.radians(degrees)) for x, y, side, degrees in placements]
+        squares = torch.tensor(rows, dtype=torch.float64).reshape(-1, 4)
+        crops = source.cut(squares, network.SIZE)
+        probability, _, shares = network(crops)
+        probability_mirrored, _, mirrored = network(crops.flip(3))
+        mirrored = mirrored[:, [1, 0, 2, 4, 3]] * torch.tensor([-1, 1]) + torch.tensor([1, 0])
+        landmarks = in_picture((shares + mirrored).double() / 2, squares).numpy()
+        scores = ((probability + probability_mirrored) / 2).double().numpy()
+    sure = scores > LEAST_SCORE
+    return _Found(boxes[sure], landmarks[sure], scores[sure])
 
 
 def _proposals(network: ProposalNet, x: Tensor) -> tuple[Floats, Floats]:
