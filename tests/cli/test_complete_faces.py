@@ -6,22 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.commands import failure, names
-from helpers.framed_faces import FRAMING, face_at, finding
+from helpers.framed_faces import face_at, finding, write_card
 from helpers.pictures_to_complete import levels
 from PIL import Image
 
 from condvae.cli import main
-from condvae.weights.model_cards import ModelCard
 
 SMALL = ("-n", "1", "--device", "cpu")
-FACES = [face_at(30, 25, 9, 12), face_at(62, 20, 6, -20)]
+FACES = [face_at(30, 29, 23, 12), face_at(62, 23, 15, -20)]
 
 
 @pytest.fixture
 def photo(models: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A photo of two faces in the current folder, and a default model with a card."""
-    card = ModelCard("a model", "data", "limits", "use", "page", framing=FRAMING)
-    (models / "faces64.card.json").write_text(json.dumps(card._asdict()))
+    write_card(models / "faces64.safetensors")
     finding(monkeypatch, FACES)
     Image.fromarray(levels(60, 80)).save("two.png")
     return "two.png"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.framed_faces import face_at, finding, framed_model
+from helpers.framed_faces import FRAMING, face_at, finding, framed_model
 from helpers.models import SMALL_64, small_conditional, small_translator
 from helpers.pictures_to_complete import contents, levels, photo
 from PIL import Image
@@ -16,11 +16,13 @@ import condvae
 from condvae.cli import main
 from condvae.completion import save_completions, sheet_of
 from condvae.faces import Face
-from condvae.images.squares import in_square
+from condvae.faces.face import MEAN_LANDMARKS
+from condvae.images.placement import Placement
+from condvae.images.squares import in_picture, in_square
 from condvae.observe import Edges
 from condvae.weights import save
 
-LARGE, SMALL = face_at(30, 25, 9, 12), face_at(62, 20, 6, -20)
+LARGE, SMALL = face_at(30, 29, 23, 12), face_at(62, 23, 15, -20)
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def test_the_eyes_are_where_the_model_expects_them(model: Path, monkeypatch: pyt
     given: tuple[tuple[Any, Face], ...] = ((True, LARGE), (1, LARGE), (2, SMALL), (np.int64(2), SMALL))
     for number, face in given:
         result = condvae.complete(array, face=number, part="nose", model=model, n=2)
-        assert np.allclose(in_square(face.landmarks[:2], result.view.placement), [(0.3, 0.3), (0.7, 0.3)])
+        assert np.allclose(in_square(face.landmarks, result.view.placement), MEAN_LANDMARKS)
         assert result.images.shape == (2, 8, 8, 3) and result[0].size == (80, 60)
         assert result.view.surroundings is not None
         changed = (np.asarray(result[1]) != array).any(axis=2)
@@ -45,6 +47,20 @@ def test_the_eyes_are_where_the_model_expects_them(model: Path, monkeypatch: pyt
     assert repr(result).startswith(
         "<Completion: 2 completions of a face in an image, 8 x 8 pixels, pasted into 80 x 60"
     )
+
+
+def test_the_framing_is_that_of_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finding(monkeypatch, [LARGE])
+    array = levels(60, 80)
+    wide = framed_model(tmp_path, {"eyes": FRAMING["eyes"] / 2, "x": 0.3, "y": 0.6})
+    placement = condvae.complete(array, face=True, part="nose", model=wide, n=1).view.placement
+    assert placement.side == pytest.approx(46) and placement.degrees == pytest.approx(12)
+    eyes = in_picture((FRAMING["x"], FRAMING["y"]), Placement(30, 29, 23, 12))
+    assert np.allclose(in_square(eyes, placement), (0.3, 0.6))
+    # Parts of a picture that is framed already are where the same framing puts them.
+    hidden = ~condvae.complete(levels(8, 8), part="eyes", model=wide, n=1).known
+    rows, columns = np.nonzero(hidden)
+    assert rows.min() >= 3 and rows.max() <= 5 and columns.max() <= 4
 
 
 def test_every_way_to_hide_works_with_a_face(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +214,7 @@ def test_a_photo_with_an_unframed_face_gets_a_hint(model: Path, monkeypatch: pyt
     result = condvae.complete(levels(60, 80), half="left", model=model, n=1)
     assert any(hint in note for note in result.notes) and len(seen) == 1
     # Framed faces, other pictures and pictures at the model's size get none, and only the first photos are looked at.
-    finding(monkeypatch, [face_at(40, 18, 24)])
+    finding(monkeypatch, [face_at(40, 33, 60)])
     assert not any("face" in note for note in condvae.complete(levels(60, 80), half="left", model=model, n=1).notes)
     for image in (levels(60, 80), levels(8, 8)):
         seen = finding(monkeypatch, [])

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from condvae.images.face_parts import FaceSquare, part_of_square, usual_face
+from condvae.images.face_parts import FaceSquare, face_in, part_of_square
 from condvae.images.placement import Placement
 from condvae.images.squares import in_picture, in_square
 
-EYES, X, Y = 0.4, 0.5, 0.3
+LANDMARKS = [(0.3, 0.3), (0.7, 0.3), (0.5, 0.54), (0.34, 0.74), (0.66, 0.74)]
 SIZE = 50
 
 
 def usual(placement: Placement) -> FaceSquare:
-    return usual_face(placement, eyes=EYES, x=X, y=Y)
+    return face_in(placement, LANDMARKS)
 
 
 @pytest.mark.parametrize("degrees", [0, -25, 140])
 def test_each_part_contains_its_landmarks_and_no_others(degrees: float) -> None:
     face = usual(Placement(300, 200, 120, degrees))
-    assert np.allclose(in_square(face.landmarks, face.placement)[:2], [(0.3, 0.3), (0.7, 0.3)])
+    assert np.allclose(in_square(face.landmarks, face.placement), LANDMARKS)
     pixels = np.floor(in_square(face.landmarks, face.placement) * SIZE + 1e-9).astype(int)
     inside = {"eyes": {0, 1}, "nose": {2}, "mouth": {3, 4}, "left": {0, 3}, "right": {1, 2, 4}}
     for part, expected in inside.items():

@@ -6,7 +6,7 @@ import torch
 from helpers.models import small_conditional
 from helpers.pictures_to_complete import Levels, levels
 
-from condvae.images.face_parts import FaceSquare, usual_face
+from condvae.images.face_parts import FaceSquare, face_in
 from condvae.images.holes import Flags, Hole
 from condvae.images.model_view import ModelView, make_view, make_views, pasted
 from condvae.images.placement import Placement
@@ -22,7 +22,7 @@ OVER_THE_EDGE = [Placement(4, 50, 30, 12), Placement(70, 2, 25, 0), Placement(35
 
 
 def face(placement: Placement) -> FaceSquare:
-    return usual_face(placement, eyes=0.4, x=0.5, y=0.3)
+    return face_in(placement, [(0.3, 0.3), (0.7, 0.3), (0.5, 0.54), (0.34, 0.74), (0.66, 0.74)])
 
 
 def views(array: Levels, hole: Hole, *placements: Placement, seed: int = 0) -> list[ModelView]:

@@ -4,9 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from condvae import faces
 from condvae.faces import Framing
-from condvae.images.face_parts import FaceSquare, usual_face
+from condvae.faces.face import MEAN_FRAMING, MEAN_LANDMARKS
+from condvae.images.face_parts import FaceSquare, face_in
 from condvae.images.placement import Placement
 from condvae.images.reading import Picture
 from condvae.images.squares import described, middle_square
@@ -61,8 +64,9 @@ def choose_squares(picture: Picture, framing: Framing, face: int | str) -> list[
 
 
 def usual_square(size: tuple[int, int], framing: Framing) -> FaceSquare:
-    """Return the middle square of a picture of this size, with a face as the model expects it."""
-    return usual_face(middle_square(size), **framing._asdict())
+    """Return the middle square of a picture of this size, with the mean face as the model expects it."""
+    scale, eyes = framing.eyes / MEAN_FRAMING.eyes, np.array([(framing.x, framing.y), (MEAN_FRAMING.x, MEAN_FRAMING.y)])
+    return face_in(middle_square(size), (MEAN_LANDMARKS - eyes[1]) * scale + eyes[0])
 
 
 def hint_of(picture: Picture, framing: Framing) -> str | None:

@@ -20,14 +20,9 @@ class FaceSquare(NamedTuple):
     landmarks: Landmarks
 
 
-def usual_face(placement: Placement, *, eyes: float, x: float, y: float) -> FaceSquare:
-    """Return the face that a model expects in a square, with the landmarks where most faces have them.
-
-    eyes: distance of the eyes; x and y: middle between them; all as shares of the side of the square.
-    """
-    nose, mouth = (x, y + 0.6 * eyes), y + 1.1 * eyes
-    points = [(x - eyes / 2, y), (x + eyes / 2, y), nose, (x - 0.43 * eyes, mouth), (x + 0.43 * eyes, mouth)]
-    return FaceSquare(placement, tuple((float(a), float(b)) for a, b in in_picture(points, placement)))
+def face_in(placement: Placement, landmarks: npt.ArrayLike) -> FaceSquare:
+    """Return a face in a square. landmarks: [5, 2], in the square from (0, 0), its top left, to (1, 1)."""
+    return FaceSquare(placement, tuple((float(x), float(y)) for x, y in in_picture(landmarks, placement)))
 
 
 def part_of_square(part: FacePart, face: FaceSquare, size: int) -> npt.NDArray[np.bool_]:
