@@ -20,6 +20,9 @@ from condvae.weights.model_cards import card_at
 _LANDMARKS = 5
 _LARGEST = 20
 """Squares of a record with more than this many times the size of the picture are refused as damaged."""
+_HINT_PIXELS = 256
+"""For the hint, faces are looked for in a picture that is reduced to about this many pixels, so that it takes little
+time. Faces that are smaller than about a tenth of the picture are not found."""
 # A face counts as framed if its square is about the middle square of the picture.
 _FRAMED_SIZE, _FRAMED_SHIFT, _FRAMED_DEGREES = 1.5, 0.25, 30
 
@@ -71,12 +74,17 @@ def usual_square(size: tuple[int, int], framing: Framing) -> FaceSquare:
 
 def hint_of(picture: Picture, framing: Framing) -> str | None:
     """Return a hint to use --face if the picture has a face that the middle square does not show as in training."""
-    found = find_squares(picture, framing)
-    if not found or _is_framed(found[0].placement, middle_square(picture.size)):
+    factor = max(1, max(picture.size) // _HINT_PIXELS)
+    found = faces.find_faces(picture.colours.reduce(factor))
+    if not found:
+        return None
+    x, y, side, degrees = found[0].placement(framing)
+    placement = Placement(factor * x, factor * y, factor * side, degrees)
+    if _is_framed(placement, middle_square(picture.size)):
         return None
     return (
-        f"{picture.name} has a face {described(found[0].placement)}: add --face (face=True in Python) to complete this "
-        "face instead of the middle square of the image"
+        f"{picture.name} has a face {described(placement)}: add --face (face=True in Python) to complete this face "
+        "instead of the middle square of the image"
     )
 
 
