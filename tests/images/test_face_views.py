@@ -132,7 +132,7 @@ def test_a_hole_beside_the_face_says_where_the_face_is() -> None:
     (view,) = views(levels(60, 75), Hole(box=(60, 45, 10, 10)), Placement(30, 30, 20, 7))
     assert view.nothing_hidden == (
         "nothing is hidden in the image: all hidden pixels are outside the square around its face, which is at "
-        "20,20,20,20 (x, y, width and height, turned by 7 degrees): hide pixels inside this square"
+        "20,20,20,20 (x, y, width and height, turned clockwise by 7 degrees): hide pixels inside this square"
     )
     (view,) = views(levels(60, 75), Hole(box=(35, 25, 20, 10)), Placement(30, 30, 20))
     assert view.notes == (

@@ -65,7 +65,7 @@ def test_a_square_is_turned_clockwise() -> None:
     assert np.allclose(in_square(in_picture(points, at), at), points)
     right = in_picture((1, 0.5), at) - in_picture((0, 0.5), at)
     assert math.degrees(math.atan2(right[1], right[0])) == pytest.approx(33)  # y points down
-    assert described(at) == "at 40,50,20,20 (x, y, width and height, turned by 33 degrees)"
+    assert described(at) == "at 40,50,20,20 (x, y, width and height, turned clockwise by 33 degrees)"
     assert described(Placement(50, 60, 20)) == "at 40,50,20,20 (x, y, width and height)"
 
 

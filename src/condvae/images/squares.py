@@ -69,7 +69,7 @@ def described(placement: Placement) -> str:
     """Describe the square in words, by the box that --box would take for it, and by its angle."""
     left, top = (round(middle - placement.side / 2) for middle in placement[:2])
     side, degrees = round(placement.side), round(placement.degrees)
-    turned = f", turned by {degrees} degrees" if degrees else ""
+    turned = f", turned {'anti' * (degrees < 0)}clockwise by {abs(degrees)} degrees" if degrees else ""
     return f"at {left},{top},{side},{side} (x, y, width and height{turned})"
 
 
