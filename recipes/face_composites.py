@@ -1,12 +1,21 @@
-"""Measure how well faces are found: paste faces on backgrounds, at known places, sizes and angles, and look for them.
+"""Measure how well faces are found: paste them on other pictures, at known places, sizes and angles, and look for them.
 
-The faces are square crops in which the eyes are at a known place (`FRAMING`). Each is enlarged, turned and pasted with
-a soft edge on a background. A face is found if both eyes are within 8 % of their distance from the true position.
+The faces are square crops in one framing. Each is enlarged, turned and pasted with a soft edge. There are three
+measures. Each is the error of the worse eye, as a share of the distance of the eyes:
+
+- eyes: the eyes that are found in the composite, against those that are found in the crop alone, upright and large.
+  This shows whether place, size, angle and background move the landmarks. If no face is found in the crop alone, the
+  eyes that the framing expects count as true.
+- eyes of the framing: the same, against the eyes that the framing expects in the crop. Crops follow their framing only
+  roughly, as they were aligned by other programs and show people who look aside.
+- placement: the eyes that the framing expects in `Face.placement`, against those that it expects in the pasted crop.
+  This shows whether a model is given the square that it was trained on.
 
     python recipes/face_composites.py --data faces64-a.zip faces64-b.zip faces64-c.zip --backgrounds tiny64-a.zip
 """
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,28 +28,36 @@ import torch
 from PIL import Image, ImageDraw
 
 from condvae.faces import Face, Framing, find_faces
-from condvae.images.archive import opened
+from condvae.faces.face import MEAN_FRAMING
 from condvae.images.contact_sheet import contact_sheet
-from condvae.images.decode import decode
 from condvae.images.placement import Placement
 from condvae.runtime.scripts import run_script
 
-FRAMING = Framing(eyes=0.40, x=0.50, y=0.29)
-"""Where the eyes are in the crops of faces64-a.zip, faces64-b.zip and faces64-c.zip."""
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from recipes.face_framing import draw_images, face_of_crop
+
 TOLERANCE = 0.08
-"""The largest error of an eye, as a share of the distance of the eyes, with which a face counts as found."""
+"""The largest error with which an eye counts as found."""
+SAME_FACE = 0.5
+"""A face with a larger error is another face."""
+_MASK = 512
+_PER_ROW = 4
+
+Points = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Paste faces on backgrounds and measure how well they are found."""
+    """Paste faces on other pictures and measure how well they are found."""
 
     data: tuple[Path, ...]
-    """Data sets whose test images are faces in one framing, such as faces64-a.zip."""
+    """Data sets whose test images are faces in one framing, such as faces64-a.zip. Each gives as many."""
     backgrounds: Path
     """Data set whose test images are the backgrounds, such as tiny64-a.zip."""
+    framing: tuple[float, float, float] = MEAN_FRAMING
+    """Framing of the faces: distance of the eyes, and x and y of their middle, as shares of the side of the image."""
     out: Path = Path("out/face_composites.png")
-    """Contact sheet of the faces that were not found, with the eyes that were expected and found."""
+    """Contact sheet of the faces that were not found: the expected eyes are green, what was found is red."""
     images: int = 100
     """How many composites to make."""
     size: int = 320
@@ -55,23 +72,24 @@ class Options:
 
 
 class Composite(NamedTuple):
+    crop: Image.Image
     picture: Image.Image
     placement: Placement
-    """Where the pasted crop is."""
-
-    @property
-    def eyes(self) -> npt.NDArray[np.float64]:
-        """[2, 2]: true x and y of the left and the right eye."""
-        return eyes_at(self.placement)
+    """Where the crop was pasted."""
 
 
-def eyes_at(placement: Placement, framing: Framing = FRAMING) -> npt.NDArray[np.float64]:
-    """Return where the eyes are in a picture, [2, 2], if a crop in this framing is pasted there."""
+def in_picture(shares: npt.ArrayLike, placement: Placement) -> Points:
+    """Convert points [N, 2], as shares of the side of a square, to pixels of the picture in which the square lies."""
     angle = math.radians(placement.degrees)
-    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    shares = np.array([[framing.x - framing.eyes / 2, framing.y], [framing.x + framing.eyes / 2, framing.y]])
-    eyes: npt.NDArray[np.float64] = (shares - 0.5) * placement.side @ turn.T + (placement.x, placement.y)
-    return eyes
+    turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+    points: Points = (np.asarray(shares) - 0.5) * placement.side @ turn + (placement.x, placement.y)
+    return points
+
+
+def eyes_of(framing: Framing) -> Points:
+    """Return the places of the eyes that a framing expects, [2, 2], as shares of the side."""
+    eyes, x, y = framing
+    return np.array([[x - eyes / 2, y], [x + eyes / 2, y]])
 
 
 def paste(crop: Image.Image, background: Image.Image, placement: Placement, *, feather: float = 0.08) -> Image.Image:
@@ -80,105 +98,116 @@ def paste(crop: Image.Image, background: Image.Image, placement: Placement, *, f
     feather: width of the soft edge, in which the crop fades, as a share of its side.
     """
     angle, scale = math.radians(placement.degrees), crop.width / placement.side
-    across, down = scale * math.cos(angle), scale * math.sin(angle)
-    middle = crop.width / 2
-    inverse = (
-        *(across, down, middle - across * placement.x - down * placement.y),
-        *(-down, across, middle + down * placement.x - across * placement.y),
-    )
-    # Distance of each pixel of the crop from its edge decides how opaque it is.
-    at = (np.arange(512) + 0.5) / 512
-    from_edge = np.minimum(at, 1 - at)
-    opacity = np.clip(np.minimum(from_edge[:, None], from_edge) / max(feather, 1e-9), 0, 1)
+    across, down, middle = scale * math.cos(angle), scale * math.sin(angle), crop.width / 2
+    x, y = placement[:2]
+    # Pillow wants the coefficients that map a pixel of the result to a pixel of the crop.
+    to_crop = (across, down, middle - across * x - down * y, -down, across, middle + down * x - across * y)
+    to_mask = tuple(value * _MASK / crop.width for value in to_crop)
+    from_edge = (np.arange(_MASK) + 0.5) / _MASK
+    from_edge = np.minimum(from_edge, 1 - from_edge)
+    opacity = np.clip(np.minimum(from_edge[:, None], from_edge) / feather, 0, 1)
     mask = Image.fromarray((opacity * 255).astype(np.uint8))
-    to_mask = tuple(value * 512 / crop.width for value in inverse)
-    turned = crop.transform(background.size, Image.Transform.AFFINE, inverse, Image.Resampling.BICUBIC)
-
+    affine, size = Image.Transform.AFFINE, background.size
     result = background.copy()
     result.paste(
-        turned, mask=mask.transform(background.size, Image.Transform.AFFINE, to_mask, Image.Resampling.BILINEAR)
+        crop.transform(size, affine, to_crop, Image.Resampling.BICUBIC),
+        mask=mask.transform(size, affine, to_mask, Image.Resampling.BILINEAR),
     )
     return result
 
 
 def composites(options: Options) -> list[Composite]:
     random = np.random.default_rng(options.seed)
-    each = math.ceil(options.images / len(options.data))
-    crops = [_test_images(path, each, random) for path in options.data]
-    scenes = _test_images(options.backgrounds, options.images, random)
+    each = -(-options.images // len(options.data))
+    crops = [draw_images(path, "test", each, random) for path in options.data]
+    backgrounds = draw_images(options.backgrounds, "test", options.images, random)
     made = []
-    for i in range(options.images):
+    for i, background in enumerate(backgrounds):
         crop = crops[i % len(crops)][i // len(crops)]
-        background = scenes[i].resize((options.size, options.size), Image.Resampling.BICUBIC)
         side = random.uniform(options.smallest, options.largest)
         degrees = random.uniform(-options.degrees, options.degrees)
         angle = math.radians(abs(degrees))
         reach = side * (math.cos(angle) + math.sin(angle)) / 2  # half of the side of the box around the turned crop
         x, y = random.uniform(reach, options.size - reach, size=2).tolist()
         placement = Placement(x, y, side, degrees)
-        made.append(Composite(paste(crop, background, placement), placement))
+        large = background.resize((options.size, options.size), Image.Resampling.BICUBIC)
+        made.append(Composite(crop, paste(crop, large, placement), placement))
     return made
 
 
-def _test_images(path: Path, n: int, random: np.random.Generator) -> list[Image.Image]:
-    """Draw n test images of a folder or zip without replacement, or as many as there are, again and again."""
-    with opened(path) as files:
-        names = [name for name in files.images() if name.startswith("test/")]
-        if not names:
-            raise ValueError(f"{path} has no images in test/: give a data set such as faces64-a.zip")
-        chosen = np.resize(random.permutation(len(names)), n).tolist()
-        return [Image.fromarray(decode(files.open(names[i]), channels=3, size=None)) for i in chosen]
+def eye_error(eyes: Points, expected: Points) -> float:
+    """Return the larger error of the two eyes [2, 2], as a share of their expected distance."""
+    errors = np.linalg.norm(eyes - expected, axis=1)
+    return float(errors.max() / np.linalg.norm(expected[1] - expected[0]))
 
 
-def eye_error(face: Face, eyes: npt.NDArray[np.float64]) -> float:
-    """Return the larger error of the two eyes, as a share of their true distance."""
-    errors = np.linalg.norm(face.landmarks[:2] - eyes, axis=1)
-    return float(errors.max() / np.linalg.norm(eyes[1] - eyes[0]))
+class Result(NamedTuple):
+    composite: Composite
+    faces: tuple[Face, ...]
+    expected: Points
+    """[2, 2]: the true eyes, in pixels of the composite."""
+    errors: tuple[float, float, float] = (math.inf,) * 3
+    """The three measures, which are infinite if the face was not found."""
+
+
+def measure(composite: Composite, alone: Face | None, framing: Framing) -> Result:
+    """alone: the face that was found in the crop alone, if any."""
+    faces = find_faces(composite.picture)
+    nominal = in_picture(eyes_of(framing), composite.placement)
+    expected = nominal if alone is None else in_picture(alone.landmarks[:2], composite.placement)
+    error, best = min(((eye_error(face.landmarks[:2], expected), i) for i, face in enumerate(faces)), default=(1, 0))
+    if error > SAME_FACE:
+        return Result(composite, faces, expected)
+    face = faces[best]
+    placed = in_picture(eyes_of(framing), face.placement(framing))
+    errors = (error, eye_error(face.landmarks[:2], nominal), eye_error(placed, nominal))
+    return Result(composite, faces, expected, errors)
 
 
 def main(options: Options) -> None:
-    made = composites(options)
-    errors, others, misses, seconds = [], 0, [], 0.0
-    find_faces(made[0].picture)  # loads the networks
-    for composite in made:
-        start = time.perf_counter()
-        faces = find_faces(composite.picture)
-        seconds += time.perf_counter() - start
-        best = min((eye_error(face, composite.eyes) for face in faces), default=math.inf)
-        errors.append(best)
-        others += sum(eye_error(face, composite.eyes) > 0.5 for face in faces)
-        if best > TOLERANCE:
-            misses.append((composite, faces, best))
-    n, near = len(made), np.array(errors)[np.array(errors) < 0.5]
-    print(f"found {n - len(misses)} of {n} faces, both eyes within {TOLERANCE:.0%} of their distance")
-    print(f"{n - len(near)} were not found at all; {others} more faces were found in the backgrounds")
-    shares = (50, 75, 90, 95, 100)
-    values = ", ".join(f"{p} % up to {v:.1%}" for p, v in zip(shares, np.percentile(near, shares), strict=True))
-    print(f"error of the worse eye: {values}")
-    print(f"{seconds / n:.3f} seconds per picture of {options.size} x {options.size} pixels")
-    if misses:
+    made, framing = composites(options), Framing(*options.framing)
+    alone = [face_of_crop(composite.crop) for composite in made]
+    start = time.perf_counter()
+    results = [measure(composite, face, framing) for composite, face in zip(made, alone, strict=True)]
+    seconds = (time.perf_counter() - start) / len(results)
+    print(f"in {alone.count(None)} of {len(made)} crops alone, no face was found")
+    for i, name in enumerate(("eyes", "eyes of the framing", "placement")):
+        report(name, [result.errors[i] for result in results])
+    others = sum(len(result.faces) - math.isfinite(result.errors[0]) for result in results)
+    print(f"{others} more faces were found in the backgrounds")
+    print(f"{seconds:.3f} seconds per picture of {options.size} x {options.size} pixels")
+    if misses := [result for result in results if result.errors[0] > TOLERANCE]:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        sheet_of_misses(misses).save(options.out)
+        sheet_of(misses).save(options.out)
         print(f"wrote {options.out}")
 
 
-def sheet_of_misses(misses: Sequence[tuple[Composite, Sequence[Face], float]]) -> Image.Image:
-    """Draw each miss, with the true eyes as green crosses, and boxes and landmarks that were found in red."""
-    rows, labels = [], []
-    for (picture, placement), faces, error in misses:
-        drawn = picture.copy()
+def report(name: str, errors: Sequence[float]) -> None:
+    found = sum(error <= TOLERANCE for error in errors)
+    print(f"{name}: {found} of {len(errors)} within {TOLERANCE:.0%}, {errors.count(math.inf)} not found at all")
+    if near := [error for error in errors if math.isfinite(error)]:
+        shares = (50, 75, 90, 95, 100)
+        values = np.percentile(near, shares).tolist()
+        print("  " + ", ".join(f"{p} % up to {value:.1%}" for p, value in zip(shares, values, strict=True)))
+
+
+def sheet_of(misses: Sequence[Result]) -> Image.Image:
+    """Draw composites, with green crosses on the expected eyes, and red boxes and landmarks that were found."""
+    tiles = []
+    for result in misses:
+        drawn = result.composite.picture.copy()
         pen = ImageDraw.Draw(drawn)
-        for face in faces:
-            x, y, width, height = face.box
+        for (x, y, width, height), landmarks, _ in result.faces:
             pen.rectangle((x, y, x + width, y + height), outline="red")
-            for u, v in face.landmarks.tolist():
+            for u, v in landmarks.tolist():
                 pen.ellipse((u - 2, v - 2, u + 2, v + 2), outline="red")
-        for u, v in eyes_at(placement).tolist():
+        for u, v in result.expected.tolist():
             pen.line((u - 4, v, u + 4, v), fill="lime")
             pen.line((u, v - 4, u, v + 4), fill="lime")
-        rows.append([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in (picture, drawn)])
-        labels.append(f"{error:.0%}" if math.isfinite(error) else "none")
-    return contact_sheet(rows, ["composite", "found"], tile=320, row_labels=labels)
+        tiles.append(torch.from_numpy(np.array(drawn)).permute(2, 0, 1))
+    tiles += [torch.full_like(tiles[0], 255)] * (-len(tiles) % _PER_ROW)
+    rows = [tiles[i : i + _PER_ROW] for i in range(0, len(tiles), _PER_ROW)]
+    return contact_sheet(rows, [""] * _PER_ROW, tile=tiles[0].shape[-1])
 
 
 if __name__ == "__main__":

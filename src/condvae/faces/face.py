@@ -23,10 +23,10 @@ class Framing(NamedTuple):
 
 MEAN_FRAMING = Framing(eyes=0.40, x=0.50, y=0.29)
 """The framing of the faces of which MEAN_LANDMARKS is the mean."""
-MEAN_LANDMARKS = np.array([[0.3075, 0.2983], [0.6925, 0.2983], [0.5, 0.5364], [0.3323, 0.7071], [0.6677, 0.7071]])
+MEAN_LANDMARKS = np.array([[0.309, 0.299], [0.691, 0.299], [0.5, 0.536], [0.336, 0.706], [0.664, 0.706]])
 """[5, 2]: where `find_faces` finds the landmarks of faces of this framing, as shares of the side of the square.
 
-Medians over training images of CelebA and UTKFace, made symmetric (`recipes/face_composites.py` prints them). The data
+Medians over training images of CelebA and UTKFace, made symmetric (`recipes/face_framing.py` prints them). The data
 sets were aligned by landmarks of other programs, so that the eyes are not exactly where the framing says.
 """
 _WEIGHTS = np.array([1, 1, 1, 0.5, 0.5])  # the mouth moves when a person talks or laughs
