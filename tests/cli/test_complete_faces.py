@@ -13,7 +13,7 @@ from PIL import Image
 from condvae.cli import main
 
 SMALL = ("-n", "1", "--device", "cpu")
-FACES = [face_at(30, 29, 23, 12), face_at(62, 23, 15, -20)]
+FACES = [face_at(30.2, 29.2, 23, 12), face_at(62, 23, 15, -20)]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_every_spelling_gives_the_same_photo(photo: str, capsys: pytest.CaptureF
         made.append(Path(f"out{i}/001-two-1.png").read_bytes())
     assert len(set(made[:5])) == 1 and len(set(made)) == 3
     printed = capsys.readouterr().out
-    first = "two.png: the square around its face, at 18,18,23,23 (x, y, width and height, turned clockwise by 12 "
+    first = "two.png: the square around its face, at 19,18,23,23 (x, y, width and height, turned clockwise by 12 "
     assert printed.count(first) == 6 and "turned anticlockwise by 20 degrees" in printed
     with Image.open("out0/001-two-1.png") as image:
         changed = (np.asarray(image) != levels(60, 80)).any(axis=2)
@@ -59,7 +59,7 @@ def test_wrong_calls_end_with_one_sentence(
         (["--face", "nose"], "face is 'nose', expected no value"),
         (["--face", "0", "--part", "eyes"], "face is '0', expected no value"),
         (["--face=-2", "--part", "eyes"], "face is '-2', expected no value"),
-        (["--face", "--box", "0,50,9,9"], "outside the square around its face, which is at 18,18,23,23"),
+        (["--face", "--box", "0,50,9,9"], "outside the square around its face, which is at 19,18,23,23"),
         (["--face", "--part", "eyes", "--half", "left"], "in 2 ways, half and part: give only one"),
         (["--face", "--part", "eyes", "--format", "jpg"], "choose the format png or webp"),
         (["--face"], "specify which are hidden: give --part eyes|mouth|nose|left|right, a picture"),

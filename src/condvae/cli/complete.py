@@ -38,8 +38,9 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     format: shared.Format = "png"
     face: Annotated[str | None, tyro.conf.arg(metavar="[N|all]")] = None  # type: ignore[assignment]
     """Find the largest face in the photo, complete it, turned and framed as in the model's training, and put the result
-    back into the whole photo. --face 2 completes the second largest face, and --face all every face. Only models of
-    faces can do this. If not given, the middle square of the image is completed."""
+    back into the whole photo. --face 2 completes the second largest face, and --face all every face. --half and
+    --random then hide pixels of the square around the face. Only models of faces can do this. If not given, the middle
+    square of the image is completed."""
     part: FacePart | None = None
     """Hide part of a face: both eyes with the brows, the mouth, the nose, or the half that is on the left or right in
     the image. Without --face, the middle square must show the face as in the model's training."""

@@ -36,8 +36,8 @@ class CompletionSettings:
     exactly as they are."""
     face: int | Literal["all"] | None = None
     hard_edges: bool = False
-    """With --keep-size: paste the completion as it is. If not given, it is blended with the image at the edge of the
-    hole, inside the hole."""
+    """With --keep-size or --face: paste the completion as it is. If not given, it is blended with the image at the edge
+    of the hole, inside the hole."""
     same_noise: bool = False
     """Use the same random numbers for all images, so that completion k looks alike in all of them. If not given, the
     random numbers also depend on the known pixels of each image."""
