@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "metrics": "noise gaussian likelihood vdvae observe conditional objectives sampling images weights",
     "training": "likelihood vdvae observe conditional objectives kernels sampling images data completers weights "
     "metrics",
-    "completion": "vdvae observe conditional sampling images completers weights",
+    "completion": "vdvae observe conditional sampling images completers weights faces",
     "design": "observe conditional vdvae kernels sampling images data weights training completion completers metrics",
     "ood": "noise gaussian vdvae observe conditional objectives sampling images data weights completion completers",
     "experiments": "observe conditional vdvae sampling images data weights training completers metrics design ood",

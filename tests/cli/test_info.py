@@ -74,8 +74,9 @@ def test_info_prints_the_cards_of_embedded_models(capsys: pytest.CaptureFixture[
         assert card is not None
         main(["info", name])
         printed = " ".join(capsys.readouterr().out.split())
-        for text in card:
+        for text in (card.summary, card.data, card.limits, card.use, card.page, card.subject):
             assert text in printed
+        assert ("--face finds faces in photos" in printed) == (card.framing is not None)
         main(["info", name, "--json"])
         assert json.loads(capsys.readouterr().out)["card"] == card._asdict()
         main(["info", "--list"])

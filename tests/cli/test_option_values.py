@@ -1,4 +1,4 @@
-"""None is never offered as a value, and a box may be given as four words."""
+"""None is never offered as a value, a box may be given as four words, and --face may have no value."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from helpers.cli_options import options, verbs
 from helpers.commands import failure, photos
 
 from condvae.cli import main
-from condvae.cli.option_values import join_boxes
+from condvae.cli.option_values import fill_in_face, join_boxes
 
 REQUIRED = {
     "compare": ["a", "b"],
@@ -75,6 +75,27 @@ def test_the_numbers_of_a_box_become_one_word() -> None:
         ("a.png 1 2 3 4 --half left", "a.png 1 2 3 4 --half left"),
     ):
         assert join_boxes(words.split()) == expected.split()
+
+
+def test_face_may_have_a_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for words, expected in (
+        ("a.png --face", "a.png --face=1"),
+        ("--face a.png", "--face=1 a.png"),
+        ("--face folder", "--face=1 folder"),
+        ("--face --half left a.png", "--face=1 --half left a.png"),
+        ("--face -o out a.png", "--face=1 -o out a.png"),
+        ("--face 2 a.png", "--face=2 a.png"),
+        ("a.png --face all", "a.png --face=all"),
+        ("a.png --face=all", "a.png --face=all"),
+        ("--face ../b.png 2", "--face=1 ../b.png 2"),
+        ("a.png --face -1", "a.png --face=-1"),
+        ("--face nonsense a.png", "--face=nonsense a.png"),
+        ("--face 2 --face", "--face=2 --face=1"),
+    ):
+        assert fill_in_face(["complete", *words.split()]) == ["complete", *expected.split()]
+    assert fill_in_face(["sample", "--face"]) == ["sample", "--face"]
 
 
 @pytest.mark.usefixtures("models")

@@ -15,7 +15,7 @@ import pytest
 import torch
 from helpers.fixtures import FIXTURES, ROOT
 from helpers.training import call
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
 from condvae import Completion
 from condvae.design import Location
@@ -83,6 +83,12 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     transparent.putalpha(Image.eval(mask, lambda level: 255 - level))
     transparent.save(tmp_path / "photo.png")
     photos[0].convert("L").save(tmp_path / "chest.png")
+    shutil.copy(FIXTURES / "photos" / "astronaut.jpg", tmp_path / "portrait.jpg")
+    with Image.open(tmp_path / "portrait.jpg") as portrait:
+        two = Image.new("RGB", (920, 512))
+        two.paste(portrait, (0, 0))
+        two.paste(ImageOps.mirror(portrait).resize((400, 400)), (520, 60))
+    two.save(tmp_path / "family.jpg")
     shutil.copy(FIXTURES / "faces32.zip", tmp_path / "photos.zip")
     shutil.copy(locate("cifar10"), tmp_path / "runs" / "mine" / "model.safetensors")
     monkeypatch.chdir(tmp_path)

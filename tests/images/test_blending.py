@@ -33,11 +33,15 @@ def completion_of(page: Levels, hole: Flags, size: int, *, error: int = 0) -> Le
     return np.asarray(enlarged)
 
 
-def blended(page: Levels, square: Levels, hole: Flags, size: int = 16) -> Levels:
-    side = len(square)
-    corner = ((page.shape[1] - side) // 2, (page.shape[0] - side) // 2)
+def blended(page: Levels, square: Levels, hidden: Flags, size: int = 16) -> Levels:
+    side, (height, width) = len(square), hidden.shape
+    top, left = (height - side) // 2, (width - side) // 2
+    around = ((top, height - side - top), (left, width - side - left))
+    completion = np.pad(square if square.ndim == 3 else square[:, :, None], (*around, (0, 0)), mode="edge")
+    hole = np.zeros_like(hidden)
+    hole[top : top + side, left : left + side] = hidden[top : top + side, left : left + side]
     new = page.copy()
-    blend_edges(new, square, corner, hole, scale=side / size)
+    blend_edges(new, hole, hidden, lambda at: completion[at.top : at.bottom, at.left : at.right], scale=side / size)
     return new
 
 

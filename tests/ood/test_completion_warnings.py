@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.fitted_models import fitted_model, put_fits
 from helpers.fixtures import FIXTURES
+from helpers.framed_faces import face_at, finding, write_card
 from helpers.models import small_vae
 from helpers.pictures_to_complete import levels, photo
 from PIL import Image
@@ -235,3 +236,12 @@ def test_the_embedded_model_warns_of_inverted_x_rays_and_faces() -> None:
         if found.warning is not None:
             assert "strangest 1 % for xray " in found.warning
             assert "crop it tightly to the chest in a frontal x-ray, and check that it is upright, " in found.warning
+
+
+def test_the_warning_about_a_face_does_not_say_that_it_should_be_cropped(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_card(model)
+    finding(monkeypatch, [face_at(20, 20, 16)])
+    with pytest.warns(StrangeImage, match="the face in the image is in the strangest 1 % for .*: check that it is"):
+        complete(levels(40, 40), face=True, half="left", model=model, n=1)

@@ -25,7 +25,7 @@ from condvae.cli.help_text import first_paragraph
 from condvae.cli.import_ import Import
 from condvae.cli.info import Info
 from condvae.cli.ood import OOD
-from condvae.cli.option_values import OPTION_VALUES, join_boxes
+from condvae.cli.option_values import OPTION_VALUES, fill_in_face, join_boxes
 from condvae.cli.pretrain import Pretrain
 from condvae.cli.reconstruct import Reconstruct
 from condvae.cli.renamed import check_spelling
@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
             check_spelling(arguments)
             _check_once(arguments)
             _check_not_empty(arguments)
-            words = join_boxes(arguments)
+            words = fill_in_face(join_boxes(arguments))
             with OPTION_VALUES, keeping_codes(*streams):  # the colours of the help
                 verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
             job = getattr(verb, "job", verb)  # design and ood have sub-verbs

@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -11,8 +11,12 @@ from condvae.cli import shared
 from condvae.cli.help_text import explained
 from condvae.cli.shared import HoleOptions, settings_of
 from condvae.completion.settings import CompletionSettings
+from condvae.images.image_meanings import FacePart
 from condvae.runtime.checks import option_name
 from condvae.weights.model_names import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from condvae.images.holes import Hole
 
 
 @explained(out=shared.out_folder_help("the completions, sheet.png and record.json", "completions"))
@@ -20,8 +24,9 @@ from condvae.weights.model_names import DEFAULT_MODEL
 class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     """Complete images: draw several completions of each, and save them with a contact sheet and a record.
 
-    Say which pixels are hidden with one of --known, --hole, --box, --half and --random, or make them transparent in
-    the image. Models that observe edges, a grey version or a smaller version of an image need none of these options:
+    Say which pixels are hidden with one of --known, --hole, --box, --half, --part and --random, or make them
+    transparent in the image. With --face, a face is found in the photo, and its completions are put back into the
+    photo. Models that observe edges, a grey version or a smaller version of an image need none of these options:
     give them a photo, or a drawing, a grey picture or a small one. `condvae info` says what a model wants to see.
     Images that are strange to the model get a warning if `condvae ood fit` has prepared the model.
     """
@@ -31,6 +36,14 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
     n: shared.N = CompletionSettings.n
     out: shared.OutFolder = None
     format: shared.Format = "png"
+    face: Annotated[str | None, tyro.conf.arg(metavar="[N|all]")] = None  # type: ignore[assignment]
+    """Find the largest face in the photo, complete it, turned and framed as in the model's training, and put the result
+    back into the whole photo. --face 2 completes the second largest face, and --face all every face. --half and
+    --random then hide pixels of the square around the face. Only models of faces can do this. If not given, the middle
+    square of the image is completed."""
+    part: FacePart | None = None
+    """Hide part of a face: both eyes with the brows, the mouth, the nose, or the half that is on the left or right in
+    the image. Without --face, the middle square must show the face as in the model's training."""
     temperature: shared.Temperature = "1"
     white: shared.White = None
     chunk: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -65,6 +78,9 @@ class Complete(shared.Parsed, CompletionSettings, HoleOptions):
             say=shared.say,
         )
         shared.tell_written(shared.sheets_written(sheets), sheets[0].parent, self)
+
+    def as_hole(self) -> "Hole":
+        return dataclasses.replace(super().as_hole(), part=self.part)
 
     def _check_alone(self) -> None:
         """Raise a ValueError if options were given that --repeat reads from the record."""

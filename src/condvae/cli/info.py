@@ -169,6 +169,7 @@ def _purpose(header: "Header", card: ModelCard | None) -> dict[str, str | None]:
     return {
         "what it is": card.summary if card else None,
         "crop to": card.subject if card else None,
+        "or uncropped": "condvae complete --face finds faces in photos" if card and card.framing else None,
         "its images": f"{colours}, {config.image_size} x {config.image_size} pixels; others are cropped and resized",
         "what it sees": "; or ".join(known) if known else None,
         "give it": give[0] if give else None,

@@ -1,6 +1,7 @@
 """How words of the command line become values of options, where this differs from what tyro does."""
 
 import itertools
+import os
 import re
 import types
 from dataclasses import replace
@@ -14,6 +15,7 @@ OPTION_VALUES = ConstructorRegistry()
 """Rules for the types of options. Use it in a `with` block around `tyro.cli`."""
 
 _WHOLE = re.compile("-?[0-9]+,?")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @OPTION_VALUES.primitive_rule
@@ -59,6 +61,31 @@ def _whole_number(option: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | 
         is_instance=lambda value: isinstance(value, int),
         str_from_instance=lambda value: [str(value)],
     )
+
+
+def fill_in_face(arguments: list[str]) -> list[str]:
+    """Give --face of `condvae complete` the value 1, the largest face, if no value follows it.
+
+    The next word is its value if it is a number or all. Any other word is the name of an image, unless it does not look
+    like one; then it is taken as the value, so that the message is about --face.
+    """
+    if arguments[:1] != ["complete"]:
+        return arguments
+    words: list[str] = []
+    for word, after in itertools.pairwise([*arguments, ""]):
+        if words and words[-1] == "--face":
+            words[-1] = f"--face={word}"
+        elif word != "--face" or _is_face(after):
+            words.append(word)
+        else:
+            words.append("--face=1")
+    return words
+
+
+def _is_face(word: str) -> bool:
+    """Return whether the word after --face is its value."""
+    looks_like_file = not word or word.startswith("-") or "." in word or os.sep in word or os.path.exists(word)
+    return word == "all" or bool(_NUMBER.fullmatch(word)) or not looks_like_file
 
 
 def join_boxes(arguments: list[str]) -> list[str]:

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
-    from condvae.completion.picture_completer import complete
+    from condvae.completion.complete_pictures import complete
     from condvae.completion.result import Completion, save_completions, sheet_of
     from condvae.completion.settings import CompletionSettings
 
 _HOMES = {
     "Completion": "condvae.completion.result",
     "CompletionSettings": "condvae.completion.settings",
-    "complete": "condvae.completion.picture_completer",
+    "complete": "condvae.completion.complete_pictures",
     "save_completions": "condvae.completion.result",
     "sheet_of": "condvae.completion.result",
 }

@@ -63,18 +63,25 @@ class CompletionFolder:
         self._out.__exit__(kind, error, traceback)
 
     def add(self, completion: Completion) -> Sequence[str]:
-        """Write the completions of one more picture, and return the names of the files written."""
+        """Write the completions of one more picture, and return the names of the files written.
+
+        If several faces of the picture were completed, give the result of any of them.
+        """
         stem = stem_of(completion.file.path) if completion.file else "image"
         # The number at the start makes every name unique and different from the names of the sheets.
         prefix = f"{len(self._images) + 1:03}-{stem}"
         names = tuple(f"{prefix}-{k + 1}.{self._format}" for k in range(len(completion)))
         for k, name in enumerate(names):
             self._out.put(name, completion.picture(k))
-        self._images.append(RecordedImage(file=completion.file, hole_file=completion.view.hole_file, outputs=names))
-        self._rows.append(completion.row())
+        faces = tuple(one.view.face for one in completion.in_picture if one.view.face is not None)
+        self._images.append(
+            RecordedImage(file=completion.file, hole_file=completion.view.hole_file, outputs=names, faces=faces)
+        )
         self._columns = completion.columns()
-        if len(self._rows) == _ROWS:
-            self._write_sheet()
+        for one in completion.in_picture:
+            self._rows.append(one.row())
+            if len(self._rows) == _ROWS:
+                self._write_sheet()
         return names
 
     def finish(self, provenance: Provenance) -> Sequence[Path]:

@@ -1,16 +1,18 @@
 """Complete many image files and folders in one call, or repeat a call from its record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from condvae.completion.folder import CompletionFolder
 from condvae.completion.inspection import Inspection, strangeness_inspector
-from condvae.completion.picture_completer import PictureCompleter
+from condvae.completion.picture_completer import PictureCompleter, PictureViews
 from condvae.completion.record import read_record
 from condvae.completion.settings import CompletionSettings
+from condvae.images.face_parts import FaceSquare
 from condvae.images.holes import Hole
 from condvae.images.picture_formats import PictureFormat, check_picture_format
+from condvae.images.reading import Picture
 from condvae.images.selection import LimitedNotes, PictureQueue, SelectedPicture, check_same, select_pictures, tracked
 from condvae.runtime.messages import Say, printable, warn_with
 
@@ -96,6 +98,7 @@ def repeat(
         say=say,
         inspect=inspect,
         model_sha256=earlier.model_sha256,
+        faces={entry.file.path: entry.faces for entry in earlier.images if entry.file is not None},
     )
 
 
@@ -112,7 +115,9 @@ def _complete(
     say: Say,
     inspect: Inspection | None,
     model_sha256: str | None = None,
+    faces: Mapping[Path, Sequence[FaceSquare]] | None = None,
 ) -> Sequence[Path]:
+    """Complete the selected pictures. faces: those of each picture, from a record; None to find them if necessary."""
     notes, warnings, failures, warn = LimitedNotes(), LimitedNotes(), 0, warn_with(say)
     with CompletionFolder(out or DEFAULT_OUT, new=out is None, picture_format=picture_format, say=say) as folder:
         completer = PictureCompleter(model, settings, device=device, chunk=chunk, inspect=inspect)
@@ -121,23 +126,27 @@ def _complete(
         if inspector is not None and inspector.failure is not None:
             warn(inspector.failure)
             inspector = None
-        pictures = PictureQueue(selected, completer.view, done="completed")
+
+        def prepare(picture: Picture, hole: Hole) -> PictureViews:
+            recorded = faces.get(picture.file.path) if faces and picture.file else None
+            return completer.views(picture, hole, recorded)
+
+        pictures = PictureQueue(selected, prepare, done="completed")
         for one in tracked(selected, "completing"):
-            view = pictures.take(one)
-            if view is None:
+            prepared = pictures.take(one)
+            if prepared is None:
                 continue
-            result = completer(view)
-            notes.tell(result.notes, say)
-            warnings.tell(result.flaws, warn)
-            if inspector is not None:
-                found = result.inspected
+            results = completer.complete_views(prepared)
+            notes.tell(list(dict.fromkeys(note for result in results for note in result.notes)), say)
+            warnings.tell(list(dict.fromkeys(flaw for result in results for flaw in result.flaws)), warn)
+            for found in (result.inspected for result in results if inspector is not None):
                 warnings.tell([found.warning] if found.warning else [], warn)
                 if found.failure is not None:
                     failures += 1
                     second = f"{printable(one.path)} could not be judged either; further failures are not reported"
                     if failures <= 2:
                         warn(found.failure if failures == 1 else second)
-            folder.add(result)
+            folder.add(results[0])
         pictures.skipped.check_not_all()
         sheets = folder.finish(completer.provenance(hole))
     if notes.untold:

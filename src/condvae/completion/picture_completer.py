@@ -1,170 +1,54 @@
-"""The function `complete`, which draws completions of pictures, and the class that does the work."""
+"""The class that completes pictures with one model: it prepares a picture and draws its completions."""
 
 import functools
 import hashlib
-import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
 
 import torch
 
-from condvae import weights
 from condvae.completers.learned_completer import LearnedCompleter
 from condvae.completion.drawing import BaselineDrawer, Drawer, ModelDrawer
+from condvae.completion.face_squares import check_squares, choose_squares, framing_of, hint_of, usual_square
 from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
 from condvae.completion.record import Provenance
 from condvae.completion.result import Completion
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
-from condvae.images.holes import Box, Half, Hole, MaskMeaning
-from condvae.images.image_meanings import ImageIs
+from condvae.faces import Framing
+from condvae.images.face_parts import FaceSquare
+from condvae.images.holes import Hole
 from condvae.images.model_sheets import visible
-from condvae.images.model_view import ModelView, make_view
-from condvae.images.reading import Picture, PictureLike, read_picture
+from condvae.images.model_view import ModelView, make_views
+from condvae.images.reading import Picture
 from condvae.images.translation_inputs import check_suits
 from condvae.runtime.devices import resolve_device
-from condvae.runtime.messages import DegenerateSamples, StrangeImage, printable
+from condvae.runtime.fingerprints import FileId
+from condvae.runtime.messages import printable
 from condvae.runtime.pixels import to_uint8
-from condvae.sampling.plain import PixelChoice
 from condvae.vdvae.model import VDVAE
-from condvae.vdvae.temperature import TemperatureLike
 from condvae.weights.cached_models import ModelId, open_completer
 
-
-class CompleteArguments(TypedDict, total=False):
-    """The arguments of `complete` after the image, with their types."""
-
-    known: PictureLike | Sequence[PictureLike] | None
-    hole: PictureLike | Sequence[PictureLike] | None
-    box: Box | None
-    half: Half | None
-    random: bool
-    mask: PictureLike | Sequence[PictureLike] | None
-    mask_is: MaskMeaning | None
-    fit_mask: bool
-    model: str | Path | ConditionalVAE | LearnedCompleter
-    n: int
-    temperature: TemperatureLike
-    seed: int
-    pixels: PixelChoice
-    share: int | None
-    keep_size: bool
-    hard_edges: bool
-    same_noise: bool
-    white: int | None
-    image_is: ImageIs
-    chunk: int | None
-    device: str | None
-    judge: bool
+_PHOTOS_WITH_HINTS = 3
+"""In how many photos of a call a face is looked for, to give the hint that --face would complete it."""
 
 
-# A str is also a sequence of str: it is one image, by the first signature.
-@overload
-def complete(image: PictureLike, **arguments: Unpack[CompleteArguments]) -> Completion: ...  # type: ignore[overload-overlap]
+@dataclass(frozen=True)
+class PictureViews:
+    """A picture as a model sees it: one square, or a square around each of its faces."""
 
+    views: tuple[ModelView, ...]
 
-@overload
-def complete(image: Sequence[PictureLike], **arguments: Unpack[CompleteArguments]) -> list[Completion]: ...
+    @property
+    def nbytes(self) -> int:
+        """Memory that the views take, in bytes, if they share nothing."""
+        return sum(view.nbytes for view in self.views)
 
-
-def complete(
-    image: PictureLike | Sequence[PictureLike],
-    *,
-    known: PictureLike | Sequence[PictureLike] | None = None,
-    hole: PictureLike | Sequence[PictureLike] | None = None,
-    box: Box | None = None,
-    half: Half | None = None,
-    random: bool = False,
-    mask: PictureLike | Sequence[PictureLike] | None = None,
-    mask_is: MaskMeaning | None = None,
-    fit_mask: bool = False,
-    model: str | Path | ConditionalVAE | LearnedCompleter = weights.DEFAULT_MODEL,
-    n: int = CompletionSettings.n,
-    temperature: TemperatureLike = CompletionSettings.temperature,
-    seed: int = CompletionSettings.seed,
-    pixels: PixelChoice = CompletionSettings.pixels,
-    share: int | None = CompletionSettings.share,
-    keep_size: bool = CompletionSettings.keep_size,
-    hard_edges: bool = CompletionSettings.hard_edges,
-    same_noise: bool = CompletionSettings.same_noise,
-    white: int | None = CompletionSettings.white,
-    image_is: ImageIs = CompletionSettings.image_is,
-    chunk: int | None = None,
-    device: str | None = None,
-    judge: bool = True,
-) -> Completion | list[Completion]:
-    """Draw n completions of an image, or of each image in a list; for a list, return a list of results.
-
-    An image is a path, an open binary file such as `io.BytesIO`, a PIL image, an array [H, W] or [H, W, C], or a tensor
-    [C, H, W]. Arrays and tensors contain uint8 grey levels, or floats in [0, 1].
-
-    Some models do not complete holes but translate: they observe edges, a grey or a smaller version of the image. Give
-    them such a picture, or a photo, and none of these arguments. image_is says whether a picture for a model of edges
-    is a "photo" or a "drawing"; with "auto", its pixels decide.
-
-    Define the hidden pixels with at most one of these arguments. Without any, transparent pixels are hidden, and the
-    masked pixels of a NumPy masked array.
-    known: a picture whose white pixels are known, or an array or tensor of bool that is True where a pixel is known.
-    hole: a picture whose white pixels are hidden, or an array or tensor of bool that is True where a pixel is hidden.
-    box: hide the rectangle (x, y, width, height), in pixels of the image; x, y is its top left corner.
-    half: hide the "left", "right", "top" or "bottom" half of the middle square, the largest centred square.
-    random: draw the hidden pixels from the observation process that the model was trained with.
-    mask: a picture as for known or hole; mask_is, "known" or "hole", says for which of the two.
-
-    For a list of images, known, hole and mask may be lists too, with one picture for each image. If they are pictures
-    of another size than the image, fit_mask=True resizes them.
-    device: "auto", "cpu", "cuda" or "cuda:N". None means the CPU; a model given as an object stays on its device.
-    judge: find out at once whether the image is strange to the model, and warn if it is. On a CPU, this takes as long
-    as several completions. If False, it is found out when `strangeness` or `warnings` of the result is first read.
-    docs/guides/complete.md explains the other arguments.
-    """
-    several = isinstance(image, list | tuple)
-    if several and not image:
-        raise ValueError("the list of images is empty: give at least one image")
-    images: list[Any] = list(image) if isinstance(image, list | tuple) else [image]
-
-    def each(name: str, given: Any) -> Any:
-        """Return one value for each image, from a list or from the value for all."""
-        if not (several and isinstance(given, list | tuple)):
-            return [given] * len(images)
-        if len(given) != len(images):
-            raise ValueError(
-                f"{name} is a list of {len(given)}, but {len(images)} images were given: give one for each image"
-            )
-        return given
-
-    pictured = zip(each("known", known), each("hole", hole), each("mask", mask), strict=True)
-    holes = [
-        Hole(known=one, hole=two, box=box, half=half, random=random, mask=three, mask_is=mask_is, fit_mask=fit_mask)
-        for one, two, three in pictured
-    ]
-    settings = CompletionSettings(
-        n=n,
-        temperature=temperature,
-        seed=seed,
-        pixels=pixels,
-        share=share,
-        keep_size=keep_size,
-        hard_edges=hard_edges,
-        same_noise=same_noise,
-        white=white,
-        image_is=image_is,
-    )
-    names = [f"image {k + 1} of the list" for k in range(len(images))] if several else ["the image"]
-    pictures = [read_picture(one, name=name, white=white) for one, name in zip(images, names, strict=True)]
-    completer = PictureCompleter(model, settings, device=device, chunk=chunk)
-    views = [
-        completer.view(picture, way.for_file(picture.file.path) if picture.file else way)
-        for picture, way in zip(pictures, holes, strict=True)
-    ]
-    results = [completer(view) for view in views]
-    for result in results:
-        for line in result.flaws:
-            warnings.warn(line.removeprefix("warning: "), DegenerateSamples, stacklevel=2)
-        for line in result.warnings[len(result.flaws) :] if judge else ():
-            warnings.warn(line.removeprefix("warning: "), StrangeImage, stacklevel=2)
-    return results if several else results[0]
+    @property
+    def hole_file(self) -> FileId | None:
+        """The picture file that the hole was read from, if any."""
+        return self.views[0].hole_file
 
 
 class PictureCompleter:
@@ -205,6 +89,10 @@ class PictureCompleter:
         else:
             self.drawer = ModelDrawer(model, settings, chunk=chunk)
         self.settings = self.drawer.settings
+        self.framing = framing_of(self.identity) if model.completes_holes else None
+        self._photos_to_look_at = _PHOTOS_WITH_HINTS
+        if settings.face is not None:
+            self._check_framing("--face (face in Python)")
         check_suits(model, image_is=settings.image_is, keep_size=settings.keep_size)
         if self.identity is not None and inspect is not None and isinstance(model, ConditionalVAE):
             # Made on first use, because judging takes as long as a few completions and many callers do not need it.
@@ -220,20 +108,62 @@ class PictureCompleter:
             precision=self.drawer.precision,
         )
 
+    def _check_framing(self, option: str) -> Framing:
+        if not self.model.completes_holes:
+            raise ValueError(f"this model translates whole pictures and does not complete faces: leave out {option}")
+        if self.framing is None:
+            raise ValueError(
+                "this model has no card that says how faces are framed in its training images, as faces64 has: leave "
+                f"out {option}, or use the model faces64"
+            )
+        return self.framing
+
     def view(self, picture: Picture, hole: Hole) -> ModelView:
-        """Prepare a picture for the model; raise ValueError if the hole does not fit, or nothing is hidden or seen."""
-        settings = self.settings
-        view = make_view(
+        """Prepare one square of a picture, as `views` does."""
+        return self.views(picture, hole).views[0]
+
+    def views(self, picture: Picture, hole: Hole, faces: Sequence[FaceSquare] | None = None) -> PictureViews:
+        """Prepare a picture for the model; raise ValueError if the hole does not fit, or nothing is hidden or seen.
+
+        faces: the faces to complete, from a record; None to find them, if the settings say so.
+        """
+        settings, usual, found = self.settings, None, None
+        if hole.part is not None:
+            usual = usual_square(picture.size, self._check_framing(f"--part {hole.part} (part in Python)"))
+        if settings.face is not None:
+            found = list(faces or choose_squares(picture, self._check_framing("--face"), settings.face))
+            check_squares(found, picture)
+        views = make_views(
             self.model,
             picture,
             hole,
+            found or [None],
             seed=settings.seed,
             keep_size=settings.keep_size,
             image_is=settings.image_is,
+            usual=usual,
         )
-        if (nothing := view.nothing_hidden or view.nothing_shown) is not None:
-            raise ValueError(nothing)
-        return view
+        seen = tuple(view for view in views if (view.nothing_hidden or view.nothing_shown) is None)
+        if not seen:
+            raise ValueError(views[0].nothing_hidden or views[0].nothing_shown)
+        if found is None and (hint := self._hint(picture)) is not None:
+            seen = (replace(seen[0], notes=(*seen[0].notes, hint)),)
+        return PictureViews(seen)
+
+    def _hint(self, picture: Picture) -> str | None:
+        """Return a hint to use --face, for the first few photos of the call that are larger than the model's images."""
+        if self.framing is None or min(picture.size) <= self.model.image_size or not self._photos_to_look_at:
+            return None
+        self._photos_to_look_at -= 1
+        return hint_of(picture, self.framing)
+
+    def complete_views(self, prepared: PictureViews) -> list[Completion]:
+        """Draw the completions of all views of one picture."""
+        results = [self(view) for view in prepared.views]
+        if len(results) > 1:
+            for one in results:
+                one.others.extend(results)
+        return results
 
     def __call__(self, view: ModelView) -> Completion:
         """Draw the completions of one picture."""

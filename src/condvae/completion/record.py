@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from condvae.completion.face_squares import described_square, recorded_square
 from condvae.completion.settings import CompletionSettings
+from condvae.images.face_parts import FaceSquare
 from condvae.images.holes import Hole
 from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.recorded_files import COMPLETIONS, RECORD
@@ -51,11 +53,14 @@ class RecordedImage:
     """The file of the image; None if the image was given as an object."""
     hole_file: FileId | None
     outputs: tuple[str, ...]
+    faces: tuple[FaceSquare, ...] = ()
+    """The faces that were completed, in order of size; none if the middle square was completed."""
 
     def described(self, folder: Path) -> dict[str, Any]:
         """Return the entry of the image in a record that is written to `folder`."""
         named = (None if file is None else file.described(folder) for file in (self.file, self.hole_file))
-        return {**dict(zip(("image", "hidden_by"), named, strict=True)), "outputs": list(self.outputs)}
+        found = {"faces": [described_square(face) for face in self.faces]} if self.faces else {}
+        return {**dict(zip(("image", "hidden_by"), named, strict=True)), **found, "outputs": list(self.outputs)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +84,7 @@ def described(folder: Path, made: Provenance, picture_format: PictureFormat) -> 
     return {
         "model": None if made.model is None else made.model.described(folder),
         "hidden": made.hole.to_dict(),
-        **asdict(made.settings),
+        **{name: value for name, value in asdict(made.settings).items() if name != "face" or value is not None},
         "picture_format": picture_format,
         "device": made.device,
         "precision": made.precision,
@@ -128,7 +133,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         return None if file is None else FileId(_path(folder, file["path"]), _text(file["sha256"]))
 
     model, hidden = plain["model"], plain["hidden"]
-    known = {**_ABSENT, **plain}
+    known = {"face": None, **_ABSENT, **plain}
     settings = strict(
         CompletionSettings, {field.name: known[field.name] for field in fields(CompletionSettings)}, where="record"
     )
@@ -142,9 +147,21 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
     # The real paths are in each image's entry; this placeholder only marks that `known` or `hole` was used.
     pictures: dict[str, Any] = {hidden["way"]: Path()} if by_picture else {}
     fit_mask = hidden.get("fit_mask", False)
-    hole = Hole(**pictures, box=box, half=hidden.get("half"), random=hidden["way"] == "random", fit_mask=fit_mask)
+    hole = Hole(
+        **pictures,
+        box=box,
+        half=hidden.get("half"),
+        part=hidden.get("part"),
+        random=hidden["way"] == "random",
+        fit_mask=fit_mask,
+    )
     images = tuple(
-        RecordedImage(file=found(e["image"]), hole_file=found(e["hidden_by"]), outputs=tuple(e["outputs"]))
+        RecordedImage(
+            file=found(e["image"]),
+            hole_file=found(e["hidden_by"]),
+            outputs=tuple(e["outputs"]),
+            faces=tuple(recorded_square(face) for face in e.get("faces", ())),
+        )
         for e in plain["images"]
     )
     if not images:
@@ -153,6 +170,8 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         raise ValueError(
             f"{name} is damaged: its entries contradict each other about how the hidden pixels were defined"
         )
+    if any(bool(entry.faces) != (settings.face is not None) for entry in images):
+        raise ValueError(f"{name} is damaged: its entries contradict each other about faces")
     was, now = plain["versions"], versions()
     changed = [f"{key} {short(str(was.get(key)))} (here {now[key]})" for key in now if was.get(key) != now[key]]
     notes = [f"{name} was made with {', '.join(changed)}: pixels may differ"] if changed else []

@@ -20,7 +20,7 @@ from condvae.images.contact_sheet import ColumnHeading, contact_sheet, to_pil
 from condvae.images.holes import Flags
 from condvae.images.model_levels import as_tensor
 from condvae.images.model_sheets import completion_columns, completion_row
-from condvae.images.model_view import ModelView
+from condvae.images.model_view import ModelView, pasted
 from condvae.images.picture_formats import PictureFormat, check_picture_format
 from condvae.images.recorded_files import RECORD, read_recorded
 from condvae.runtime.fingerprints import FileId
@@ -51,6 +51,9 @@ class Completion:
     inspector: Callable[[], Inspector | None] = field(default=_no_inspector, repr=False)
     """A function that returns the inspector, which judges how strange the picture is, or None if there is none."""
 
+    others: list["Completion"] = field(default_factory=list, repr=False)
+    """The results of all faces of the picture, this one included, in order of size, if all faces were completed."""
+
     def __len__(self) -> int:
         return len(self.images)
 
@@ -64,6 +67,8 @@ class Completion:
         """Describe the result in one line; nothing is computed for it."""
         height, width = self.images.shape[1:3]
         of = printable(self.file.path.name) if self.file else "an image"
+        if self.view.face is not None:
+            of = f"a face in {of}"
         parts = [f"{counted(len(self), 'completion')} of {of}", f"{width} x {height} pixels"]
         if self.provenance.settings.keep_size:
             parts.append(f"pasted into {self.view.size[0]} x {self.view.size[1]}")
@@ -105,6 +110,11 @@ class Completion:
     def file(self) -> FileId | None:
         """The file that the picture was read from; None if the picture was given as an object."""
         return self.view.file
+
+    @property
+    def in_picture(self) -> Sequence["Completion"]:
+        """The results that belong to the same picture: of all its faces, or only this one."""
+        return self.others or [self]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -159,7 +169,8 @@ class Completion:
         """Return completion k at the model's image size; k is counted from 0, and -1 is the last completion.
 
         If the setting `keep_size` is True, return the whole picture at its original size instead, in which only hidden
-        pixels are changed. Raise IndexError if there is no completion k.
+        pixels are changed. If all faces of the picture were completed, completion k of each is in it. Raise IndexError
+        if there is no completion k.
         """
         number = operator.index(k)
         if not -len(self) <= number < len(self):
@@ -171,7 +182,8 @@ class Completion:
         settings = self.provenance.settings
         if not settings.keep_size:
             return to_pil(as_tensor(image))
-        return self.view.pasted(image, blend=not settings.hard_edges)
+        views, images = zip(*((one.view, one.images[number]) for one in self.in_picture), strict=True)
+        return pasted(views, images, blend=not settings.hard_edges)
 
     def row(self) -> list[Tensor]:
         """Return one row of a contact sheet as tiles [C, H, W] uint8.
@@ -209,7 +221,7 @@ def save_completions(
 ) -> list[Path]:
     """Write the results of one call of `complete` to one folder, as `Completion.save` does for a single result.
 
-    Return the paths of the contact sheets.
+    The results of all faces of a picture are saved together. Return the paths of the contact sheets.
     """
     from condvae.completion.folder import CompletionFolder  # imported late, because that module imports this one
 
@@ -224,7 +236,7 @@ def save_completions(
     if not replace and read_recorded(Path(folder) / RECORD):
         raise ValueError(f"{folder} contains the files of an earlier call: give another folder, or replace=True")
     with CompletionFolder(folder, picture_format=picture_format) as out:
-        for one in completions:
+        for one in {id(one.in_picture[0]): one for one in completions}.values():
             out.add(one)
         return list(out.finish(made))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from condvae.images.image_meanings import ImageIs
 from condvae.runtime.checks import check_choice, check_seed, check_white, check_whole
+from condvae.runtime.messages import shown
 
 if TYPE_CHECKING:
     from condvae.vdvae.config import VDVAEConfig
@@ -33,9 +34,10 @@ class CompletionSettings:
     keep_size: bool = False
     """Paste the completed square back into the whole image at its original size. All pixels outside the hole stay
     exactly as they are."""
+    face: int | Literal["all"] | None = None
     hard_edges: bool = False
-    """With --keep-size: paste the completion as it is. If not given, it is blended with the image at the edge of the
-    hole, inside the hole."""
+    """With --keep-size or --face: paste the completion as it is. If not given, it is blended with the image at the edge
+    of the hole, inside the hole."""
     same_noise: bool = False
     """Use the same random numbers for all images, so that completion k looks alike in all of them. If not given, the
     random numbers also depend on the known pixels of each image."""
@@ -48,6 +50,9 @@ class CompletionSettings:
         for name in ("n", "seed", "share", "white"):
             if not isinstance(value := getattr(self, name), bool) and isinstance(value, Integral):
                 object.__setattr__(self, name, int(value))  # NumPy integers are not instances of int
+        object.__setattr__(self, "face", _face(self.face))
+        if self.face is not None:  # the rest of the photo would be lost otherwise
+            object.__setattr__(self, "keep_size", True)
         check_whole(self.n, "the number of completions", least=1)
         if self.n > MOST_COMPLETIONS:
             raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
@@ -71,3 +76,21 @@ class CompletionSettings:
             groups_down_to(config, self.share)
         each = per_group(self.temperature, config)
         return replace(self, temperature=each[0] if len(set(each)) == 1 else each)
+
+
+def _face(given: object) -> int | Literal["all"] | None:
+    """Return which face is meant: its number by size, from 1, "all", or None for the middle square.
+
+    True is the largest face. The command line gives numbers as text.
+    """
+    if given is None or given is False:
+        return None
+    if given is True or given == "all":
+        return "all" if given == "all" else 1
+    number = int(given) if isinstance(given, str) and given.isascii() and given.isdigit() else given
+    if isinstance(number, Integral) and 1 <= int(number) < 2**31:
+        return int(number)
+    raise ValueError(
+        f"face is {shown(given)}, expected no value (in Python, True) for the largest face, 2 for the second largest, "
+        "and so on, or all"
+    )

@@ -28,6 +28,7 @@ from condvae.images.model_view import ModelView, make_view
 from condvae.images.reading import Picture
 from condvae.images.recorded_files import SCANS
 from condvae.images.selection import LimitedNotes, PictureQueue, select_pictures
+from condvae.images.squares import whole_box
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId, file_sha256
 from condvae.runtime.messages import Say, counted, printable, warn_with
@@ -146,12 +147,14 @@ class PictureScanner:
         """Return the window of a scan as x, y, width and height, in pixels of the original picture."""
         corners = self.candidates.corners
         assert corners is not None and self.candidates.side is not None
-        scale = seen.side / self.candidates.size
+        square = whole_box(seen.placement, seen.size)
+        assert square is not None  # the middle square
+        side = square.right - square.left
+        scale = side / self.candidates.size
         row, column = corners[scan.index].tolist()
-        left, top = seen.corner
         spans = []
-        for edge, place in ((left, column), (top, row)):
-            first = min(round(edge + place * scale), edge + seen.side - 1)  # at least one pixel, even in tiny pictures
+        for edge, place in ((square.left, column), (square.top, row)):
+            first = min(round(edge + place * scale), edge + side - 1)  # at least one pixel, even in tiny pictures
             spans.append((first, max(1, round(edge + (place + self.candidates.side) * scale) - first)))
         (x, width), (y, height) = spans
         return x, y, width, height

@@ -7,12 +7,14 @@ not drawn out into streaks. Beyond about two pixels at the model's image size, n
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
 from condvae.images.holes import Flags
+from condvae.images.squares import Region
 from condvae.runtime.pixels import PixelArray
 
 _REACH = 2  # how far from the edge of the hole known pixels are used, in pixels at the model's image size
@@ -24,26 +26,24 @@ _ROWS = 128  # rows of cells or pixels that are converted to larger numbers at a
 _Field = npt.NDArray[np.float32]
 
 
-def blend_edges(page: PixelArray, square: PixelArray, corner: tuple[int, int], hidden: Flags, *, scale: float) -> None:
-    """Replace the hidden pixels of the page's middle square by a completion that is blended at the edges of the hole.
+def blend_edges(
+    page: PixelArray, hole: Flags, hidden: Flags, completed: Callable[[Region], PixelArray], *, scale: float
+) -> None:
+    """Replace the pixels of a hole in the page by a completion that is blended at the edges of the hole.
 
-    page: [H, W] or [H, W, C] uint8, which is changed. square: [side, side] or [side, side, C], the completion.
-    corner: x and y of the square in the page. hidden: [H, W] bool; the page's colours at hidden pixels are not used.
+    page: [H, W] or [H, W, C] uint8, which is changed. hole: [H, W] bool, the hidden pixels that were completed.
+    hidden: [H, W] bool, all hidden pixels; the page's colours at hidden pixels are not used.
+    completed: a function that returns the completion on the pixels of a region of the page, [h, w, C] uint8. It is
+    called for the hole and some pixels around it, so the completion is continued there, too.
     scale: the width of a pixel at the model's image size, in pixels of the page.
     """
-    (x, y), side = corner, len(square)
-    hole = np.zeros_like(hidden)
-    hole[y : y + side, x : x + side] = hidden[y : y + side, x : x + side]
     if not hole.any():
         return
     reach = math.ceil(_REACH * scale)
     top, bottom = _span(hole, 1, reach)
     left, right = _span(hole, 0, reach)
-    # Outside the square, its outermost pixels are repeated.
-    beyond = ((max(y - top, 0), max(bottom - y - side, 0)), (max(x - left, 0), max(right - x - side, 0)))
-    inside = square[max(top - y, 0) : bottom - y, max(left - x, 0) : right - x]
-    completion = np.pad(_with_channels(inside), (*beyond, (0, 0)), mode="edge")
-    region = _with_channels(page)[top:bottom, left:right]
+    completion = completed(Region(left, top, right, bottom))
+    region = (page[:, :, None] if page.ndim == 2 else page)[top:bottom, left:right]
     known, hole = ~hidden[top:bottom, left:right], hole[top:bottom, left:right]
     cell = max(-(-max(hole.shape) // _CELLS_PER_SIDE), int(scale / _CELLS_PER_PIXEL))
     levels = round(math.log2(scale / cell))  # so that the largest cells are about as wide as `scale`
@@ -51,11 +51,6 @@ def blend_edges(page: PixelArray, square: PixelArray, corner: tuple[int, int], h
         region[hole] = completion[hole]
         return
     _add(region, completion, hole, _continued(*_differences(region, completion, known, cell), levels), cell)
-
-
-def _with_channels(image: PixelArray) -> PixelArray:
-    """Return an image [H, W] or [H, W, C] as [H, W, C], without copying it."""
-    return image[:, :, None] if image.ndim == 2 else image
 
 
 def _span(hole: Flags, across: int, reach: int) -> tuple[int, int]:

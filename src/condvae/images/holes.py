@@ -1,4 +1,4 @@
-"""The ways to specify hidden pixels: a black and white picture, a box, a half, a random hole, or transparent pixels."""
+"""The ways to specify hidden pixels: a black and white picture, a box, a half, part of a face, and others."""
 
 import operator
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from condvae.images.image_meanings import FacePart
 from condvae.images.reading import Picture, PictureLike, array_of, read_picture
 from condvae.images.recorded_files import PICTURE_SUFFIXES
 from condvae.runtime.checks import check_choice
@@ -27,9 +28,9 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 _WHITE = 128
 _STRETCHED = 0.01
 """If a mask is resized, a larger relative change of its proportions is mentioned."""
-_FIELDS = ("known", "hole", "box", "half", "random")
-WAYS = (
-    "give a picture of the known pixels (--known), a picture of the hidden pixels (--hole), --box x,y,w,h, "
+_FIELDS = ("known", "hole", "box", "half", "part", "random")
+_WAYS = (
+    "give {}a picture of the known pixels (--known), a picture of the hidden pixels (--hole), --box x,y,w,h, "
     "--half left|right|top|bottom or --random, or make pixels of the image itself transparent"
 )
 
@@ -60,7 +61,9 @@ class Hole:
     box: Box | None = None
     """The rectangle of pixels that is hidden."""
     half: Half | None = None
-    """The half that is hidden: a half of the picture's largest centred square, which is all that the model sees."""
+    """The half that is hidden, of the square that the model sees."""
+    part: FacePart | None = None
+    """The part of a face that is hidden."""
     random: bool = False
     """Whether to draw a random hole, of the kind of holes that the model was trained with."""
     fit_mask: bool = False
@@ -93,6 +96,8 @@ class Hole:
         check_choice(self.random, "random", (True, False))
         if self.half is not None:
             check_choice(self.half, "the half", get_args(Half))
+        if self.part is not None:
+            check_choice(self.part, "the part of the face", get_args(FacePart))
         if self.box is not None:
             object.__setattr__(self, "box", _whole_numbers(self.box))
 
@@ -129,18 +134,19 @@ class Hole:
             )
         return Hole(hole=picture.masked)
 
-    def hidden(self, picture: Picture) -> Hidden:
-        """Return which pixels of the picture are hidden."""
+    def hidden(self, picture: Picture, *, in_face: bool = False) -> Hidden:
+        """Return which pixels of the picture are hidden. in_face: whether parts of a face can be hidden."""
         if self.box is not None:
             return Hidden(_box(self.box, picture))
         if self.known is not None:
             return _marked(self.known, "known", picture, fit=self.fit_mask)
         if self.hole is not None:
             return _marked(self.hole, "hidden", picture, fit=self.fit_mask)
-        if self.half is not None or self.random:
+        if self.half is not None or self.part is not None or self.random:
             return Hidden(None)
         if not (clear := picture.transparent).any():
-            raise ValueError(f"{picture.name} has no transparent pixels, so specify which are hidden: {WAYS}")
+            ways = _WAYS.format(f"--part {'|'.join(get_args(FacePart))}, " if in_face else "")
+            raise ValueError(f"{picture.name} has no transparent pixels, so specify which are hidden: {ways}")
         return Hidden(clear)
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,6 +156,8 @@ class Hole:
             plain["box"] = list(self.box)
         if self.half is not None:
             plain["half"] = self.half
+        if self.part is not None:
+            plain["part"] = self.part
         if self.fit_mask:
             plain["fit_mask"] = True
         return plain

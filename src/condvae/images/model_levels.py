@@ -5,7 +5,9 @@ import torch
 from torch import Tensor
 
 from condvae.images.decode import fit
+from condvae.images.placement import Placement
 from condvae.images.reading import Picture
+from condvae.images.squares import described
 from condvae.observe.batch import Batch
 from condvae.runtime import pixels
 from condvae.runtime.pixels import PixelArray
@@ -21,15 +23,17 @@ def whole_levels(picture: Picture, config: VDVAEConfig) -> tuple[PixelArray, tup
     return levels, tuple(resizing_notes(picture, config.image_size, on_white=True))
 
 
-def resizing_notes(picture: Picture, size: int, *, on_white: bool) -> list[str]:
-    """Return messages for the user about how a picture was read, and how its middle square is resized.
+def resizing_notes(picture: Picture, size: int, *, on_white: bool, face: Placement | None = None) -> list[str]:
+    """Return messages for the user about how a picture was read, and how its square is resized.
 
-    on_white: whether transparent pixels are shown on white.
+    on_white: whether transparent pixels are shown on white. face: the square around a face; None for the middle square.
     """
     notes = list(picture.notes)
     width, height = picture.size
     side = min(width, height)
-    if (width, height) != (size, size):
+    if face is not None:
+        notes.append(f"{picture.name}: the square around its face, {described(face)}, is resized to {size} x {size}")
+    elif (width, height) != (size, size):
         what = "it" if width == height else f"its middle {side} x {side}"
         then = f"resized to {size} x {size}" if side != size else "used"
         notes.append(f"{picture.name} is {width} x {height}: {what} is {then}")

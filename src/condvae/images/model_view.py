@@ -1,10 +1,13 @@
 """Prepare a picture for a model, and paste completions back into the picture.
 
-A model that completes holes sees the picture's middle square, which is its largest centred square, resized to the
-model's image size. `translation_inputs.py` prepares pictures for models that see something else, such as edges.
+A model that completes holes sees a square of the picture, resized to the model's image size: the middle square, which
+is the largest centred one, or a square around a face. `translation_inputs.py` prepares pictures for models that see
+something else, such as edges.
 """
 
+import functools
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,13 +18,23 @@ from PIL import Image
 
 from condvae.conditional import ConditionalVAE
 from condvae.images.blending import blend_edges
-from condvae.images.contact_sheet import to_pil
 from condvae.images.decode import fit
-from condvae.images.holes import Flags, Hole, known_half
+from condvae.images.face_parts import FaceSquare, part_of_square
+from condvae.images.holes import Flags, Hidden, Hole, known_half
 from condvae.images.image_completer import ImageCompleter
 from condvae.images.image_meanings import ImageIs
-from condvae.images.model_levels import as_batch, as_tensor, resizing_notes
+from condvae.images.model_levels import as_batch, resizing_notes
+from condvae.images.placement import Placement
 from condvae.images.reading import Picture
+from condvae.images.squares import (
+    box_around,
+    completed_region,
+    cut_out,
+    described,
+    inside_picture,
+    middle_square,
+    on_picture,
+)
 from condvae.images.translation_inputs import translation_input
 from condvae.observe import KnownPixels, Observation
 from condvae.runtime.fingerprints import FileId
@@ -42,7 +55,7 @@ class Surroundings(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelView:
-    """A picture as a model sees it: its middle square at the model's image size, and which pixels are known."""
+    """A picture as a model sees it: a square of it at the model's image size, and which pixels are known."""
 
     file: FileId | None
     """The file that the picture was read from, if any."""
@@ -50,12 +63,14 @@ class ModelView:
     """Width and height of the whole picture, in pixels."""
     hole: Hole
     levels: PixelArray
-    """[S, S, C] uint8: the middle square at the model's image size S; a drawing has more paper around it instead."""
+    """[S, S, C] uint8: the square at the model's image size S; a drawing has more paper around it instead."""
     known: Flags
     """[S, S] bool: True where a pixel is known; False everywhere if observations have no known pixels, as for edges."""
     observation: Observation
     """The observation of this picture, as a batch of one image on the CPU."""
     notes: tuple[str, ...]
+    face: FaceSquare | None = None
+    """The face that the square was chosen for; None if it is the middle square."""
     hole_file: FileId | None = None
     """The picture file that the hole was read from, if any."""
     nothing_hidden: str | None = None
@@ -68,15 +83,9 @@ class ModelView:
     """The whole picture. It is kept only if completions will be pasted into it, because photos take much memory."""
 
     @property
-    def side(self) -> int:
-        """Width of the middle square, in pixels of the whole picture."""
-        return min(self.size)
-
-    @property
-    def corner(self) -> tuple[int, int]:
-        """x and y of the middle square's top left corner in the whole picture."""
-        width, height = self.size
-        return (width - self.side) // 2, (height - self.side) // 2
+    def placement(self) -> Placement:
+        """Where the square lies in the whole picture."""
+        return middle_square(self.size) if self.face is None else self.face.placement
 
     @property
     def nbytes(self) -> int:
@@ -94,61 +103,120 @@ class ModelView:
 
         blend: whether to blend it with the picture at the edge of the hole.
         """
-        assert self.surroundings is not None  # kept if `make_view` was called with keep_size=True
-        page, hidden = self.surroundings
-        mode = "RGB" if levels.shape[2] == 3 else page.mode
-        whole = np.array(page.convert(mode))
-        # Not Lanczos, which overshoots along the edges of a face; enlarging would make this visible.
-        square = to_pil(as_tensor(levels)).resize((self.side,) * 2, Image.Resampling.BICUBIC).convert(mode)
-        x, y = self.corner
+        return pasted([self], [levels], blend=blend)
+
+
+def pasted(views: Sequence[ModelView], completions: Sequence[PixelArray], *, blend: bool = True) -> Image.Image:
+    """Paste completions of several squares into the picture that all views are of, as `ModelView.pasted` does.
+
+    Where squares overlap, the first one counts.
+    """
+    surroundings = views[0].surroundings
+    assert surroundings is not None  # kept if `make_view` was called with keep_size=True
+    page, hidden = surroundings
+    mode = "RGB" if completions[0].shape[2] == 3 else page.mode
+    whole = np.array(page.convert(mode))
+    for view, levels in reversed(list(zip(views, completions, strict=True))):
+        hole = hidden & _inside(view.placement, page.size, len(levels))
+        completed = functools.partial(completed_region, levels, view.placement, page.size)
         if blend:
-            blend_edges(whole, np.asarray(square), (x, y), hidden, scale=self.side / len(levels))
+            blend_edges(whole, hole, hidden, completed, scale=view.placement.side / len(levels))
         else:
-            hole, _ = _middle(hidden, self.side)
-            whole[y : y + self.side, x : x + self.side][hole] = np.asarray(square)[hole]
-        pasted = Image.fromarray(whole)
-        if self.icc_profile is not None:
-            pasted.info["icc_profile"] = self.icc_profile
-        return pasted
+            left, top, right, bottom = box = inside_picture(box_around(view.placement), page.size)
+            part = (slice(top, bottom), slice(left, right))
+            np.atleast_3d(whole)[part][hole[part]] = completed(box)[hole[part]]
+    made = Image.fromarray(whole)
+    if views[0].icc_profile is not None:
+        made.info["icc_profile"] = views[0].icc_profile
+    return made
 
 
 def make_view(
-    model: ImageCompleter, picture: Picture, hole: Hole, *, seed: int, keep_size: bool, image_is: ImageIs = "photo"
+    model: ImageCompleter,
+    picture: Picture,
+    hole: Hole,
+    *,
+    seed: int,
+    keep_size: bool,
+    image_is: ImageIs = "photo",
 ) -> ModelView:
-    """Prepare a picture for a model; raise ValueError if the hole does not suit the model or the picture.
+    """Prepare the middle square of a picture for a model, as `make_views` does."""
+    return make_views(model, picture, hole, [None], seed=seed, keep_size=keep_size, image_is=image_is)[0]
 
+
+def make_views(
+    model: ImageCompleter,
+    picture: Picture,
+    hole: Hole,
+    faces: Sequence[FaceSquare | None],
+    *,
+    seed: int,
+    keep_size: bool,
+    image_is: ImageIs = "photo",
+    usual: FaceSquare | None = None,
+) -> list[ModelView]:
+    """Prepare squares of a picture for a model; raise ValueError if the hole does not suit the model or the picture.
+
+    faces: each is seen in its own square; None is the middle square. Pixels hidden in one square are hidden in all.
     seed: sets the random hole, if one is drawn. keep_size: keep the whole picture, so that completions can be pasted;
     not for models that do not complete holes. image_is: what the picture is, for models of edges.
+    usual: the face that is expected in the middle square, to find its parts.
     """
     hole = hole.for_picture(picture)
     if not model.completes_holes:
         assert isinstance(model, ConditionalVAE)
-        return _translation_view(model, picture, hole, image_is)
+        return [_translation_view(model, picture, hole, image_is)]
     size, channels = model.image_size, model.channels
     transparency = hole.way == "transparency"
     page = picture.colours if transparency else picture.on_white()
-    notes = resizing_notes(picture, size, on_white=not transparency)
-    levels = fit(page, channels=channels, size=size)
-    hidden, more, hole_file, nothing = _hidden(model, picture, hole, levels, seed=seed, keep_size=keep_size)
-    notes += more
-    known, levels = _without_hidden(page, _middle(hidden, min(picture.size))[0], levels)
-    profile = None
+    marked = hole.hidden(picture, in_face=faces[0] is not None)
+    squares = [middle_square(picture.size) if face is None else face.placement for face in faces]
+    if marked.pixels is not None:
+        hidden = marked.pixels
+    else:
+        drawn = [
+            _drawn_hole(model, page, hole, face or usual, at, seed) for face, at in zip(faces, squares, strict=True)
+        ]
+        parts = [on_picture(flags, at, picture.size) for flags, at in zip(drawn, squares, strict=True)]
+        hidden = np.logical_or.reduce(parts)
+    inside = [_inside(at, picture.size, size) for at in squares]
+    outside = int((hidden & ~np.logical_or.reduce(inside)).sum())
+    notes, profile = list(marked.notes), None
+    if outside and keep_size:
+        which = (
+            "its middle square"
+            if faces[0] is None
+            else f"the square around {'its face' if len(faces) == 1 else 'each face'}"
+        )
+        notes.append(f"{picture.name}: hidden pixels outside {which} stay as they are ({outside:,} in all)")
     if keep_size and picture.icc_profile is not None:
         profile, more = _kept_profile(picture, picture.icc_profile, "RGB" if channels == 3 else page.mode)
         notes += more
-    return ModelView(
-        file=picture.file,
-        size=picture.size,
-        hole=hole,
-        levels=levels,
-        known=known,
-        observation=model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None]),
-        notes=tuple(notes),
-        hole_file=hole_file,
-        nothing_hidden=nothing,
-        icc_profile=profile,
-        surroundings=Surroundings(page, hidden) if keep_size else None,
-    )
+    views = []
+    for face, at, within in zip(faces, squares, inside, strict=True):
+        square, covered = cut_out(page, at, size, hidden)
+        known, levels = _without_hidden(square, covered, fit(square, channels=channels, size=size))
+        nothing = None
+        if not (hidden & within).any():
+            nothing = f"nothing is hidden in {picture.name}: {_why_nothing(hole, marked, face, at, outside)}"
+        first = resizing_notes(picture, size, on_white=not transparency, face=None if face is None else at)
+        views.append(
+            ModelView(
+                file=picture.file,
+                size=picture.size,
+                hole=hole,
+                levels=levels,
+                known=known,
+                observation=model.observe(as_batch(levels).x, torch.from_numpy(known)[None, None]),
+                notes=(*first, *notes),
+                face=face,
+                hole_file=marked.file,
+                nothing_hidden=nothing,
+                icc_profile=profile,
+                surroundings=Surroundings(page, hidden) if keep_size else None,
+            )
+        )
+    return views
 
 
 def _translation_view(model: ConditionalVAE, picture: Picture, hole: Hole, image_is: ImageIs) -> ModelView:
@@ -171,40 +239,23 @@ def _translation_view(model: ConditionalVAE, picture: Picture, hole: Hole, image
     )
 
 
-class _HiddenPixels(NamedTuple):
-    pixels: Flags
-    """[H, W] bool: True where a pixel of the whole picture is hidden."""
-    notes: tuple[str, ...]
-    file: FileId | None
-    """The picture file that the hole was read from, if any."""
-    nothing: str | None
-    """If no pixel of the middle square is hidden, a sentence that says so."""
-
-
-def _hidden(
-    model: ImageCompleter, picture: Picture, hole: Hole, levels: PixelArray, *, seed: int, keep_size: bool
-) -> _HiddenPixels:
-    """Find out which pixels of a picture are hidden."""
-    side = min(picture.size)
-    found = hole.hidden(picture)
-    notes, why = found.notes, found.why_nothing
-    if found.pixels is None:
-        known = known_half(hole.half, len(levels)) if hole.half else _drawn(model, levels, seed)
-        square = _enlarged(~known, side)
-        hidden = _in_middle(square, picture)
-        why = "the random hole has no pixels: give another seed" if hole.random else f"its {hole.half} half is empty"
-    else:
-        hidden = found.pixels
-        square, outside = _middle(hidden, side)
-        if outside and keep_size:
-            notes += (f"{picture.name}: hidden pixels outside its middle square stay as they are ({outside:,} in all)",)
-        if outside:
-            why = (
-                f"all hidden pixels are outside its middle {side} x {side} square, which is all that the model sees: "
-                "hide pixels inside this square, or crop the image"
-            )
-    nothing = None if square.any() else f"nothing is hidden in {picture.name}: {why}"
-    return _HiddenPixels(hidden, notes, found.file, nothing)
+def _why_nothing(hole: Hole, marked: Hidden, face: FaceSquare | None, at: Placement, outside: int) -> str:
+    """Say why no pixel of a square is hidden, and what to do."""
+    if outside and face is not None:
+        return (
+            f"all hidden pixels are outside the square around its face, which is {described(at)}: hide pixels inside "
+            "this square"
+        )
+    if outside:
+        return (
+            f"all hidden pixels are outside its middle {at.side} x {at.side} square, which is all that the model sees: "
+            "hide pixels inside this square, or crop the image"
+        )
+    if marked.pixels is not None:
+        return marked.why_nothing
+    if hole.random:
+        return "the random hole has no pixels: give another seed"
+    return f"its {hole.half} half is empty" if hole.half else f"the {hole.part} of its face are outside of it"
 
 
 def _kept_profile(picture: Picture, profile: bytes, mode: str) -> tuple[bytes | None, tuple[str, ...]]:
@@ -217,13 +268,24 @@ def _kept_profile(picture: Picture, profile: bytes, mode: str) -> tuple[bytes | 
     return None, (f"{picture.name}: its colour profile {kind}, so the {written} pictures are written without it",)
 
 
-def _drawn(model: ImageCompleter, levels: PixelArray, seed: int) -> Flags:
+def _drawn_hole(
+    model: ImageCompleter, page: Image.Image, hole: Hole, face: FaceSquare | None, at: Placement, seed: int
+) -> Flags:
+    """Return which pixels of the square are hidden, at the model's image size: a half, part of a face, or at random."""
+    size = model.image_size
+    if hole.half is not None:
+        return ~known_half(hole.half, size)
+    if hole.part is not None:
+        if face is None:
+            raise ValueError(f"--part {hole.part} (part in Python) was given, but this model does not expect faces")
+        return part_of_square(hole.part, face, size)
     if not isinstance(model.process, KnownPixels):
         raise ValueError(
             "this model does not record what it was trained to observe, so no random hole can be drawn: specify a hole"
         )
-    known: Flags = model.process.draw(1, len(levels), _generator(levels, seed))[0, 0].numpy()
-    return known
+    levels = fit(cut_out(page, at, size)[0], channels=model.channels, size=size)
+    known: Flags = model.process.draw(1, size, _generator(levels, seed))[0, 0].numpy()
+    return ~known
 
 
 def _generator(levels: PixelArray, seed: int) -> torch.Generator:
@@ -232,32 +294,16 @@ def _generator(levels: PixelArray, seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
 
 
-def _middle(hidden: Flags, side: int) -> tuple[Flags, int]:
-    """Return the middle square of `hidden`, [side, side], and the number of hidden pixels outside it."""
-    top, left = ((length - side) // 2 for length in hidden.shape)
-    square = hidden[top : top + side, left : left + side]
-    return square, int(hidden.sum()) - int(square.sum())
+def _inside(placement: Placement, size: tuple[int, int], count: int) -> Flags:
+    """Return which pixels of a picture of this size are inside a square."""
+    return on_picture(np.ones((count, count), dtype=bool), placement, size)
 
 
-def _in_middle(square: Flags, picture: Picture) -> Flags:
-    """Return flags of the whole picture, [H, W]: those of `square` in the middle square, and False elsewhere."""
-    whole = np.zeros(picture.size[::-1], dtype=bool)
-    _middle(whole, len(square))[0][:] = square
-    return whole
-
-
-def _enlarged(flags: Flags, side: int) -> Flags:
-    """Resize a square of flags to [side, side]: each new pixel takes the old flag at the position of its centre."""
-    at = (2 * np.arange(side) + 1) * len(flags) // (2 * side)
-    enlarged: Flags = flags[at[:, None], at]
-    return enlarged
-
-
-def _without_hidden(page: Image.Image, hidden: Flags, levels: PixelArray) -> tuple[Flags, PixelArray]:
+def _without_hidden(square: Image.Image, hidden: Flags, levels: PixelArray) -> tuple[Flags, PixelArray]:
     """Return which pixels at model size are known, and levels in which known pixels contain no colours of hidden ones.
 
-    A pixel at model size is known if all picture pixels in its area are known. The Lanczos filter also reads pixels
-    around this area. Where some of those are hidden, the mean of the area is used instead of the filter's result.
+    A pixel at model size is known if all pixels of the square in its area are known. The Lanczos filter also reads
+    pixels around this area. Where some of those are hidden, the mean of the area is used instead of its result.
     """
     side, size = len(hidden), len(levels)
     scale = side / size
@@ -267,10 +313,8 @@ def _without_hidden(page: Image.Image, hidden: Flags, levels: PixelArray) -> tup
     if side == size:
         return known, levels
     clean = ~_any_in_spans(hidden, np.floor(centre - reach).astype(int), np.ceil(centre + reach).astype(int))
-    left, top = (page.width - side) // 2, (page.height - side) // 2
     mode = "L" if levels.shape[2] == 1 else "RGB"
-    square = page.crop((left, top, left + side, top + side)).convert(mode)
-    means = np.asarray(square.resize((size, size), Image.Resampling.BOX)).reshape(levels.shape)
+    means = np.asarray(square.convert(mode).resize((size, size), Image.Resampling.BOX)).reshape(levels.shape)
     return known, np.where((known & ~clean)[:, :, None], means, levels)
 
 

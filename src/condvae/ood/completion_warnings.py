@@ -46,6 +46,10 @@ class CompletionWarnings:
         if self.kind == "partial" and view.observation.known is not None and not view.known.any():
             return Inspected()  # nothing is known, so nothing can be strange
         picture = "the image" if view.file is None else printable(view.file.path)
+        advice = f"crop it tightly to {self.subject}, and check that it is upright, not inverted and not too dark"
+        if view.face is not None:
+            picture = f"the face in {picture}"
+            advice = f"check that it is {self.subject}, not inverted and not too dark"
         try:
             observation = view.observation
             if self.kind == "whole":
@@ -55,8 +59,7 @@ class CompletionWarnings:
             return Inspected(failure=f"cannot tell whether {picture} is strange to {self.name}: {_one_line(error)}")
         warning = (
             f"warning: {picture} is in the strangest {STRANGE:g} % for {self.name} (percentile {found.percentile:.1f} "
-            f"among held-out training images), so the results may be poor: crop it tightly to {self.subject}, and "
-            "check that it is upright, not inverted and not too dark"
+            f"among held-out training images), so the results may be poor: {advice}"
         )
         return Inspected(strangeness=found, warning=warning if found.strange else None)
 

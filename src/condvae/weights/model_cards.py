@@ -1,5 +1,6 @@
 """Model cards: what an embedded model is, its data, its limits and its intended use, in a few sentences."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ class ModelCard(NamedTuple):
     """The path, in the repository, of the page with the full model card."""
     subject: str = ""
     """What an image for this model should show, in words that follow "crop it to"."""
+    framing: Mapping[str, float] | None = None
+    """For a model of faces, where the eyes are in its training images: "eyes", their distance, and "x" and "y", the
+    middle between them, as shares of the image's side. With it, `condvae complete --face` finds faces in photos."""
 
 
 def card_at(model: Path) -> ModelCard | None:
