@@ -162,7 +162,9 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
         with pytest.raises(ValueError, match=message):
             condvae.complete(array, **{"model": model, **options})  # type: ignore[call-overload]
     finding(monkeypatch, [])
-    with pytest.raises(ValueError, match="no face was found in the image: give a photo in which the face is upright"):
+    with pytest.raises(
+        ValueError, match="no face was found in the image: give a photo in which the face is larger, upright"
+    ):
         condvae.complete(array, face=True, part="eyes", model=model)
 
 

@@ -52,8 +52,8 @@ def choose_squares(picture: Picture, framing: Framing, face: int | str) -> list[
     found = find_squares(picture, framing)
     if not found:
         raise ValueError(
-            f"no face was found in {picture.name}: give a photo in which the face is upright, well lit and at least 40 "
-            "pixels wide, or crop the photo to the face yourself and leave out --face"
+            f"no face was found in {picture.name}: give a photo in which the face is larger, upright and well lit, or "
+            "crop the photo to the face yourself and leave out --face"
         )
     if face == "all":
         return found
