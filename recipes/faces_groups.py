@@ -5,7 +5,7 @@ publishes them: test/utk-AGE_GENDER_ORIGIN_DATE.webp. The results by group in do
 
     python recipes/faces_groups.py --data faces64-a.zip faces64-b.zip faces64-c.zip --out groups.json
     condvae evaluate --model faces64 --data faces64-a.zip faces64-b.zip faces64-c.zip --images 2759 --deep-images 2759 \
-        --groups groups.json --precision fast --out out/faces64
+        --image-groups groups.json --precision fast --out out/faces64
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ GENDERS = {f"UTKFace, {gender}": [f"utk-*_{number}_[0-4]_*"] for number, gender 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Write the groups of test faces for `condvae evaluate --groups`."""
+    """Write the groups of test faces for `condvae evaluate --image-groups`."""
 
     data: tuple[Path, ...]
     """The packs faces64-a.zip, faces64-b.zip and faces64-c.zip."""

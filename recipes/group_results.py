@@ -1,4 +1,4 @@
-"""Tables of results by group of test images, from the results.json of `condvae evaluate --groups`."""
+"""Tables of results by group of test images, from the results.json of `condvae evaluate --image-groups`."""
 
 import sys
 from collections.abc import Mapping, Sequence

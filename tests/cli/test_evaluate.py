@@ -107,7 +107,7 @@ def test_groups_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     given = ("--model", "none", "--data", FACES, "--out", out, *small, "--device", "cpu")
     run(*given)
     capsys.readouterr()
-    run(*given, "--groups", file)
+    run(*given, "--image-groups", file)
     assert "images in" not in capsys.readouterr().out
     result = json.loads((out / "results.json").read_text())
     assert [found["deep_images"] for found in result["groups"].values()] == [9, 2]
@@ -158,9 +158,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         (("--model", model, *given, *pixels, "--against", tmp_path / "vae.safetensors"), "is an unconditional VAE"),
         (("--model", "none", *given, *pixels, "--against", tmp_path / "no.safetensors"), "does not exist"),
         (("--model", model, *given, *pixels, "--temperature", "hot"), "the temperature 'hot' cannot be read"),
-        (("--model", "none", *given, *pixels, "--groups", tmp_path / "no"), "the groups in"),
-        (("--model", "none", *given, *pixels, "--groups", groups), "matches none of the 32 test images"),
-        (("--model", "none", *unnamed, *pixels, "--groups", groups), "the test images have no names"),
+        (("--model", "none", *given, *pixels, "--image-groups", tmp_path / "no"), "the groups in"),
+        (("--model", "none", *given, *pixels, "--image-groups", groups), "matches none of the 32 test images"),
+        (("--model", "none", *unnamed, *pixels, "--image-groups", groups), "the test images have no names"),
         (("--model", "none", "--redraw", tmp_path / "no"), "holds no results.json"),
     ):
         assert message in failure(capsys, "evaluate", *arguments)

@@ -13,7 +13,7 @@ from condvae.observe import Boxes
 
 
 def test_export_changes_only_the_precision(models: Path) -> None:
-    main(["export", "faces64", "--out", "half.safetensors", "--bits", "16"])
+    main(["export", "faces64", "--out", "half.safetensors", "--weight-bits", "16"])
     main(["export", "half.safetensors", "-o", "full.safetensors"])
     before, half = (load_file(path) for path in (models / "faces64.safetensors", "half.safetensors"))
     assert {tensor.dtype for tensor in half.values()} == {torch.float16}
@@ -34,7 +34,7 @@ def test_no_file_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("m", "text", "link"):
         path = Path(f"{name}.safetensors")
         before = path.read_bytes() if path.exists() else None
-        message = failure(capsys, "export", "faces64", "--out", path, "--bits", "16")
+        message = failure(capsys, "export", "faces64", "--out", path, "--weight-bits", "16")
         assert f"{path} already exists: give --out another name, or remove it first" in message
         assert (path.read_bytes() if path.exists() else None) == before
     checkpoint = FIXTURES / "parity" / "tiny8" / "official_ipa.th"

@@ -9,7 +9,7 @@ from condvae.cli import main
 
 PARITY = FIXTURES / "parity"
 TINY_LAYERS = ["--encoder", "8x2,8d2,4x1,4d4,1x1", "--decoder", "1x1,4m1,4x1,8m4,8x2"]
-TINY_LAYERS += ["--bit-depth", "8", "--shift", "-120.63838", "--scale", "0.015584247193588766"]
+TINY_LAYERS += ["--bits", "8", "--shift", "-120.63838", "--scale", "0.015584247193588766"]
 
 
 def test_a_checkpoint_is_imported_and_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +34,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, capsys: pytes
     assert "name a preset" in failure(capsys, "import", checkpoint, "--out", out)
     assert "unknown preset 'cifar'" in failure(capsys, "import", checkpoint, "--out", out, "--network", "cifar")
     assert "network needs: artifact." in failure(capsys, "import", checkpoint, "--out", out, "--network", "cifar10")
-    for some in (TINY_LAYERS[:2], TINY_LAYERS[:4], TINY_LAYERS[:8], ["--bit-depth", "5", "--network", "cifar10"]):
+    for some in (TINY_LAYERS[:2], TINY_LAYERS[:4], TINY_LAYERS[:8], ["--bits", "5", "--network", "cifar10"]):
         assert "or all of --encoder" in failure(capsys, "import", checkpoint, "--out", out, *some)
     assert "end in .safetensors" in failure(capsys, "import", checkpoint, "--out", tmp_path / "out.th", *TINY_LAYERS)
     assert "not a complete .safetensors" in failure(capsys, "info", checkpoint)

@@ -12,11 +12,11 @@ from helpers.commands import failure
         ("ood fit --data cifar10 --images 100", "--fit-images"),
         ("import x.th x.safetensors", "--out x.safetensors"),
         ("import x.th --out x.safetensors --preset cifar10", "--network"),
-        ("export faces64 x.safetensors --bits 16", "--out x.safetensors"),
-        ("export faces64 --out x.safetensors --half", "--bits 16"),
-        ("export faces64 --out x.safetensors --half-precision", "--bits 16"),
-        ("import x.th --out x.safetensors --half", "--bits 16"),
-        ("import x.th --out x.safetensors --half-precision", "--bits 16"),
+        ("export faces64 x.safetensors --weight-bits 16", "--out x.safetensors"),
+        ("export faces64 --out x.safetensors --half", "--weight-bits 16"),
+        ("export faces64 --out x.safetensors --half-precision", "--weight-bits 16"),
+        ("import x.th --out x.safetensors --half", "--weight-bits 16"),
+        ("import x.th --out x.safetensors --half-precision", "--weight-bits 16"),
     ],
 )
 def test_an_old_option_gives_one_line_with_the_new_one(

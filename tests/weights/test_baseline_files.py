@@ -168,7 +168,7 @@ def test_info_and_export_describe_and_copy_a_baseline(
     plain = json.loads(capsys.readouterr().out)
     assert plain["config"] == {"image_size": 16, "channels": 3, **plain["config"], **CONFIGS[kind]}
     assert plain["process"]["name"] == "boxes" and plain["record"] == {"minutes": 1.5, "data": "faces"}
-    main(["export", str(path), "--out", str(tmp_path / "half.safetensors"), "--bits", "16"])
+    main(["export", str(path), "--out", str(tmp_path / "half.safetensors"), "--weight-bits", "16"])
     main(["export", str(path), "--out", str(tmp_path / "same.safetensors")])
     assert dataclasses.replace(describe(tmp_path / "half.safetensors"), bits=32) == describe(path)
     assert describe(tmp_path / "same.safetensors") == describe(path)

@@ -237,7 +237,7 @@ def test_the_command_line_writes_and_describes_8_bits(
     weights.save(small_conditional(), "full.safetensors")
     for bits, words in ((32, "single precision"), (16, "half precision"), (8, "int8 with a scale")):
         out = f"{bits}.safetensors"
-        main(["export", "full.safetensors", "--out", out, "--bits", str(bits)])
+        main(["export", "full.safetensors", "--out", out, "--weight-bits", str(bits)])
         capsys.readouterr()
         main(["info", out])
         assert f"{bits} bits per weight ({words}" in " ".join(capsys.readouterr().out.split())

@@ -112,7 +112,7 @@ def test_export_and_save_pretrained_write_plain_files(tmp_path: Path, monkeypatc
     """The safetensors library can read what they write, even if they were given a packed file."""
     plain, packed = both(tmp_path)
     monkeypatch.chdir(tmp_path)
-    main(["export", str(packed), "--out", "exported.safetensors", "--bits", "16"])
+    main(["export", str(packed), "--out", "exported.safetensors", "--weight-bits", "16"])
     condvae.save_pretrained(packed, "shared", bits=16)
     for path in (Path("exported.safetensors"), Path("shared/model.safetensors")):
         assert metadata(path) == metadata(plain)

@@ -58,7 +58,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
     completions: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDER")] = ()
     """Folders of completions that other programs have made, each with a name for the report. --inputs-to writes the
     images and holes that such programs need."""
-    groups: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    image_groups: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Also report the metrics of groups of test images, such as people of one age. FILE is a JSON file with patterns of
     file names for each group, such as {"children": ["age-[0-9]_*", "age-1[0-2]_*"]}. Only deep images count, so give a
     large --deep-images."""
@@ -103,7 +103,7 @@ class Evaluate(shared.Parsed, EvaluationSettings, shared.ExperimentOptions):
             pixels=self.pixels,
             baselines=self.baselines,
             completions=completions,
-            groups=self.groups,
+            image_groups=self.image_groups,
             lpips=self.lpips,
             precision=self.precision,
             device=self.device,

@@ -16,7 +16,7 @@ class Export:
     model: shared.ModelArgument
     out: shared.Out
     """The .safetensors file to write. An existing file is never replaced."""
-    bits: shared.Bits = 32
+    weight_bits: shared.WeightBits = 32
     quiet: shared.Quiet = False
 
     def run(self) -> None:
@@ -24,7 +24,7 @@ class Export:
 
         check_model_file(self.out)
         file = weights.locate(self.model)
-        weights.save(weights.load(file), self.out, bits=self.bits, record=weights.describe(file).record)
+        weights.save(weights.load(file), self.out, bits=self.weight_bits, record=weights.describe(file).record)
         shared.say(f"wrote {self.out}, {mebibytes(self.out)}")
 
 

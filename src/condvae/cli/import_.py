@@ -21,7 +21,7 @@ class Import:
     """Convert a public checkpoint (.th file) of the VD-VAE release or of the paper's release to a model file.
 
     The network is recognised by the shapes of its weights. If condvae does not recognise it, describe it with
-    --encoder, --decoder, --bit-depth, --shift and --scale. Code inside the checkpoint is never executed.
+    --encoder, --decoder, --bits, --shift and --scale. Code inside the checkpoint is never executed.
     """
 
     checkpoint: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
@@ -35,7 +35,7 @@ class Import:
     decoder: Annotated[str | None, tyro.conf.arg(metavar="LAYERS")] = None
     """For a network that condvae does not recognise: the layers of its decoder, written as in the public VD-VAE code,
     such as 1x1,4m1,4x1,8m4."""
-    bit_depth: Literal[5, 8] | None = None
+    bits: Literal[5, 8] | None = None
     """Bit depth of the likelihood: 8 bits per colour channel, or 5, for which images are rounded down to 32 grey
     levels. If not given, as in the configuration of the network."""
     shift: Annotated[float | None, tyro.conf.arg(metavar="NUMBER")] = None
@@ -47,7 +47,7 @@ class Import:
     largest_bias: int = 64
     """For a network that condvae does not recognise: the finest resolution at which its decoder has a learnt bias image
     (no_bias_above in the public VD-VAE code)."""
-    bits: shared.Bits = 32
+    weight_bits: shared.WeightBits = 32
     quiet: shared.Quiet = False
 
     def run(self) -> None:
@@ -56,20 +56,19 @@ class Import:
 
         check_model_file(self.out)
         layers: str | weights.LayerStrings | None = self.network
-        depth = self.bit_depth
-        if any(option is not None for option in (self.encoder, self.decoder, depth, self.shift, self.scale)):
-            if layers or not self.encoder or not self.decoder or not depth or self.shift is None or not self.scale:
+        if any(option is not None for option in (self.encoder, self.decoder, self.bits, self.shift, self.scale)):
+            if layers or not self.encoder or not self.decoder or not self.bits or self.shift is None or not self.scale:
                 raise ValueError(
                     "the network is not fully described: give only --network, or all of --encoder, --decoder, "
-                    "--bit-depth, --shift and --scale"
+                    "--bits, --shift and --scale"
                 )
             layers = weights.LayerStrings(
                 encoder=self.encoder,
                 decoder=self.decoder,
-                bits=depth,
+                bits=self.bits,
                 normalisation=Normalisation(shift=self.shift, scale=self.scale),
                 largest_bias=self.largest_bias,
             )
         model = weights.import_public(self.checkpoint, layers)
-        weights.save(model, self.out, bits=self.bits, record={"imported_from": self.checkpoint.name})
+        weights.save(model, self.out, bits=self.weight_bits, record={"imported_from": self.checkpoint.name})
         shared.say(f"wrote {self.out}")

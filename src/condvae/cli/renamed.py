@@ -3,8 +3,8 @@
 _OPTIONS: dict[tuple[str, ...], dict[str, str]] = {
     ("evaluate",): {"--k": "-n"},
     ("ood", "fit"): {"--images": "--fit-images"},
-    ("import",): {"--preset": "--network", "--half": "--bits 16", "--half-precision": "--bits 16"},
-    ("export",): {"--half": "--bits 16", "--half-precision": "--bits 16"},
+    ("import",): {"--preset": "--network", "--half": "--weight-bits 16", "--half-precision": "--weight-bits 16"},
+    ("export",): {"--half": "--weight-bits 16", "--half-precision": "--weight-bits 16"},
 }
 _ELSEWHERE: dict[tuple[str, ...], dict[str, str]] = {
     ("design", "scan"): {

@@ -52,7 +52,7 @@ def evaluate(
     pixels: Literal["mean", "sample"] | Sequence[Literal["mean", "sample"]] = "mean",
     baselines: Sequence[str] = BASELINES,
     completions: Mapping[str, str | Path] | None = None,
-    groups: GroupPatterns | str | Path | None = None,
+    image_groups: GroupPatterns | str | Path | None = None,
     lpips: Literal["alex", "vgg"] = "alex",
     precision: Literal["exact", "fast"] = "exact",
     device: str = "auto",
@@ -66,7 +66,7 @@ def evaluate(
     model: a name, a path, a model in memory, or None to measure only the other methods. against: other models that are
     measured on the same images, conditional VAEs or learned baselines; {NAME: MODEL} names them in the report. data: a
     path, several paths, "cifar10" after `condvae fetch cifar10`, or an open Dataset. completions: {NAME: FOLDER} with
-    completions of other programs. groups: groups of test images whose metrics are also reported separately, as
+    completions of other programs. image_groups: groups of test images whose metrics are also reported separately, as
     {NAME: [PATTERN, ...]} with patterns of file names, or the path of a JSON file with such a table.
     Settings are given as an `EvaluationSettings` object or by name: images, n (completions of each image),
     deep_images, bits_images, metrics, seed.
@@ -75,7 +75,7 @@ def evaluate(
     report, which is the case with a shard and in ranks other than 0.
     """
     settings = _settings(settings, given)
-    patterns = read_groups(Path(groups)) if isinstance(groups, str | Path) else groups
+    patterns = read_groups(Path(image_groups)) if isinstance(image_groups, str | Path) else image_groups
     if not isinstance(data, Dataset):
         check_apart(data, Path(out))
     with join(device) as world:
