@@ -2,9 +2,10 @@
 
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
-import textwrap
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -68,14 +69,19 @@ def _docstrings(kind: type) -> dict[str, str]:
     """Return the docstring below each field of a dataclass and of its bases, as one paragraph."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(node, ast.ClassDef)
-        for field, text in itertools.pairwise(node.body):
+        for field, text in itertools.pairwise(_classes(base.__module__)[base.__name__].body):
             if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
                 continue
             if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
                 found[field.target.id] = " ".join(str(text.value.value).split())
     return found
+
+
+@functools.cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module as syntax trees, by name. Each module is parsed only once."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _metavar(hint: Any) -> str | None:
