@@ -28,6 +28,7 @@ from condvae.completion import complete, sheet_of
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
 from condvae.data import open_data
+from condvae.faces import Framing
 from condvae.images.model_sheets import conditional_sheet, visible
 from condvae.observe import Observation, PictureProcess
 from condvae.observe.batch import Batch
@@ -38,7 +39,7 @@ from condvae.vdvae.temperature import parse
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.sheet_pages import chosen, write_pages
-from recipes.sheet_regions import FRAMINGS, Framing, FramingName, Hidden, regions
+from recipes.sheet_regions import FRAMINGS, FramingName, Hidden, regions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from condvae.data import ImageSet, open_data
 from condvae.data.image_set import Indices
 from condvae.data.order import spread
 from condvae.experiments.evaluation.groups import matching
+from condvae.faces import Framing
 from condvae.images.model_sheets import visible
 from condvae.runtime.pixels import to_uint8
 from condvae.runtime.scripts import run_script
@@ -32,7 +33,7 @@ from condvae.vdvae.temperature import parse
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.sheet_pages import write_pages
-from recipes.sheet_regions import FRAMINGS, Framing, FramingName, Hidden, regions
+from recipes.sheet_regions import FRAMINGS, FramingName, Hidden, regions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,10 @@ from PIL import Image
 
 from condvae import weights
 from condvae.data import ImageSet, open_data
+from condvae.faces import Framing
 from recipes import sheets, sheets_side_by_side
 from recipes.sheet_pages import chosen
-from recipes.sheet_regions import FRAMINGS, Framing, regions
+from recipes.sheet_regions import FRAMINGS, regions
 from recipes.sheets_side_by_side import same_people
 
 
