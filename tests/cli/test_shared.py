@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import Any
 
-import tyro
 from helpers.cli_options import options, verbs
 
 from condvae import cli
@@ -132,5 +131,5 @@ def test_a_command_first_says_what_it_opens() -> None:
             "opening the model a and b=c and the data d",
         ),
     ):
-        verb = tyro.cli(cli._verbs(words), args=words)
+        verb = cli._parsed(words)
         assert shared.opening(getattr(verb, "job", verb)) == expected
