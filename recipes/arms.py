@@ -35,12 +35,13 @@ import tyro
 
 import condvae
 from condvae import weights
+from condvae.experiments.evaluation.plan import EvaluationSettings
 from condvae.likelihood import GaussianPixels
 from condvae.runtime.atomic import write_text
 from condvae.runtime.checks import strict
 from condvae.runtime.fingerprints import fingerprint, slug_of
 from condvae.runtime.scripts import run_script
-from condvae.training import PretrainOptions
+from condvae.training import PretrainOptions, TrainOptions
 from condvae.training.entry_points import network_config
 from condvae.training.presets import options_from
 from condvae.training.run_folder import RunFolder
@@ -129,7 +130,10 @@ def main(options: Options) -> None:
         raise ValueError(f"{options.plan} has no arm {unknown[0]!r}, expected some of {', '.join(plan.arms)}")
     chosen = [plan.arms[name] for name in options.arms or plan.arms]
     for arm in chosen:  # train nothing if an option of a later arm is wrong
-        pretrain_options(plan, arm, options)
+        own, _ = pretrain_options(plan, arm, options)
+        for one in (own, train_options(plan, arm, RunFolder(own.out), options)):
+            one.check()
+    strict(EvaluationSettings, plan.evaluate, where="evaluate")
     found = options.out / "arms.json"
     rows: dict[str, Any] = json.loads(found.read_text()) if found.is_file() else {}
     for arm in chosen:
@@ -162,6 +166,14 @@ def pretrain_options(plan: Plan, arm: Arm, options: Options) -> tuple[PretrainOp
     return options_from(PretrainOptions, None, given), plain
 
 
+def train_options(plan: Plan, arm: Arm, vae: RunFolder, options: Options) -> TrainOptions:
+    """Return the options of an arm's partial encoder. Its folder is that of the VAE and these options."""
+    given = {**SHARED, **plan.train, **arm.train, **(TRIAL if options.trial else {})}
+    name = f"{slug_of(arm.name)}-{fingerprint({'vae': vae.path.name, 'options': given})[:8]}"
+    rest = {"data": options.data, "artifact": vae.path, "out": options.out / name, "device": options.device}
+    return options_from(TrainOptions, None, {**given, **rest})
+
+
 def pretrained(plan: Plan, arm: Arm, options: Options) -> RunFolder:
     """Train the VAE of an arm, unless this was done before, and return its run folder."""
     own, network = pretrain_options(plan, arm, options)
@@ -175,10 +187,10 @@ def pretrained(plan: Plan, arm: Arm, options: Options) -> RunFolder:
 
 def trained(plan: Plan, arm: Arm, vae: RunFolder, options: Options) -> RunFolder:
     """Train the partial encoder of an arm, unless this was done before, and return its run folder."""
-    run = RunFolder(options.out / slug_of(arm.name))
+    own = train_options(plan, arm, vae, options)
+    run = RunFolder(own.out)
     if not run.model.is_file():
-        given = {**SHARED, **plan.train, **arm.train, **(TRIAL if options.trial else {})}
-        condvae.train(**given, data=options.data, artifact=vae.path, out=run.path, device=options.device)
+        condvae.train(own)
     return run
 
 

@@ -261,3 +261,37 @@ def test_faces_pasted_into_one_canvas_are_all_completed() -> None:
         assert one.view.face is not None
         for x, y in np.array(one.view.face.landmarks[:2]).astype(int):
             assert changed[y - 3 : y + 4, x - 3 : x + 4].mean() > 0.8
+
+
+def test_results_of_all_faces_of_several_photos_are_saved_and_repeated(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding(monkeypatch, [LARGE, SMALL])
+    Image.fromarray(levels(60, 80)).save(tmp_path / "two.png")
+    for name, face in (("first", LARGE), ("second", SMALL)):  # each mask touches another face
+        hole = np.zeros((60, 80), dtype=np.uint8)
+        x, y = face.landmarks[2].astype(int)
+        hole[y - 2 : y + 3, x - 2 : x + 3] = 255
+        Image.fromarray(hole).save(tmp_path / f"{name}.png")
+    holes = [tmp_path / "first.png", tmp_path / "second.png"]
+    both = condvae.complete([tmp_path / "two.png"] * 2, hole=holes, face="all", model=model, n=2)
+    save_completions(both, tmp_path / "saved")
+    main(["complete", "--repeat", str(tmp_path / "saved"), "--out", str(tmp_path / "again"), "--quiet"])
+    assert contents(tmp_path / "again") == contents(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("change", [{"side": 0.01}, {"side": 1e6}, {"degrees": 1e9}, {"landmarks": [[1, 2, 3]] * 5}])
+def test_damaged_faces_of_a_record_are_refused(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], capsys: Any
+) -> None:
+    finding(monkeypatch, [LARGE])
+    photo(tmp_path / "photo.png", 60, 80)
+    condvae.complete(tmp_path / "photo.png", face=True, part="nose", model=model, n=1).save(tmp_path / "saved")
+    record = tmp_path / "saved" / "record.json"
+    plain = json.loads(record.read_text())
+    plain["images"][0]["faces"][0].update(change)
+    record.write_text(json.dumps(plain))
+    with pytest.raises(SystemExit) as end:
+        main(["complete", "--repeat", str(record), "--out", str(tmp_path / "again")])
+    assert end.value.code == 2 and "damaged" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()

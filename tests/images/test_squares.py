@@ -171,3 +171,10 @@ def test_flags_are_spread_over_the_picture() -> None:
         y, x = np.mgrid[:50, :70] + 0.5
         u, v = np.moveaxis(in_square(np.dstack([x, y]), at), -1, 0)
         assert np.array_equal(found, (u >= 0.5) & (u < 1) & (v >= 0) & (v < 1))
+
+
+def test_a_square_in_a_huge_picture_needs_no_larger_one() -> None:
+    # Pillow refuses crops of more than 179 million pixels, and warns above 89 million.
+    page = Image.new("L", (9000, 9000), 77)
+    square, hidden = cut_out(page, Placement(4500, 4500, 9000, 30), 8)
+    assert (np.asarray(square) == 77)[~hidden].all() and hidden.any() and not hidden[len(hidden) // 2].all()

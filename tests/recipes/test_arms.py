@@ -11,6 +11,9 @@ from helpers.resumed_runs import times
 
 from condvae import weights
 from condvae.conditional import ConditionalVAE
+from condvae.training.run_folder import RunFolder
+from condvae.vdvae import VDVAEConfig
+from recipes import arms
 
 pytestmark = pytest.mark.usefixtures("small_experiment")
 
@@ -40,13 +43,19 @@ def call(folder: Path, *words: object, plan: str = PLAN) -> Call:
     return run("arms.py", file, "--data", inputs().data, "--out", folder / "out", "--device", "cpu", *words)
 
 
+def folder(out: Path, name: str) -> Path:
+    """Return the run folder of an arm's partial encoder, which was trained with only one set of options."""
+    (found,) = out.glob(f"{name}-????????")
+    return found
+
+
 def test_arms_share_a_vae_if_it_is_the_same_and_are_not_trained_twice(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert call(tmp_path, "--vaes").returncode == 0
     assert len(list(out.glob("vae-*.json"))) == 2
     done = call(tmp_path)
     assert done.returncode == 0, done.stderr
-    first, direct, other = (weights.load(out / name) for name in ("first", "direct", "other-VAE"))
+    first, direct, other = (weights.load(folder(out, name)) for name in ("first", "direct", "other-VAE"))
     assert isinstance(first, ConditionalVAE) and isinstance(direct, ConditionalVAE)
     assert isinstance(other, ConditionalVAE)
     same = zip(first.artifact.parameters(), direct.artifact.parameters(), strict=True)
@@ -61,15 +70,20 @@ def test_arms_share_a_vae_if_it_is_the_same_and_are_not_trained_twice(tmp_path: 
     assert rows["first"]["metrics"]["lpips_gt"]["mean"] > 0
     table = (out / "arms.md").read_text().splitlines()
     assert len(table) == 5 and table[4].startswith("| other VAE | ")
-    before = times(out / "first")
+    before = times(folder(out, "first"))
     assert call(tmp_path, "--arms", "first").returncode == 0
-    assert times(out / "first") == before
+    assert times(folder(out, "first")) == before
 
 
 def test_a_trial_takes_three_steps_and_measures_nothing(tmp_path: Path) -> None:
     assert call(tmp_path, "--trial", "--arms", "first").returncode == 0
-    assert weights.describe(tmp_path / "out" / "first").record["steps"] == 3
-    assert not (tmp_path / "out" / "arms.json").exists()
+    out = tmp_path / "out"
+    assert weights.describe(folder(out, "first")).record["steps"] == 3
+    assert not (out / "arms.json").exists()
+    # The real run does not take the model of the trial for its own.
+    assert call(tmp_path, "--arms", "first").returncode == 0
+    parts = json.loads((out / "arms.json").read_text())["first"]
+    assert [parts[part]["steps"] for part in ("VAE", "partial encoder")] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +93,8 @@ def test_a_trial_takes_three_steps_and_measures_nothing(tmp_path: Path) -> None:
         (PLAN + '[[arms]]\nname = "first"\n', (), "each needs a name of its own"),
         (PLAN + '[[arms]]\nname = "bad"\npretrain = { speed = 1 }\n', (), "speed"),
         (PLAN + '[[arms]]\nname = "bad"\nsize = 1\n', (), "size"),
+        (PLAN + '[[arms]]\nname = "bad"\ntrain = { lr = -1 }\n', (), "the learning rate is -1"),
+        (PLAN.replace("deep_images", "deepest"), (), "deepest"),
         ("pretrain = {", (), "is not valid TOML"),
     ],
 )
@@ -92,6 +108,11 @@ def test_bad_input_is_one_sentence_and_trains_nothing(
 
 
 @pytest.mark.parametrize("plan", sorted((ROOT / "recipes" / "arms").glob("*.toml")), ids=lambda path: path.stem)
-def test_the_plans_of_the_pages_can_be_read(plan: Path, tmp_path: Path) -> None:
-    done = run("arms.py", plan, "--data", tmp_path, "--out", tmp_path / "out", "--arms", "none of these")
-    assert "has no arm 'none of these'" in done.stderr
+def test_the_options_of_the_published_plans_are_valid(plan: Path, tmp_path: Path) -> None:
+    read = arms.Plan.read(plan)
+    options = arms.Options(plan=plan, data=(tmp_path,), out=tmp_path)
+    for arm in read.arms.values():
+        own, network = arms.pretrain_options(read, arm, options)
+        own.check()
+        arms.train_options(read, arm, RunFolder(own.out), options).check()
+        assert VDVAEConfig.from_dict(network).image_size == 64

@@ -16,7 +16,7 @@ class Export:
     model: shared.ModelArgument
     out: shared.Out
     """The .safetensors file to write. An existing file is never replaced."""
-    weight_bits: shared.WeightBits = 32
+    weight_bits: shared.BitsPerWeight = 32
     quiet: shared.Quiet = False
 
     def run(self) -> None:

@@ -47,7 +47,7 @@ class Import:
     largest_bias: int = 64
     """For a network that condvae does not recognise: the finest resolution at which its decoder has a learnt bias image
     (no_bias_above in the public VD-VAE code)."""
-    weight_bits: shared.WeightBits = 32
+    weight_bits: shared.BitsPerWeight = 32
     quiet: shared.Quiet = False
 
     def run(self) -> None:

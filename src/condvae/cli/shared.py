@@ -96,7 +96,7 @@ Format: TypeAlias = Annotated[
         "files and changes pixels a little, known ones too. Contact sheets are always png."
     ),
 ]
-WeightBits: TypeAlias = Annotated[
+BitsPerWeight: TypeAlias = Annotated[
     Literal[32, 16, 8],
     _arg(
         help="How many bits of the file each weight takes: 32 (single precision), 16 (half precision), or 8 (int8 with "

@@ -18,7 +18,7 @@ from condvae.weights.cached_models import ModelId
 from condvae.weights.model_cards import card_at
 
 _LANDMARKS = 5
-_LARGEST = 20
+_LARGEST = 5
 """Squares of a record with more than this many times the size of the picture are refused as damaged."""
 _HINT_PIXELS = 256
 """For the hint, faces are looked for in a picture that is reduced to about this many pixels, so that it takes little
@@ -97,8 +97,10 @@ def _is_framed(face: Placement, middle: Placement) -> bool:
 def check_squares(squares: Sequence[FaceSquare], picture: Picture) -> None:
     """Raise ValueError if squares from a record cannot be squares of this picture."""
     most = _LARGEST * max(picture.size)
-    if any(max(abs(one.placement.x), abs(one.placement.y), one.placement.side) > most for one in squares):
-        raise ValueError(f"the record is damaged: a face is far outside {picture.name}")
+    for placement, landmarks in squares:
+        lengths = [placement.x, placement.y, placement.side, *(number for point in landmarks for number in point)]
+        if max(map(abs, lengths)) > most or placement.side < 1 or abs(placement.degrees) > 360:
+            raise ValueError(f"the record is damaged: a face is far outside {picture.name}, too small or too large")
 
 
 def described_square(face: FaceSquare) -> dict[str, Any]:
@@ -108,6 +110,8 @@ def described_square(face: FaceSquare) -> dict[str, Any]:
 
 def recorded_square(plain: dict[str, Any]) -> FaceSquare:
     """Return the face of an entry in a record. Raise TypeError or KeyError if the entry is damaged."""
+    if any(len(point) != 2 for point in plain["landmarks"]):
+        raise TypeError(f"found {shown(plain)} where a face was expected")
     landmarks = tuple((_number(x), _number(y)) for x, y in plain["landmarks"])
     placement = Placement(*(_number(plain[name]) for name in Placement._fields))
     if len(landmarks) != _LANDMARKS or placement.side <= 0:

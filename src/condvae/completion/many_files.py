@@ -98,7 +98,7 @@ def repeat(
         say=say,
         inspect=inspect,
         model_sha256=earlier.model_sha256,
-        faces={entry.file.path: entry.faces for entry in earlier.images if entry.file is not None},
+        faces={(one.path, one.hole): entry.faces for one, entry in zip(selected, earlier.images, strict=True)},
     )
 
 
@@ -115,9 +115,12 @@ def _complete(
     say: Say,
     inspect: Inspection | None,
     model_sha256: str | None = None,
-    faces: Mapping[Path, Sequence[FaceSquare]] | None = None,
+    faces: Mapping[tuple[Path, Hole], Sequence[FaceSquare]] | None = None,
 ) -> Sequence[Path]:
-    """Complete the selected pictures. faces: those of each picture, from a record; None to find them if necessary."""
+    """Complete the selected pictures.
+
+    faces: those of each picture and hole, from a record; None to find them if necessary.
+    """
     notes, warnings, failures, warn = LimitedNotes(), LimitedNotes(), 0, warn_with(say)
     with CompletionFolder(out or DEFAULT_OUT, new=out is None, picture_format=picture_format, say=say) as folder:
         completer = PictureCompleter(model, settings, device=device, chunk=chunk, inspect=inspect)
@@ -128,7 +131,7 @@ def _complete(
             inspector = None
 
         def prepare(picture: Picture, hole: Hole) -> PictureViews:
-            recorded = faces.get(picture.file.path) if faces and picture.file else None
+            recorded = faces.get((picture.file.path, hole)) if faces and picture.file else None
             return completer.views(picture, hole, recorded)
 
         pictures = PictureQueue(selected, prepare, done="completed")

@@ -42,8 +42,9 @@ class PictureViews:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the views take, in bytes, if they share nothing."""
-        return sum(view.nbytes for view in self.views)
+        """Memory that the views take, in bytes. All views of a picture share its surroundings."""
+        first, *others = self.views
+        return first.nbytes + sum(replace(view, surroundings=None).nbytes for view in others)
 
     @property
     def hole_file(self) -> FileId | None:

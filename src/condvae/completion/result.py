@@ -213,7 +213,7 @@ class Completion:
 
 
 def save_completions(
-    completions: Sequence[Completion],
+    completions: Sequence[Completion | Sequence[Completion]],
     folder: str | Path,
     *,
     picture_format: PictureFormat = "png",
@@ -221,22 +221,24 @@ def save_completions(
 ) -> list[Path]:
     """Write the results of one call of `complete` to one folder, as `Completion.save` does for a single result.
 
-    The results of all faces of a picture are saved together. Return the paths of the contact sheets.
+    The results of all faces of a picture are saved together. For a list of pictures with face="all", they may be lists
+    of results. Return the paths of the contact sheets.
     """
     from condvae.completion.folder import CompletionFolder  # imported late, because that module imports this one
 
-    if not completions:
+    results = [one for some in completions for one in ([some] if isinstance(some, Completion) else some)]
+    if not results:
         raise ValueError("there are no results to save: give at least one")
     if str(folder) == "":
         raise ValueError("the name of the folder is empty: give a folder")
-    made = completions[0].provenance
-    if any(one.provenance.settings != made.settings or one.provenance.model != made.model for one in completions):
+    made = results[0].provenance
+    if any(one.provenance.settings != made.settings or one.provenance.model != made.model for one in results):
         raise ValueError("the results are from calls with different models or settings: save them in different folders")
     check_picture_format(picture_format, keep_size=made.settings.keep_size)
     if not replace and read_recorded(Path(folder) / RECORD):
         raise ValueError(f"{folder} contains the files of an earlier call: give another folder, or replace=True")
     with CompletionFolder(folder, picture_format=picture_format) as out:
-        for one in {id(one.in_picture[0]): one for one in completions}.values():
+        for one in {id(one.in_picture[0]): one for one in results}.values():
             out.add(one)
         return list(out.finish(made))
 

@@ -177,10 +177,15 @@ def make_views(
         drawn = [
             _drawn_hole(model, page, hole, face or usual, at, seed) for face, at in zip(faces, squares, strict=True)
         ]
-        parts = [on_picture(flags, at, picture.size) for flags, at in zip(drawn, squares, strict=True)]
-        hidden = np.logical_or.reduce(parts)
-    inside = [_inside(at, picture.size, size) for at in squares]
-    outside = int((hidden & ~np.logical_or.reduce(inside)).sum())
+        hidden = np.zeros(picture.size[::-1], dtype=bool)
+        for flags, at in zip(drawn, squares, strict=True):
+            hidden |= on_picture(flags, at, picture.size)
+    left_over, touched = hidden.copy(), []
+    for at in squares:
+        within = _inside(at, picture.size, size)
+        touched.append(bool((hidden & within).any()))
+        left_over &= ~within
+    outside = int(left_over.sum())
     notes, profile = list(marked.notes), None
     if outside and keep_size:
         which = (
@@ -193,11 +198,11 @@ def make_views(
         profile, more = _kept_profile(picture, picture.icc_profile, "RGB" if channels == 3 else page.mode)
         notes += more
     views = []
-    for face, at, within in zip(faces, squares, inside, strict=True):
+    for face, at, has_hole in zip(faces, squares, touched, strict=True):
         square, covered = cut_out(page, at, size, hidden)
         known, levels = _without_hidden(square, covered, fit(square, channels=channels, size=size))
         nothing = None
-        if not (hidden & within).any():
+        if not has_hole:
             nothing = f"nothing is hidden in {picture.name}: {_why_nothing(hole, marked, face, at, outside)}"
         first = resizing_notes(picture, size, on_white=not transparency, face=None if face is None else at)
         views.append(
@@ -255,7 +260,9 @@ def _why_nothing(hole: Hole, marked: Hidden, face: FaceSquare | None, at: Placem
         return marked.why_nothing
     if hole.random:
         return "the random hole has no pixels: give another seed"
-    return f"its {hole.half} half is empty" if hole.half else f"the {hole.part} of its face are outside of it"
+    if hole.half:
+        return f"its {hole.half} half is empty"
+    return f"--part {hole.part} has no pixel in it: give a larger image, or hide something else"
 
 
 def _kept_profile(picture: Picture, profile: bytes, mode: str) -> tuple[bytes | None, tuple[str, ...]]:

@@ -199,14 +199,19 @@ def _canvas(
         -(-(end - start) // factor) + _BICUBIC_REACH + 1 for start, end in ((left, around.right), (top, around.bottom))
     )
     box = Region(left, top, left + columns * factor, top + rows * factor)
-    canvas = page.crop(box).reduce(factor)  # pixels outside the page are black
-    covered = np.ones((box.bottom - top, box.right - left), dtype=bool)
     inner = inside_picture(box, page.size)
-    seen = False if hidden is None else hidden[inner.top : inner.bottom, inner.left : inner.right]
-    covered[inner.top - top : inner.bottom - top, inner.left - left : inner.right - left] = seen
-    blocks = np.asarray(covered.reshape(rows, factor, columns, factor).any(axis=(1, 3)))
-    x, y = ((middle - start) / factor for middle, start in ((placement.x, left), (placement.y, top)))
-    return canvas, blocks, Placement(x, y, placement.side / factor, placement.degrees)
+    # The blocks of factor x factor pixels that lie inside the picture. All others count as hidden, and stay black.
+    first_column, first_row = -(-(inner.left - left) // factor), -(-(inner.top - top) // factor)
+    wide, high = (inner.right - left) // factor - first_column, (inner.bottom - top) // factor - first_row
+    canvas, blocks = Image.new(page.mode, (columns, rows)), np.ones((rows, columns), dtype=bool)
+    if wide > 0 and high > 0:
+        x, y = left + first_column * factor, top + first_row * factor
+        canvas.paste(page.reduce(factor, box=(x, y, x + wide * factor, y + high * factor)), (first_column, first_row))
+        seen = blocks[first_row : first_row + high, first_column : first_column + wide]
+        part = None if hidden is None else hidden[y : y + high * factor, x : x + wide * factor]
+        seen[:] = False if part is None else part.reshape(high, factor, wide, factor).any(axis=(1, 3))
+    within = Placement((placement.x - left) / factor, (placement.y - top) / factor, placement.side / factor)
+    return canvas, blocks, within._replace(degrees=placement.degrees)
 
 
 def _hidden_samples(covered: Flags, placement: Placement, count: int) -> Flags:

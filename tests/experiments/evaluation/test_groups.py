@@ -207,7 +207,7 @@ def test_a_pattern_with_folders_is_compared_with_as_many_parts_of_a_name(data: D
         ({"some": "A*"}, {}, "the group 'some' has the patterns 'A\\*': give a name and a list of patterns"),
         ({"some": []}, {}, "give a name and a list"),
         ({" ": ["*"]}, {}, "give a name and a list"),
-        ({"some": ["*"]}, {"metrics": ("inception",)}, "groups have metrics of single images only, but --metrics is"),
+        ({"some": ["*"]}, {"metrics": ("inception",)}, "groups have no metrics of inception, which need many images"),
     ],
 )
 def test_groups_that_cannot_be_measured(

@@ -83,8 +83,8 @@ def choose_groups(given: GroupPatterns, problems: Problems, settings: Evaluation
         return []
     if set(settings.metrics).isdisjoint((*DEEP, "bounds")):
         raise ValueError(
-            f"groups have metrics of single images only, but --metrics is {', '.join(settings.metrics)}: add lpips, "
-            "pixels, coverage or bounds"
+            f"groups have no metrics of {', '.join(settings.metrics)}, which need many images: add lpips, pixels, "
+            "coverage or bounds to --metrics"
         )
     names = problems.test.names
     if names is None:
