@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import tyro
 from helpers.cli_options import options, verbs
 
 from condvae import cli
@@ -131,5 +132,5 @@ def test_a_command_first_says_what_it_opens() -> None:
             "opening the model a and b=c and the data d",
         ),
     ):
-        verb = cli._parsed(words)
+        verb = tyro.cli(cli._verbs(words), args=words)
         assert shared.opening(getattr(verb, "job", verb)) == expected

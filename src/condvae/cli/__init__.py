@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
             _check_not_empty(arguments)
             words = fill_in_face(join_boxes(arguments))
             with OPTION_VALUES, keeping_codes(*streams):  # the colours of the help
-                verb: Any = _parsed(words)
+                verb: Any = tyro.cli(_verbs(arguments), prog="condvae", description=condvae.__doc__, args=words)
             job = getattr(verb, "job", verb)  # design and ood have sub-verbs
             # Only a whole process soon says what it opens; a program that calls `main` gets lines for long jobs only.
             first = None if called or isinstance(verb, Info) else _FIRST_LINE
@@ -175,36 +175,25 @@ def _message_and_code(error: BaseException, arguments: list[str]) -> tuple[str |
     return (str(error), codes[type(error)]) if type(error) in codes else (None, 1)
 
 
-def _parsed(arguments: list[str]) -> Any:
-    """Return the verb with its options. Only the verb that is asked for is parsed, since all of them take a while."""
-    word = arguments[0]
-    if word not in VERBS:
-        return tyro.cli(_verbs(), prog="condvae", description=condvae.__doc__, args=arguments)
-    options = _defaults(VERBS[word], arguments)
-    return tyro.cli(VERBS[word], prog=f"condvae {word}", args=arguments[1:], **options)
+def _verbs(arguments: list[str]) -> Any:
+    """Return the union of all verbs, which is the type that tyro parses.
 
-
-def _verbs() -> Any:
-    """Return the union of all verbs, which tyro lists with one sentence for each."""
+    If --preset or the name of a --baseline is given, its options become the defaults of its verb, also in `--help`.
+    """
+    name, baseline = _value_of("--preset", arguments), _value_of("--baseline", arguments)
     choices: list[Any] = []
     for word, kind in VERBS.items():
-        options = {"description": first_paragraph(kind), **_defaults(kind, [])}
+        asked = arguments[:1] == [word]
+        # The list of verbs has one sentence for each verb, and the help of a verb has all of its text.
+        options: dict[str, Any] = {} if asked else {"description": first_paragraph(kind)}
+        if issubclass(kind, TrainingOptions):
+            chosen = name if asked else None
+            given: dict[str, Any] = {"data": tyro.MISSING, "out": tyro.MISSING}
+            if asked and issubclass(kind, TrainOptions) and baseline in LEARNED_PRESETS:
+                given["baseline"] = baseline
+            options["default"] = options_for(kind, chosen, **given)
         choices.append(Annotated[kind, tyro.conf.subcommand(word, prefix_name=False, **options)])
     return functools.reduce(operator.or_, choices)
-
-
-def _defaults(kind: type, arguments: list[str]) -> dict[str, Any]:
-    """Return the default of a verb that trains, if it is one.
-
-    If --preset or the name of a --baseline is given, its options become the defaults, also in `--help`.
-    """
-    if not issubclass(kind, TrainingOptions):
-        return {}
-    given: dict[str, Any] = {"data": tyro.MISSING, "out": tyro.MISSING}
-    baseline = _value_of("--baseline", arguments)
-    if issubclass(kind, TrainOptions) and baseline in LEARNED_PRESETS:
-        given["baseline"] = baseline
-    return {"default": options_for(kind, _value_of("--preset", arguments), **given)}
 
 
 def _check_once(arguments: list[str]) -> None:
