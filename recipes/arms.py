@@ -97,7 +97,9 @@ class Arm:
     pretrain: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
     noise_floor: float | None = None
+    """Noise floor of the likelihood. None: as in the plan, or else in the preset."""
     stages: list[list[int]] | None = None
+    """The network, one row per resolution. None: as in the plan, or else in the preset."""
 
 
 @dataclass(frozen=True, kw_only=True)
