@@ -18,7 +18,6 @@ from condvae.cli import main
 from condvae.completion.drawing import BaselineDrawer, ModelDrawer
 from condvae.completion.settings import CompletionSettings
 from condvae.sampling.plain import completion_seeds
-from condvae.sampling.sampler import Sampler
 
 ONE_ANSWER = ("ce", "rfr")
 
@@ -124,7 +123,7 @@ def test_pictures_at_their_own_size_and_many_at_once() -> None:
 def test_both_drawers_draw_the_completions_of_their_models() -> None:
     settings = CompletionSettings(n=3)
     baseline, vae = small_baseline("anp"), small_conditional()
-    drawer, ours = BaselineDrawer(baseline, settings), ModelDrawer(Sampler(vae), settings)
+    drawer, ours = BaselineDrawer(baseline, settings), ModelDrawer(vae, settings)
     for model, draw in ((baseline, drawer), (vae, ours)):
         x = torch.zeros(1, 3, model.image_size, model.image_size)
         observation = model.observe(x, x[:, :1] == 1)

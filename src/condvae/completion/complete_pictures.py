@@ -38,7 +38,6 @@ class CompleteArguments(TypedDict, total=False):
     seed: int
     pixels: PixelChoice
     share: int | None
-    like: int | None
     keep_size: bool
     hard_edges: bool
     same_noise: bool
@@ -93,7 +92,6 @@ def complete(
     seed: int = CompletionSettings.seed,
     pixels: PixelChoice = CompletionSettings.pixels,
     share: int | None = CompletionSettings.share,
-    like: int | None = CompletionSettings.like,
     keep_size: bool = CompletionSettings.keep_size,
     hard_edges: bool = CompletionSettings.hard_edges,
     same_noise: bool = CompletionSettings.same_noise,
@@ -169,7 +167,6 @@ def complete(
         seed=seed,
         pixels=pixels,
         share=share,
-        like=like,
         keep_size=keep_size,
         face=face,
         hard_edges=hard_edges,

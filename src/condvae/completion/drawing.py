@@ -1,20 +1,21 @@
 """Draw the completions of one observation, with a conditional VAE or with a baseline, and find flaws in them."""
 
 from dataclasses import fields, replace
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 from condvae.completers.learned_completer import LearnedCompleter
 from condvae.completion.settings import CompletionSettings
+from condvae.conditional import ConditionalVAE
 from condvae.observe import Observation
-from condvae.runtime.checks import option_name
-from condvae.sampling.degenerate import Flaws, check_flaws, identity_warning, saturation_warning
-from condvae.sampling.plain import PixelChoice, completion_seeds
+from condvae.runtime.checks import check_whole, option_name
+from condvae.sampling.degenerate import check_flaws, identity_warning, saturation_warning
+from condvae.sampling.plain import completion_seeds
 from condvae.sampling.sampler import Sampler
 from condvae.vdvae.temperature import TemperatureLike, per_group
 
-_OF_LATENTS = ("temperature", "pixels", "share", "like")
+_OF_LATENTS = ("temperature", "pixels", "share")
 """Settings that only models with latents and a pixel distribution have."""
 
 
@@ -44,45 +45,30 @@ class Drawer(Protocol):
 class ModelDrawer:
     """Draws completions with a conditional VAE."""
 
-    def __init__(self, sampler: Sampler, settings: CompletionSettings) -> None:
-        self.sampler, self.settings = sampler, settings.checked(sampler.model.artifact.config)
+    def __init__(self, model: ConditionalVAE, settings: CompletionSettings, *, chunk: int | None = None) -> None:
+        self.model, self.settings = model, settings.checked(model.artifact.config)
+        self.sampler = Sampler(model, chunk=chunk)
 
     @property
     def precision(self) -> str:
         return self.sampler.precision if self.settings.share is None else "fp32"
 
-    @property
-    def options(self) -> "SamplingOptions":
-        """The arguments of the sampler that follow from the settings."""
-        return {"temperature": self.settings.temperature, "pixels": self.settings.pixels, "share": self.settings.share}
-
-    def seeds(self, seed: int) -> Tensor:
-        """Return the seeds of the completions of one observation, [1, n]."""
-        numbers = self.settings.numbers
-        return completion_seeds(seed, max(numbers) + 1)[:, numbers]
-
     def __call__(self, observation: Observation, seed: int, of: str) -> CheckedCompletions:
-        drawn, flaws = self.sampler.drawn(observation, self.seeds(seed), **self.options)
-        return self.checked(drawn[0].cpu(), Flaws(*(found[0] for found in flaws)), observation, of)
-
-    def checked(self, images: Tensor, flaws: Flaws, observation: Observation, of: str) -> CheckedCompletions:
-        """Check completions [n, C, H, W] of one observation; raise ValueError if they cannot be used."""
         settings = self.settings
-        temperature = max(per_group(settings.temperature, self.sampler.model.artifact.config))
+        drawn, flaws = self.sampler.drawn(
+            observation,
+            completion_seeds(seed, settings.n),
+            temperature=settings.temperature,
+            pixels=settings.pixels,
+            share=settings.share,
+        )
+        temperature = max(per_group(settings.temperature, self.model.artifact.config))
         saturated = check_flaws(flaws, temperature, what="completion", of=of)
         warning = saturation_warning(saturated, settings.n, temperature, what="completion", of=of)
         known = observation.known
-        same = identity_warning(images, None if known is None else known[0], temperature, of=of)
+        same = identity_warning(drawn[0].cpu(), None if known is None else known[0], temperature, of=of)
         found = (warning,) if saturated else (same,) if same and settings.share is None else ()
-        return CheckedCompletions(images, found)
-
-
-class SamplingOptions(TypedDict):
-    """Arguments of `Sampler.drawn` and `Sampler.pieces`."""
-
-    temperature: TemperatureLike
-    pixels: PixelChoice
-    share: int | None
+        return CheckedCompletions(drawn[0].cpu(), found)
 
 
 class BaselineDrawer:
@@ -90,7 +76,10 @@ class BaselineDrawer:
 
     precision = "fp32"
 
-    def __init__(self, model: LearnedCompleter, settings: CompletionSettings) -> None:
+    def __init__(self, model: LearnedCompleter, settings: CompletionSettings, *, chunk: int | None = None) -> None:
+        """Check the settings. chunk: checked only, since a baseline needs little memory."""
+        if chunk is not None:
+            check_whole(chunk, "the chunk", least=1)
         self.model, self.settings = model, replace(settings, temperature=_number_in(settings.temperature))
         for field in fields(settings):
             if field.name in _OF_LATENTS and getattr(self.settings, field.name) != field.default:

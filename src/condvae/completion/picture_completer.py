@@ -1,16 +1,15 @@
 """The class that completes pictures with one model: it prepares a picture and draws its completions."""
 
-import copy
+import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from condvae.completers.learned_completer import LearnedCompleter
-from condvae.completion.drawing import BaselineDrawer, CheckedCompletions, Drawer, ModelDrawer
+from condvae.completion.drawing import BaselineDrawer, Drawer, ModelDrawer
 from condvae.completion.face_squares import check_squares, choose_squares, framing_of, hint_of, usual_square
 from condvae.completion.inspection import Inspection, Inspector, strangeness_inspector
 from condvae.completion.record import Provenance
@@ -24,13 +23,10 @@ from condvae.images.model_sheets import visible
 from condvae.images.model_view import ModelView, make_views
 from condvae.images.reading import Picture
 from condvae.images.translation_inputs import check_suits
-from condvae.runtime.checks import check_whole
 from condvae.runtime.devices import resolve_device
 from condvae.runtime.fingerprints import FileId
 from condvae.runtime.messages import printable
-from condvae.runtime.pixels import PixelArray, to_uint8
-from condvae.sampling.degenerate import Flaws
-from condvae.sampling.sampler import Sampler
+from condvae.runtime.pixels import to_uint8
 from condvae.vdvae.model import VDVAE
 from condvae.weights.cached_models import ModelId, open_completer
 
@@ -87,46 +83,21 @@ class PictureCompleter:
                 "baseline"
             )
         self.model: ConditionalVAE | LearnedCompleter = model
-        self.sampler = Sampler(model, chunk=chunk) if isinstance(model, ConditionalVAE) else None
-        self._inspect, self._inspectors = inspect, dict[int, Inspector | None]()
-        if chunk is not None:
-            check_whole(chunk, "the chunk", least=1)
-        self.framing = framing_of(self.identity) if model.completes_holes else None
-        self._set(settings)
-
-    def with_settings(self, settings: CompletionSettings) -> "PictureCompleter":
-        """Return a completer with the same model, which stays in memory once, but other settings."""
-        other = copy.copy(self)
-        other._set(settings)
-        return other
-
-    def _set(self, settings: CompletionSettings) -> None:
-        """Check the settings and use them from now on."""
-        model = self.model
         self.drawer: Drawer
+        self.inspector: Callable[[], Inspector | None] = lambda: None
         if isinstance(model, LearnedCompleter):
-            self.drawer = BaselineDrawer(model, settings)
+            self.drawer = BaselineDrawer(model, settings, chunk=chunk)
         else:
-            assert self.sampler is not None
-            self.drawer = ModelDrawer(self.sampler, settings)
+            self.drawer = ModelDrawer(model, settings, chunk=chunk)
         self.settings = self.drawer.settings
+        self.framing = framing_of(self.identity) if model.completes_holes else None
         self._photos_to_look_at = _PHOTOS_WITH_HINTS
         if settings.face is not None:
             self._check_framing("--face (face in Python)")
         check_suits(model, image_is=settings.image_is, keep_size=settings.keep_size)
-
-    def inspector(self) -> Inspector | None:
-        """Return the inspector for the seed of the settings, or None if the model has no fit.
-
-        It is made on first use, because judging takes as long as a few completions and many callers do not need it.
-        """
-        seed = self.settings.seed
-        if self.identity is None or self._inspect is None or not isinstance(self.model, ConditionalVAE):
-            return None
-        if seed not in self._inspectors:
-            self._inspectors.clear()  # a server gets many seeds
-            self._inspectors[seed] = self._inspect(self.model, self.identity, seed)
-        return self._inspectors[seed]
+        if self.identity is not None and inspect is not None and isinstance(model, ConditionalVAE):
+            # Made on first use, because judging takes as long as a few completions and many callers do not need it.
+            self.inspector = functools.cache(functools.partial(inspect, model, self.identity, settings.seed))
 
     def provenance(self, hole: Hole) -> Provenance:
         """Return the model, settings, device and precision, for the record of the call."""
@@ -197,38 +168,20 @@ class PictureCompleter:
 
     def __call__(self, view: ModelView) -> Completion:
         """Draw the completions of one picture."""
-        return self.result(view, self.drawer(view.observation, self.seed_of(view), _of(view)))
-
-    def seed_of(self, view: ModelView) -> int:
-        """Return the seed from which the completions of a picture are drawn."""
-        return self.settings.seed if self.settings.same_noise else seed_for(view, self.settings.seed)
-
-    def checked(self, view: ModelView, images: Tensor, flaws: Flaws) -> Completion:
-        """Return the result for completions [n, C, H, W] that were drawn elsewhere, after the usual checks."""
-        assert isinstance(self.drawer, ModelDrawer)
-        return self.result(view, self.drawer.checked(images, flaws, view.observation, _of(view)))
-
-    def result(self, view: ModelView, drawn: CheckedCompletions) -> Completion:
-        """Return the result for the completions of one picture."""
+        settings = self.settings
+        seed = settings.seed if settings.same_noise else seed_for(view, settings.seed)
+        of = f" of {'the image' if view.file is None else printable(view.file.path)}"
+        drawn = self.drawer(view.observation, seed, of)
+        config = self.model.artifact.config if isinstance(self.model, ConditionalVAE) else None
+        observed = to_uint8(visible(view.observation, config))[0].permute(1, 2, 0).cpu().numpy()
         return Completion(
             images=drawn.images.permute(0, 2, 3, 1).contiguous().numpy(),
-            observed=self.observed(view),
+            observed=observed,
             view=view,
             provenance=self.provenance(view.hole),
             flaws=tuple(f"warning: {line}" for line in drawn.warnings),
             inspector=self.inspector,
         )
-
-    def observed(self, view: ModelView) -> PixelArray:
-        """Return the observation of a picture as an image [H, W, C] in grey levels, in which hidden pixels are grey."""
-        config = self.model.artifact.config if isinstance(self.model, ConditionalVAE) else None
-        observed: PixelArray = to_uint8(visible(view.observation, config))[0].permute(1, 2, 0).cpu().numpy()
-        return observed
-
-
-def _of(view: ModelView) -> str:
-    """Return the name of the picture in messages about its completions."""
-    return f" of {'the image' if view.file is None else printable(view.file.path)}"
 
 
 def seed_for(view: ModelView, seed: int) -> int:

@@ -32,9 +32,6 @@ _ABSENT: dict[str, Any] = {
 }
 """Values of settings that records of earlier versions lack: what those versions did."""
 
-_OPTIONAL = ("face", "like")
-"""Settings that a record lacks if they are not set."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Provenance:
@@ -87,7 +84,7 @@ def described(folder: Path, made: Provenance, picture_format: PictureFormat) -> 
     return {
         "model": None if made.model is None else made.model.described(folder),
         "hidden": made.hole.to_dict(),
-        **{name: value for name, value in asdict(made.settings).items() if name not in _OPTIONAL or value is not None},
+        **{name: value for name, value in asdict(made.settings).items() if name != "face" or value is not None},
         "picture_format": picture_format,
         "device": made.device,
         "precision": made.precision,
@@ -136,7 +133,7 @@ def _recorded(plain: dict[str, Any], path: Path) -> CallRecord:
         return None if file is None else FileId(_path(folder, file["path"]), _text(file["sha256"]))
 
     model, hidden = plain["model"], plain["hidden"]
-    known = {**dict.fromkeys(_OPTIONAL), **_ABSENT, **plain}
+    known = {"face": None, **_ABSENT, **plain}
     settings = strict(
         CompletionSettings, {field.name: known[field.name] for field in fields(CompletionSettings)}, where="record"
     )

@@ -31,9 +31,6 @@ class CompletionSettings:
     share: int | None = None
     """Vary only the details: all completions of an image use the first completion's latents up to the resolution N x N,
     and differ only in the finer latents."""
-    like: int | None = None
-    """With --share: vary the details of completion N instead of those of the first. N is the number of the completion
-    in a call without --share; here it becomes the first completion."""
     keep_size: bool = False
     """Paste the completed square back into the whole image at its original size. All pixels outside the hole stay
     exactly as they are."""
@@ -50,7 +47,7 @@ class CompletionSettings:
     are used as they are. With auto, its pixels decide."""
 
     def __post_init__(self) -> None:
-        for name in ("n", "seed", "share", "like", "white"):
+        for name in ("n", "seed", "share", "white"):
             if not isinstance(value := getattr(self, name), bool) and isinstance(value, Integral):
                 object.__setattr__(self, name, int(value))  # NumPy integers are not instances of int
         object.__setattr__(self, "face", _face(self.face))
@@ -60,28 +57,11 @@ class CompletionSettings:
         if self.n > MOST_COMPLETIONS:
             raise ValueError(f"the number of completions is {self.n}, expected at most {MOST_COMPLETIONS}")
         check_seed(self.seed)
-        if self.like is not None:
-            check_whole(self.like, "the number of the completion whose details are varied", least=1)
-            if self.like > MOST_COMPLETIONS:
-                raise ValueError(f"like is {self.like}, expected at most {MOST_COMPLETIONS}")
-            if self.share is None:
-                raise ValueError(
-                    f"--like {self.like} (like in Python) was given without --share: give --share too, the resolution "
-                    "up to which latents are kept"
-                )
         check_choice(self.pixels, "pixels", ("mean", "sample"))
         check_choice(self.image_is, "image_is", get_args(ImageIs))
         for name in ("keep_size", "hard_edges", "same_noise"):
             check_choice(getattr(self, name), name, (True, False))
         check_white(self.white)
-
-    @property
-    def numbers(self) -> list[int]:
-        """The numbers k of the completions that are drawn, from 0: normally 0 to n - 1; with `like`, that one first."""
-        if self.like is None:
-            return list(range(self.n))
-        first = self.like - 1
-        return [first, *(k for k in range(self.n) if k != first)][: self.n]
 
     def checked(self, config: "VDVAEConfig") -> "CompletionSettings":
         """Return the settings with the temperature as one number, or as one number per latent group.

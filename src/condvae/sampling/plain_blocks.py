@@ -68,6 +68,9 @@ class PlainBlocks:
                 for place, values in zip(flaws, found, strict=True):
                     place[b, k] = values
                 job.update(len(pairs))
+        if self._all_alike(temperatures, pixels):
+            for place in (made, *flaws):
+                place[:, 1:] = place[:, :1]
         return made, flaws
 
     def pieces(
@@ -77,8 +80,7 @@ class PlainBlocks:
 
         Known pixels keep their values. The parameters are those of `__call__`.
         """
-        n = seeds.shape[1]
-        count = 1 if pixels == "mean" and not any(temperatures) else n
+        count = 1 if self._all_alike(temperatures, pixels) else seeds.shape[1]
         group = max(1, _SAMPLES_IN_GROUP // count)
         blocks = -(-min(group, len(observation)) * count // self.size)
         with on_workers(self.blocks_at_once or blocks) if self.cpu else nullcontext(map) as each:
@@ -91,11 +93,10 @@ class PlainBlocks:
                     drawing.share([[z[i] for z in some[:shared]] for some in firsts for i in range(len(some[0]))])
                 blocks_of_pairs = self._in_blocks([Pair(b, k) for b in rows for k in range(count)])
                 for pairs, (images, flaws) in zip(blocks_of_pairs, each(drawing.images, blocks_of_pairs), strict=True):
-                    if count == n:
-                        yield pairs, images, flaws
-                        continue
-                    every = [Pair(b, k) for b, _ in pairs for k in range(n)]  # all samples of an observation are equal
-                    yield every, images.repeat_interleave(n, 0), Flaws(*(one.repeat_interleave(n, 0) for one in flaws))
+                    yield pairs, images, flaws
+
+    def _all_alike(self, temperatures: list[float], pixels: PixelChoice) -> bool:
+        return pixels == "mean" and not any(temperatures)
 
     def _in_blocks(self, pairs: list[Pair]) -> list[list[Pair]]:
         return [pairs[first : first + self.size] for first in range(0, len(pairs), self.size)]

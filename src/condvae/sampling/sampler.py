@@ -5,7 +5,7 @@ CPU, a sample is the same bit for bit, no matter which other samples are drawn. 
 levels, and known pixels keep their values.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
@@ -20,7 +20,7 @@ from condvae.runtime.pixels import to_uint8
 from condvae.sampling.degenerate import Flaws, report_flaws
 from condvae.sampling.gpu_graphs import GPUGraphs
 from condvae.sampling.plain import PixelChoice, completion_seeds, draw, places_of
-from condvae.sampling.plain_blocks import Pair, PlainBlocks
+from condvae.sampling.plain_blocks import PlainBlocks
 from condvae.sampling.unconditional import groups_down_to
 from condvae.vdvae.temperature import TemperatureLike, per_group
 
@@ -35,17 +35,6 @@ class DrawnCompletions(NamedTuple):
     """[B, n, C, H, W] uint8."""
     flaws: Flaws
     """Each [B, n] bool."""
-
-
-class DrawnPiece(NamedTuple):
-    """A few of the completions that `Sampler.pieces` draws."""
-
-    pairs: list[Pair]
-    """Which completions they are: m pairs of indices (b, k), for completion k of observation b."""
-    images: Tensor
-    """[m, C, H, W] uint8."""
-    flaws: Flaws
-    """Each [m] bool."""
 
 
 class Sampler:
@@ -139,43 +128,18 @@ class Sampler:
         share: int | None = None,
     ) -> DrawnCompletions:
         """Like `draw`, but return degenerate completions, too, and say which ones they are."""
-        observation, temperatures, shared = self._checked(observation, temperature, pixels, share)
+        check_choice(pixels, "pixels", ("sample", "mean"))
+        config = self.model.artifact.config
+        temperatures = per_group(temperature, config)
+        shared = 0 if share is None else groups_down_to(config, share)
+        observation.check_values()
+        observation = observation.to(self.device)
         if self.graphs is None or shared:
             return DrawnCompletions(*self.blocks(observation, seeds, temperatures, pixels, shared))
         drawn = DrawnCompletions(*self.graphs(observation, seeds, temperatures, pixels))
         if bool(drawn.flaws.broken.any()):
             self._draw_again(observation, drawn, seeds, temperatures, pixels)
         return drawn
-
-    def pieces(
-        self,
-        observation: Observation,
-        seeds: Tensor,
-        *,
-        temperature: TemperatureLike = 1.0,
-        pixels: PixelChoice = "mean",
-        share: int | None = None,
-    ) -> Iterator[DrawnPiece]:
-        """Like `drawn`, but yield a few completions at a time, as soon as they are drawn."""
-        if self.graphs is not None:  # a GPU has drawn all of them before a person has seen the first
-            drawn = self.drawn(observation, seeds, temperature=temperature, pixels=pixels, share=share)
-            pairs = [Pair(b, k) for b in range(seeds.shape[0]) for k in range(seeds.shape[1])]
-            flaws = Flaws(*(found.flatten() for found in drawn.flaws))
-            yield DrawnPiece(pairs, drawn.images.flatten(0, 1), flaws)
-            return
-        observation, temperatures, shared = self._checked(observation, temperature, pixels, share)
-        for pairs, images, flaws in self.blocks.pieces(observation, seeds, temperatures, pixels, shared):
-            yield DrawnPiece(pairs, to_uint8(images), flaws)
-
-    def _checked(
-        self, observation: Observation, temperature: TemperatureLike, pixels: PixelChoice, share: int | None
-    ) -> tuple[Observation, list[float], int]:
-        """Return the observation on the device, one temperature per latent group, and the number of shared groups."""
-        check_choice(pixels, "pixels", ("sample", "mean"))
-        config = self.model.artifact.config
-        shared = 0 if share is None else groups_down_to(config, share)
-        observation.check_values()
-        return observation.to(self.device), per_group(temperature, config), shared
 
     def _draw_again(
         self,
