@@ -26,13 +26,15 @@ PRETRAIN_PRESETS: dict[str, dict[str, Any]] = {
     "small32": {**_SMALL, "network": "small32", "lr": 1e-3, "batch": 128},
     "small64": {**_SMALL, "network": "small64", "lr": 1e-3, "batch": 128},
     "small128": {**_SMALL, "network": "small128", "lr": 1e-3, "batch": 64},
-    "faces64": {**_SMALL, "network": "faces64", "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300},
+    "faces64": {
+        **_SMALL, "network": "faces64", "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300, "optimiser": "muon",
+    },
     "cifar10-small": {**_SMALL, "network": "cifar10-small", "lr": 1e-3, "batch": 128},
     "xray64": {**_SMALL, "network": "xray64", "lr": 1e-3, "batch": 128},
     "tiny64": {**_SMALL, "network": "tiny64", "lr": 1e-3, "batch": 128, "ema": 0.995},
     "shoes64": {**_SMALL, "network": "shoes64", "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300},
     "demo": {**_SMALL, "network": "demo32", "lr": 5e-3, "batch": 16, "warm_up": 30, "clip": 20.0, "ema": 0.98},
-}
+}  # fmt: skip
 
 _PATCHES = ("patches",)
 # Freeform holes with five ranges of the hidden share, each equally often. Without these ranges, four of five freeform
@@ -65,7 +67,8 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     "small64": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative"},
     "small128": {**_SMALL, "lr": 1e-3, "batch": 64, "form": "relative"},
     "faces64": {
-        **_SMALL, "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300, "form": "relative", "observe": _ALL_KINDS,
+        **_SMALL, "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300, "form": "direct", "start": "encoder",
+        "clip": 1.0, "skip_above": 1e4, "observe": _ALL_KINDS,
     },
     "cifar10-small": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _FIVE_SIZES},
     "xray64": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _PATCHES},
