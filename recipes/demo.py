@@ -26,9 +26,9 @@ from condvae.weights.model_names import DEFAULT_MODEL  # noqa: E402
 
 HIDDEN: tuple[dict[str, Any], ...] = (
     {"half": "right"},
-    {"box": (10, 18, 44, 16)},  # the eyes
+    {"box": (9, 9, 46, 18)},  # the eyes
     {"half": "bottom"},
-    {"box": (18, 40, 28, 18)},  # the mouth
+    {"box": (17, 39, 32, 18)},  # the mouth
     {"half": "left"},
     {"box": (8, 8, 48, 48)},  # everything except the border
     {"half": "top"},

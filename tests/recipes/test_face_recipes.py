@@ -5,6 +5,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from helpers.fixtures import FACES64, faces_pack
@@ -12,7 +13,10 @@ from helpers.recipe_calls import run
 from PIL import Image
 
 from condvae.faces.mtcnn import ProposalNet, RefinementNet
-from recipes import face_networks
+from condvae.weights import locate
+from condvae.weights.model_cards import card_at
+from recipes import demo, face_networks
+from recipes.face_framing import face_of_crop
 from recipes.face_networks import LAYERS, converted
 
 
@@ -40,11 +44,26 @@ def test_an_altered_wheel_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out.safetensors").exists()
 
 
-def test_framing_of_the_first_faces64(tmp_path: Path) -> None:
+def test_the_faces_of_the_tests_are_framed_as_the_card_of_faces64_says(tmp_path: Path) -> None:
+    card = card_at(locate("faces64"))
+    assert card is not None and card.framing is not None
     done = run("face_framing.py", "--data", faces_pack(tmp_path, test=8), "--images", "8")
     assert "a face was found in 8 of 8 images" in done.stdout
-    eyes, x, y = (float(part.partition("=")[2]) for part in done.stdout.partition("(")[2].partition(")")[0].split(", "))
-    assert (eyes, x, y) == pytest.approx((0.39, 0.50, 0.38), abs=0.03)
+    found = [float(part.partition("=")[2]) for part in done.stdout.partition("(")[2].partition(")")[0].split(", ")]
+    assert found == pytest.approx([card.framing[name] for name in ("eyes", "x", "y")], abs=0.03)
+
+
+def test_the_boxes_of_the_demo_hide_eyes_and_mouths() -> None:
+    boxes = [hidden["box"] for hidden in demo.HIDDEN if "box" in hidden]
+    eyes, mouth, middle = ((np.array((x, y)), np.array((x + width, y + height))) for x, y, width, height in boxes)
+    for path in FACES64:
+        with Image.open(path) as image:
+            found = face_of_crop(image)
+            assert found is not None
+            landmarks = image.width * found.landmarks
+        for (low, high), of in ((eyes, landmarks[:2]), (mouth, landmarks[3:].mean(axis=0)), (middle, landmarks)):
+            assert ((of > low) & (of < high)).all(), path.stem
+        assert (landmarks[3:, 1] > eyes[1][1]).all() and (landmarks[:2, 1] < mouth[0][1]).all()
 
 
 def test_composites_are_measured(tmp_path: Path) -> None:
@@ -52,7 +71,7 @@ def test_composites_are_measured(tmp_path: Path) -> None:
     (scenes / "test").mkdir(parents=True)
     Image.effect_noise((64, 64), 30).convert("RGB").save(scenes / "test" / "0.png")
     sheet = tmp_path / "sheet.png"
-    options = ("--framing", "0.39", "0.5", "0.38", "--images", "4", "--out", sheet)
+    options = ("--framing", "0.4", "0.5", "0.29", "--images", "4", "--out", sheet)
     done = run("face_composites.py", "--data", pack, "--backgrounds", scenes, *options)
     assert done.returncode == 0, done.stderr
     assert "eyes: 4 of 4 within 8%" in done.stdout and not sheet.exists()
