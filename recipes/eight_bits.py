@@ -1,6 +1,6 @@
 r"""Measure what a model loses if its weights are stored with 8 bits instead of 16.
 
-    python recipes/eight_bits.py --model faces64 --data lfw64.zip --out eight_bits
+    python recipes/eight_bits.py --model faces64 --data faces64-a.zip faces64-b.zip faces64-c.zip --out eight_bits
 
 The model is stored in two packed files, with 16 and with 8 bits per weight. Both are loaded and compared on the same
 test images, with holes of five sizes and the same seeds:

@@ -5,8 +5,8 @@ The text of the page is written by hand. The raw numbers come from these calls:
     condvae fetch metrics && condvae fetch cifar10
     condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --images 10000 --precision fast \
         --out out/cifar10
-    condvae evaluate --model faces64 --data lfw64.zip --temperature 1 0.85 --deep-images 300 --precision fast \
-        --out out/faces64
+    condvae evaluate --model faces64 --data faces64-a.zip faces64-b.zip faces64-c.zip --temperature 1 0.85 \
+        --images 2759 --deep-images 400 --precision fast --out out/faces64
     condvae evaluate --model tiny64 --data tiny64-a.zip tiny64-b.zip --temperature 1 0.85 --deep-images 200 \
         --precision fast --out out/tiny64            (tiny64 is the run folder of `condvae train`)
     condvae evaluate --model cifar10 --data cifar10 --temperature 1 0.85 --pixels mean sample --images 10000 \
@@ -20,7 +20,8 @@ The text of the page is written by hand. The raw numbers come from these calls:
 To measure only the bounds again, on the same images and holes, and keep all other numbers:
 
     condvae evaluate --model cifar10 --data cifar10 --images 10000 --metrics bounds --out out/cifar10-bounds
-    condvae evaluate --model faces64 --data lfw64.zip --deep-images 300 --metrics bounds --out out/faces64-bounds
+    condvae evaluate --model faces64 --data faces64-a.zip faces64-b.zip faces64-c.zip --images 2759 --deep-images 400 \
+        --metrics bounds --out out/faces64-bounds
     python recipes/evaluation_results.py --cifar10 out/cifar10-bounds/results.json \
         --faces64 out/faces64-bounds/results.json
 

@@ -30,7 +30,7 @@ class Options:
     """Measure the framing of the faces of a data set."""
 
     data: tuple[Path, ...]
-    """Data sets of square crops around faces, such as lfw64.zip. Each gives as many images."""
+    """Data sets of square crops around faces, such as faces64-c.zip. Each gives as many images."""
     split: Literal["train", "test"] = "test"
     images: int = 500
     """How many images to use, of all data sets together."""

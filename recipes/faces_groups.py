@@ -5,7 +5,8 @@ publishes them: test/utk-AGE_GENDER_ORIGIN_DATE.webp. The results by group in do
 
     python recipes/faces_groups.py --data faces64-a.zip faces64-b.zip faces64-c.zip --out groups.json
     condvae evaluate --model faces64 --data faces64-a.zip faces64-b.zip faces64-c.zip --images 2759 --deep-images 2759 \
-        --image-groups groups.json --precision fast --out out/faces64
+        -n 20 --metrics lpips coverage --baselines nearest --image-groups groups.json --precision fast \
+        --out out/faces64-groups
 """
 
 from collections.abc import Sequence

@@ -11,8 +11,9 @@ r"""Fill the tables of docs/results/ood.md from the raw numbers in docs/results/
     condvae ood experiment --model cifar10 ipa-r=ipa-r.safetensors --data cifar10 --out out/ipa_r \
         --against mnist=mnist fashion=fashion tiny=tiny64-a.zip faces=lfw64.zip \
         --scores gradient gradient-4 parts-4 channels likelihood --baselines
-    condvae ood experiment --model faces64 --data lfw64.zip --out out/faces64 --images 250 --fit-images 3000 \
-        --against cifar10=cifar10 mnist=mnist --scores gradient gradient-4 parts-4 likelihood --baselines
+    condvae ood experiment --model faces64 --data faces64-a.zip faces64-b.zip faces64-c.zip --out out/faces64 \
+        --images 250 --fit-images 3000 --against cifar10=cifar10 mnist=mnist \
+        --scores gradient gradient-4 parts-4 likelihood --baselines
     python recipes/baselines.py --data cifar10 --out out/second --minutes 4 --methods comodgan diffusion --no-long \
         --no-evaluate
     condvae ood experiment --model cifar10 --data cifar10 --out out/ood --sets noise constant flip rotate \

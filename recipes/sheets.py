@@ -6,12 +6,11 @@ and a second one of drawings if some are given.
 
 To count something by eye, such as eyes that do not match, write numbered pages of 6 people each:
 
-    python recipes/sheets.py --data faces64-c.zip --framing faces64 --names 'lfw-*_0001.*' --hide eyes sides \
-        --per-page 6 --out out/count
+    python recipes/sheets.py --data faces64-c.zip --names 'lfw-*_0001.*' --hide eyes sides --per-page 6 --out out/count
 
 The sheets in the README and in docs were made by
 
-    python recipes/sheets.py --data lfw64.zip --images 6 --format webp --out docs/results/faces64
+    python recipes/sheets.py --data faces64-c.zip --names 'lfw-*' --images 6 --format webp --out docs/results/faces64
     python recipes/sheets.py --model cifar10 --data cifar10 --images 5 --format webp --out out/cifar10
     python recipes/sheets.py --model shoes64 --data shoes64.zip bags64.zip --images 6 --format webp \
         --drawings tests/fixtures/drawings/*.png --out docs/results/edges
@@ -47,7 +46,7 @@ class Options:
     """Draw contact sheets of a conditional model."""
 
     data: tuple[Path, ...]
-    """Data sets with test images, such as lfw64.zip."""
+    """Data sets with test images, such as faces64-c.zip."""
     model: str = "faces64"
     """A conditional model: a name or a file."""
     out: Path = Path("out/sheets")
@@ -56,7 +55,7 @@ class Options:
     """How many test images to use, spread evenly. Each has another label if there are enough labels."""
     names: tuple[str, ...] = ()
     """Patterns of file names, such as 'lfw-*_0001.*' 'utk-*'. Each gets an equal share of the images."""
-    framing: FramingName = "lfw64"
+    framing: FramingName = "faces64"
     """Where faces have their eyes and mouths: as in the packs faces64-*.zip or as in lfw64.zip."""
     hide: tuple[Hidden, ...] = ("freeform", "boxes", "halves", "nothing")
     """What to hide: a sheet for each."""

@@ -12,6 +12,7 @@ from PIL import Image
 from condvae import weights
 from condvae.data import ImageSet, open_data
 from condvae.faces import Framing
+from condvae.weights.model_cards import card_at
 from recipes import sheets, sheets_side_by_side
 from recipes.sheet_pages import chosen
 from recipes.sheet_regions import FRAMINGS, regions
@@ -27,6 +28,12 @@ def test_set() -> ImageSet:
 def model(tmp_path: Path) -> Path:
     weights.save(small_model(), tmp_path / "model.safetensors", record={})
     return tmp_path / "model.safetensors"
+
+
+def test_the_framing_of_faces64_is_that_of_its_card() -> None:
+    card = card_at(weights.locate("faces64"))
+    assert card is not None and card.framing == FRAMINGS["faces64"]._asdict()
+    assert sheets.Options(data=()).framing == "faces64"
 
 
 @pytest.mark.parametrize("framing", [*FRAMINGS.values(), Framing(eyes=0.3, x=0.45, y=0.5)])
