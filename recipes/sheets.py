@@ -10,7 +10,8 @@ To count something by eye, such as eyes that do not match, write numbered pages 
 
 The sheets in the README and in docs were made by
 
-    python recipes/sheets.py --data faces64-c.zip --names 'lfw-*' --images 6 --format webp --out docs/results/faces64
+    python recipes/sheets.py --data faces64-c.zip --names 'lfw-*_0001.*' --images 6 --format webp \
+        --out docs/results/faces64
     python recipes/sheets.py --model cifar10 --data cifar10 --images 5 --format webp --out out/cifar10
     python recipes/sheets.py --model shoes64 --data shoes64.zip bags64.zip --images 6 --format webp \
         --drawings tests/fixtures/drawings/*.png --out docs/results/edges
