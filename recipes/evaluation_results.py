@@ -91,6 +91,8 @@ class Options:
     """results.json of `condvae evaluate` for the model faces64."""
     tiny64: Path | None = None
     """results.json of `condvae evaluate` for a model of Tiny-ImageNet."""
+    groups: Path | None = None
+    """results.json of `condvae evaluate --image-groups` for the model faces64."""
     pixels: Path | None = None
     """results.json of `condvae evaluate --pixels mean sample` for the model cifar10."""
     curve: Path | None = None
@@ -105,7 +107,7 @@ class Options:
 
 def main(options: Options) -> None:
     page = page_at(options.page)
-    new = read({name: getattr(options, name) for name in (*DATA, "pixels", "curve", "measuring")})
+    new = read({name: getattr(options, name) for name in (*DATA, "groups", "pixels", "curve", "measuring")})
     for name in DATA:
         if name in new and new[name]["settings"]["metrics"] == ["bounds"]:
             new[name] = with_bounds(page.raw()[name], new[name])
@@ -148,6 +150,7 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
     tables["curve"] = of_curve(raw["curve"])
     tables["pixels"] = of_pixel_choice(raw["pixels"]["methods"])
     tables["speed"] = of_speed(raw["measuring"])
+    tables["faces64-groups"] = by_group(raw["groups"])
     for data in DATA:
         methods, (model,) = raw[data]["methods"], raw[data]["models"].values()
         for metric, digits in (("fid", 1), ("p_ids", 1), ("lpips_gt", 4), ("lpips_diversity", 4)):
@@ -155,8 +158,6 @@ def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:
         tables[f"{data}-coverage"] = of_coverage(methods)
         tables[f"{data}-pixels"] = of_mixture(methods)
         tables[f"{data}-bounds"] = of_bounds(model)
-        if raw[data].get("groups"):
-            tables[f"{data}-groups"] = by_group(raw[data])
     return tables
 
 

@@ -67,8 +67,8 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     "small64": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative"},
     "small128": {**_SMALL, "lr": 1e-3, "batch": 64, "form": "relative"},
     "faces64": {
-        **_SMALL, "lr": 1e-3, "batch": 128, "ema": 0.998, "validation": 300, "form": "direct", "start": "encoder",
-        "clip": 1.0, "skip_above": 1e4, "observe": _ALL_KINDS,
+        **_SMALL, "lr": 2e-3, "batch": 128, "ema": 0.998, "validation": 300, "optimiser": "muon", "form": "direct",
+        "start": "encoder", "clip": 1.0, "skip_above": 1e4, "observe": _ALL_KINDS,
     },
     "cifar10-small": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _FIVE_SIZES},
     "xray64": {**_SMALL, "lr": 1e-3, "batch": 128, "form": "relative", "observe": _PATCHES},
