@@ -1,6 +1,7 @@
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,3 +274,25 @@ def test_long_values_of_a_file_are_cut_in_messages(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"model\.safetensors") as refused:
             load(path)
         assert len(str(refused.value)) < 600 and str(refused.value).isprintable()
+
+
+def test_a_file_is_read_with_one_thread_because_others_would_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = small_conditional()
+    save(model, tmp_path / "model.safetensors", bits=8, packed=True)
+    threads = []
+
+    def finite(tensor: torch.Tensor, isfinite: Callable[..., torch.Tensor] = torch.isfinite) -> torch.Tensor:
+        threads.append(torch.get_num_threads())
+        return isfinite(tensor)
+
+    monkeypatch.setattr(torch, "isfinite", finite)  # called for the scales of the file, and for the model's weights
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        load(tmp_path / "model.safetensors")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1} and len(threads) > len(model.state_dict())

@@ -4,7 +4,6 @@ Convolutions round differently if the number of images or of threads changes. So
 fixed size, each block in one thread. Several blocks run at the same time, to use all cores.
 """
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
+
+from condvae.runtime.torch_threads import saved_threads
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any
 
     There are as many workers as torch would use threads, but at most `most`, and at most `_MOST`.
     """
-    with _threads as threads:
+    with saved_threads as threads:
         workers = max(1, min(threads, _MOST, most))
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
 
@@ -46,30 +47,3 @@ def on_workers(most: int) -> Iterator[Callable[[Callable[[Any], T], Iterable[Any
             yield each
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-class _Threads:
-    """A context that saves and restores torch's number of threads, which the workers set to 1.
-
-    Otherwise, new threads of other code would start with 1 as well. If several contexts overlap, the last one to end
-    restores the number that the first one found.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._users, self._before = threading.Lock(), 0, 0
-
-    def __enter__(self) -> int:
-        with self._lock:
-            if not self._users:
-                self._before = torch.get_num_threads()
-            self._users += 1
-            return self._before
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                torch.set_num_threads(self._before)
-
-
-_threads = _Threads()

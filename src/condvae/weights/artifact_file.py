@@ -20,6 +20,7 @@ from condvae.observe import Process
 from condvae.runtime.checks import first_few, strict
 from condvae.runtime.devices import without_weights
 from condvae.runtime.messages import reason_of, shown
+from condvae.runtime.torch_threads import on_one_thread
 from condvae.vdvae.config import VDVAEConfig
 from condvae.vdvae.model import VDVAE
 from condvae.weights import sealed_file
@@ -181,6 +182,7 @@ def assemble(
     return model.eval()
 
 
+@on_one_thread()
 def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None:
     """Give weights to a model that was built on torch's meta device, and so has none yet.
 
@@ -208,6 +210,7 @@ def assign(model: nn.Module, weights: Mapping[str, Tensor], origin: str) -> None
         parameter.requires_grad_(wants_gradient[name])
 
 
+@on_one_thread()
 def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
     plain, tensors = sealed_file.read(path, kind=sealed_file.MODEL)
     weights = restored(tensors, origin=str(path))
