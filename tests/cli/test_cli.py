@@ -170,3 +170,10 @@ def test_the_advice_on_memory_names_options_of_the_verb(
 
     monkeypatch.setattr(Info, "run", run)  # it computes nothing, so that fewer images would not help
     assert "not enough memory: close other programs" in failure(capsys, "info")
+
+
+def test_a_command_ends_without_a_search_for_garbage_but_a_program_keeps_its_own() -> None:
+    ending = "import gc, sys; from condvae.cli import main; sys.argv[1:] = ['info', '--json']"
+    for call, frozen in (("main()", True), ("main(sys.argv[1:])", False)):
+        program = f"{ending}; {call}; sys.exit((gc.get_freeze_count() > 0) != {frozen})"
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
