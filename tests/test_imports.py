@@ -1,7 +1,12 @@
-"""Packages that can be used without training do not import the training step."""
+"""Packages that can be used without training do not import the training step, nor models the baselines' networks."""
 
 import subprocess
 import sys
+from pathlib import Path
+
+from helpers.models import small_conditional
+
+from condvae import save
 
 ROOMS = ("ood", "design", "metrics", "completers", "completion", "experiments.design", "experiments.ood")
 TRAINING = {f"condvae.training.{name}" for name in ("step", "loop", "entry_points")}
@@ -17,3 +22,14 @@ for name in {ROOMS}:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_saving_and_reading_a_vae_does_not_import_the_baselines(tmp_path: Path) -> None:
+    save(small_conditional(), tmp_path / "model.safetensors")
+    code = f"""
+import sys, condvae, condvae.completion.many_files
+model = condvae.load({str(tmp_path / "model.safetensors")!r})
+condvae.save(model, {str(tmp_path / "again.safetensors")!r})
+sys.exit("condvae.completers.learned_baselines" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from condvae.runtime.lazy import finder
 
 if TYPE_CHECKING:
+    from condvae.completers import learned_baselines as learned_baselines
     from condvae.completers.baseline_names import BASELINES
     from condvae.completers.by_name import baselines_of
     from condvae.completers.harmonic import HarmonicFill

@@ -2,6 +2,7 @@
 
 The tensors are the weights of the model, and the metadata describes the rest. Reading a file executes no code.
 """
+# The attribute `completers.learned_baselines` is imported on first use, since it imports the networks of all baselines.
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,8 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from condvae import observe
-from condvae.completers.learned_baselines import config_from, config_to_dict, kind_of_config, make_completer
+from condvae import completers, observe
 from condvae.completers.learned_completer import BaselineConfig, LearnedCompleter
 from condvae.completers.learned_names import LEARNED_TITLES
 from condvae.conditional import ConditionalVAE, PartialConfig
@@ -50,7 +50,7 @@ class Header:
     def kind(self) -> str:
         """What the model is, in words."""
         if isinstance(self.config, BaselineConfig):
-            return f"baseline, {LEARNED_TITLES[kind_of_config(self.config)]}"
+            return f"baseline, {LEARNED_TITLES[completers.learned_baselines.kind_of_config(self.config)]}"
         return "conditional VAE" if self.partial else "unconditional VAE"
 
 
@@ -94,7 +94,9 @@ def _configs(model: AnyModel) -> dict[str, Any]:
 
 def plain_config(config: VDVAEConfig | BaselineConfig) -> dict[str, Any]:
     """Return a configuration as plain data for JSON."""
-    return config_to_dict(config) if isinstance(config, BaselineConfig) else config.to_dict()
+    return (
+        completers.learned_baselines.config_to_dict(config) if isinstance(config, BaselineConfig) else config.to_dict()
+    )
 
 
 def read_model(name: str | Path, *, train_artifact: bool = False) -> AnyModel:
@@ -118,7 +120,7 @@ def read_model(name: str | Path, *, train_artifact: bool = False) -> AnyModel:
 def _baseline(config: BaselineConfig, weights: Mapping[str, Tensor], *, origin: str) -> LearnedCompleter:
     try:
         with torch.random.fork_rng(devices=[]):  # initial weights must not change the caller's random numbers
-            model = make_completer(config)
+            model = completers.learned_baselines.make_completer(config)
     except (OverflowError, RuntimeError) as error:
         raise ValueError(f"{origin} describes a network that is too large to build") from error
     assign(model, weights, origin)
@@ -218,7 +220,9 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
         baseline, process = plain.get("baseline"), plain.get("process")
         partial = plain["partial"] if baseline is None else None
         header = Header(
-            config=VDVAEConfig.from_dict(plain["config"]) if baseline is None else config_from(baseline),
+            config=VDVAEConfig.from_dict(plain["config"])
+            if baseline is None
+            else completers.learned_baselines.config_from(baseline),
             partial=None if partial is None else strict(PartialConfig, partial, where="partial encoder"),
             process=None if process is None else observe.from_dict(process),
             record=dict(plain["record"]),
