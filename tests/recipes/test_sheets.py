@@ -1,5 +1,6 @@
 """Contact sheets of test images: which images, what is hidden, numbered pages, and two models side by side."""
 
+import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -134,6 +135,31 @@ def test_equal_models_and_images_give_equal_rows(tmp_path: Path, model: Path) ->
     for name, same in (("freeform-1.png", True), ("mouth-1.png", False)):
         with Image.open(options.out / name) as one, Image.open(tmp_path / "framed" / name) as two:
             assert (one.tobytes() == two.tobytes()) == same
+    sheets_side_by_side.main(replace(options, temperature="0", against_temperature="1", out=tmp_path / "temperatures"))
+    with Image.open(tmp_path / "temperatures" / "freeform-1.png") as page:
+        cold, warm = (np.asarray(page)[22 + 68 * i : 86 + 68 * i, -136:] for i in range(2))
+    assert np.array_equal(cold[:, :64], cold[:, 68:132]) and not np.array_equal(warm[:, :64], warm[:, 68:132])
+
+
+def test_blind_pages_show_the_rows_of_both_models_in_random_order(tmp_path: Path, model: Path) -> None:
+    options = sheets_side_by_side.Options(
+        model=str(model), data=(FACES,), against=str(model), against_data=(FACES,), framing="faces64", images=4, n=1,
+        hide=("mouth", "sides"), out=tmp_path / "out", per_page=8, tile=64, blind=True,
+    )  # fmt: skip
+    sheets_side_by_side.main(options)
+    key = json.loads((options.out / "key.json").read_text())
+    assert list(key) == [str(i + 1) for i in range(16)]
+    seen = [(row["person"], row["hidden"], row["model"]) for row in key.values()]
+    assert len(set(seen)) == 16 and seen != sorted(seen)
+    assert sorted({model for *_, model in seen}) == ["new", "old"] and len({person for person, *_ in seen}) == 4
+    with Image.open(options.out / "page-1.png") as page:
+        tiles = [np.asarray(page)[22 + 68 * i : 86 + 68 * i, -68:] for i in range(16)]
+    # The same model twice: rows are equal if they differ only in the model's name.
+    for (person, hidden, _), tile in zip(seen, tiles, strict=True):
+        same = [other[:2] == (person, hidden) for other in seen]
+        assert [np.array_equal(tile, one) for one in tiles] == same
+    sheets_side_by_side.main(replace(options, out=tmp_path / "again"))
+    assert json.loads((tmp_path / "again" / "key.json").read_text()) == key
 
 
 def test_numbered_pages_show_enlarged_completions(tmp_path: Path, model: Path) -> None:
