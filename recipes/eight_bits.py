@@ -3,7 +3,8 @@ r"""Measure what a model loses if its weights are stored with 8 bits instead of 
     python recipes/eight_bits.py --model faces64 --data faces64-a.zip faces64-b.zip faces64-c.zip --out eight_bits
 
 The model is stored in two packed files, with 16 and with 8 bits per weight. Both are loaded and compared on the same
-test images, with holes of five sizes and the same seeds:
+test images, with holes of five sizes and the same seeds. If the model was stored with 8 bits before, its weights before
+rounding are not known. The 16-bit model then gets random ones that are rounded to the same 8-bit weights:
 
 - the KL divergence from c(z|y) of the 16-bit model to that of the 8-bit model, along latents of the 16-bit model;
 - LPIPS-GT of both, and the standard error of their difference, which is over images;
@@ -13,6 +14,7 @@ test images, with holes of five sizes and the same seeds:
 The folder gets result.json, and sheet.png with completions by both and their differences.
 """
 
+import copy
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +53,7 @@ from condvae.runtime.scripts import run_script
 from condvae.runtime.seeds import Seeds
 from condvae.vdvae.model import Step
 from condvae.weights.artifact_file import as_conditional, read_model
-from condvae.weights.precision import WeightBits
+from condvae.weights.precision import LARGEST, SCALE, WeightBits, dequantised, stored
 
 FORMAT = "condvae eight bits"
 DIFFERENCE_FACTOR = 32
@@ -85,11 +87,14 @@ class Options:
 
 
 class Pair(NamedTuple):
-    """The same model from the two files, and the sizes of these in bytes."""
+    """The same model from the two files."""
 
     half: ConditionalVAE
     eight: ConditionalVAE
     sizes: dict[str, int]
+    """The sizes of the files, in bytes."""
+    unrounded: bool
+    """Whether the given model had 8-bit weights, and those of `half` are random numbers that are rounded to them."""
 
 
 def main(options: Options) -> None:
@@ -105,7 +110,7 @@ def main(options: Options) -> None:
     if not model.completes_holes:
         raise ValueError(f"{name} was not trained to complete images with holes: give a model that was")
     check_fit(model, name, problems)
-    pair = pair_of(model, device)
+    pair = pair_of(model, device, seed=options.seed)
     context = EvaluationContext(
         problems=problems, settings=settings, networks=FeatureNetworks(lpips=lpips), device=device
     )
@@ -120,6 +125,7 @@ def main(options: Options) -> None:
             "seed": options.seed,
             "device": device.type,
             "bytes": pair.sizes,
+            "unrounded": pair.unrounded,
             "kl": kl_of(pair, problems, options.seed, device),
             "bits_per_dim": bits_per_dim_of(pair, context),
         }
@@ -133,17 +139,47 @@ def main(options: Options) -> None:
     print(f"wrote {options.out / 'result.json'} and sheet.png")
 
 
-def pair_of(model: ConditionalVAE, device: torch.device) -> Pair:
+def pair_of(model: ConditionalVAE, device: torch.device, *, seed: int = 0) -> Pair:
     """Store a model with 16 and with 8 bits per weight, and load both files."""
+    rounded = has_8_bits(model)
+    originals: dict[WeightBits, ConditionalVAE] = {16: unrounded(model, seed) if rounded else model, 8: model}
     found, sizes = [], {}
-    bits: WeightBits
     with tempfile.TemporaryDirectory() as folder:
-        for bits in (16, 8):
+        for bits, original in originals.items():
             path = Path(folder) / f"{bits}.safetensors"
-            weights.save(model, path, bits=bits, packed=True)
+            weights.save(original, path, bits=bits, packed=True)
             sizes[f"{bits}_bits"] = path.stat().st_size
             found.append(as_conditional(read_model(path), path).to(device).eval())
-    return Pair(found[0], found[1], sizes)
+    return Pair(found[0], found[1], sizes, rounded)
+
+
+def has_8_bits(model: ConditionalVAE) -> bool:
+    """Return whether rounding to 8 bits changes no weight that it applies to."""
+    own = model.state_dict()
+    tensors = stored(own, bits=8)
+    return all(
+        torch.equal(dequantised(numbers, tensors[f"{name}{SCALE}"]), own[name].cpu())
+        for name, numbers in tensors.items()
+        if numbers.dtype == torch.int8
+    )
+
+
+def unrounded(model: ConditionalVAE, seed: int) -> ConditionalVAE:
+    """Return a model with random weights that are rounded to those of the given one, which has 8 bits per weight.
+
+    A weight that was rounded to n steps was between n - 1/2 and n + 1/2 steps: this draws it uniformly from there. The
+    largest weights of each channel stay, as they give it its scale.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    found = dict(model.state_dict())
+    tensors = stored(found, bits=8)
+    for name, numbers in tensors.items():
+        if numbers.dtype == torch.int8:
+            noise = torch.rand(numbers.shape, generator=generator) - 0.5
+            found[name] = (numbers + noise.where(numbers.abs() < LARGEST, 0)) * tensors[f"{name}{SCALE}"].float()
+    changed = copy.deepcopy(model)
+    changed.load_state_dict(found)
+    return changed
 
 
 def kl_of(pair: Pair, problems: Problems, seed: int, device: torch.device) -> dict[str, Any]:
@@ -325,6 +361,8 @@ def lines_of(result: Mapping[str, Any]) -> list[str]:
         ),
     ]
     found = [f"{result['model']}: {result['images']} images of {', '.join(result['data'])}, n = {result['n']}"]
+    if result["unrounded"]:
+        found.append("  the model has 8-bit weights: those with 16 bits are random numbers that are rounded to them")
     found += [f"  {name:16} {text}" for name, text in rows]
     if other := result["grey_levels_of_another_seed"]:
         found.append(f"  {'  another seed':16} mean change {other['mean']:.2f}")

@@ -16,7 +16,9 @@ from condvae import objectives, weights
 from condvae.conditional import ConditionalVAE
 from condvae.metrics import LPIPS
 from condvae.observe import Observation
-from recipes.eight_bits import changes, kl_between, levels_of, pair_of
+from condvae.weights.artifact_file import as_conditional, read_model
+from condvae.weights.precision import SCALE, stored
+from recipes.eight_bits import changes, has_8_bits, kl_between, levels_of, pair_of, unrounded
 
 
 def log_density(model: ConditionalVAE, latents: list[torch.Tensor], y: Observation, seeds: list[int]) -> torch.Tensor:
@@ -72,6 +74,31 @@ def test_the_pair_is_the_same_model_in_two_forms() -> None:
     for name, tensor in model.state_dict().items():
         assert torch.equal(pair.half.state_dict()[name], tensor.half().float())
     assert any(not torch.equal(a, b) for a, b in zip(pair.half.parameters(), pair.eight.parameters(), strict=True))
+
+
+def test_a_model_with_8_bits_gets_random_weights_that_are_rounded_to_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    weights.save(small_conditional(), path, bits=8)
+    model = as_conditional(read_model(path), path)
+    assert has_8_bits(model) and not has_8_bits(small_conditional())
+    other = unrounded(model, seed=0)
+    before, after = (stored(one.state_dict(), bits=8) for one in (model, other))
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert not has_8_bits(other)
+    steps = torch.cat(
+        [
+            ((other.state_dict()[name] - model.state_dict()[name]) / before[f"{name}{SCALE}"].float()).flatten()
+            for name, tensor in before.items()
+            if tensor.dtype == torch.int8
+        ]
+    )
+    moved = steps[steps != 0]
+    assert len(moved) > 0.8 * len(steps) and len(moved) < len(steps)
+    assert float(moved.abs().max()) < 0.51 and float(moved.std()) == pytest.approx(12**-0.5, rel=0.05)
+    pair = pair_of(model, torch.device("cpu"))
+    assert pair.unrounded and not pair_of(small_conditional(), torch.device("cpu")).unrounded
+    assert all(torch.equal(a, b) for a, b in zip(pair.eight.parameters(), model.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(pair.half.parameters(), model.parameters(), strict=True))
 
 
 def test_the_recipe_writes_its_result_and_a_sheet(

@@ -19,7 +19,8 @@ WeightBits: TypeAlias = Literal[32, 16, 8]
 SCALE = ".scale"
 """The scales of the int8 tensor NAME are a tensor called NAME.scale. No weight has such a name, since a parameter has
 no parts."""
-_LARGEST = 127
+LARGEST = 127
+"""The largest 8-bit number, which stands for the largest weight of a channel."""
 _FEWEST_INPUTS = 8
 """Convolutions with fewer input channels stay in float16. These see pixels: they have few weights, but an error in them
 changes all features."""
@@ -86,7 +87,7 @@ def quantised(values: Tensor, *, channel: int = 0) -> tuple[Tensor, Tensor]:
     channel: the dimension with separate scales. The scales are bfloat16, with length 1 in all other dimensions.
     """
     others = [dimension for dimension in range(values.ndim) if dimension != channel]
-    scale = (values.abs().amax(dim=others, keepdim=True) / _LARGEST).bfloat16()
+    scale = (values.abs().amax(dim=others, keepdim=True) / LARGEST).bfloat16()
     # Below the smallest normal number, scales would be inexact: such weights become zero, as in half precision.
     scale = torch.where(scale < torch.finfo(torch.bfloat16).tiny, 0, scale)
     step = torch.where(scale > 0, scale.float(), 1)
