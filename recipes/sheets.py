@@ -8,6 +8,8 @@ To count something by eye, such as eyes that do not match, write numbered pages 
 
     python recipes/sheets.py --data faces64-c.zip --names 'lfw-*_0001.*' --hide eyes sides --per-page 6 --out out/count
 
+With --photos, further pages show photos of the test set, to find out how often those who count see a flaw in a photo.
+
 The sheets in the README and in docs were made by
 
     python recipes/sheets.py --data faces64-c.zip --names 'lfw-*_0001.*' --images 6 --format webp \
@@ -27,7 +29,7 @@ from condvae import weights
 from condvae.completion import complete, sheet_of
 from condvae.completion.settings import CompletionSettings
 from condvae.conditional import ConditionalVAE
-from condvae.data import open_data
+from condvae.data import ImageSet, open_data
 from condvae.faces import Framing
 from condvae.images.model_sheets import conditional_sheet, visible
 from condvae.observe import Observation, PictureProcess
@@ -64,6 +66,8 @@ class Options:
     """Write pages of so many numbered rows, enlarged and without statistics, to count something by eye."""
     tile: int = 128
     """The size of an image on a numbered page, in pixels."""
+    photos: bool = False
+    """Also write numbered pages of test images without completions, n in a row. Needs --per-page."""
     drawings: tuple[Path, ...] = ()
     """Drawings for a model that is given edges."""
     format: Literal["png", "webp"] = "png"
@@ -76,6 +80,8 @@ class Options:
 
 
 def main(options: Options) -> None:
+    if options.photos and options.per_page is None:
+        raise ValueError("--photos needs --per-page, since photos are shown on numbered pages only")
     model = weights.load_conditional(options.model)
     config = model.artifact.config
     temperature = parse(options.temperature, config)
@@ -95,6 +101,8 @@ def main(options: Options) -> None:
         labels = [f"{i + 1}" for i in range(len(rows))]
         for page in write_pages(rows, columns, labels, sheet, per_page=options.per_page, tile=options.tile):
             print(f"wrote {page}")
+    if options.photos:
+        write_photos(test, options)
     if options.drawings:
         answered = complete(
             list(options.drawings),
@@ -108,6 +116,17 @@ def main(options: Options) -> None:
         sheet = options.out / f"drawings.{options.format}"
         sheet_of(answered).save(sheet, quality=80)
         print(f"wrote {sheet}")
+
+
+def write_photos(test: ImageSet, options: Options) -> None:
+    """Write numbered pages with as many test images as there are completions on the pages of one kind of hole."""
+    images = to_uint8(test.take(chosen(test, options.images * options.n, options.names)).batch().x)
+    rows = [list(images[first : first + options.n]) for first in range(0, len(images), options.n)]
+    columns, labels = [f"{i + 1}" for i in range(options.n)], [f"{i + 1}" for i in range(len(rows))]
+    assert options.per_page is not None
+    path = options.out / f"photos.{options.format}"
+    for page in write_pages(rows, columns, labels, path, per_page=options.per_page, tile=options.tile):
+        print(f"wrote {page}")
 
 
 def observations(

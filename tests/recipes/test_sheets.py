@@ -174,3 +174,20 @@ def test_numbered_pages_show_enlarged_completions(tmp_path: Path, model: Path) -
     sheets.main(replace(options, hide=("freeform", "nothing")))
     assert {path.name for path in options.out.glob("*g.png")} == {"nothing.png"}
     assert (options.out / "freeform.png").is_file()
+
+
+def test_pages_of_photos_show_other_test_images(tmp_path: Path, model: Path, test_set: ImageSet) -> None:
+    options = sheets.Options(data=(FACES,), model=str(model), out=tmp_path / "out", images=3, n=2, hide=("mouth",))
+    with pytest.raises(ValueError, match="--photos needs --per-page"):
+        sheets.main(replace(options, photos=True))
+    assert not options.out.exists()
+    sheets.main(replace(options, photos=True, per_page=2, tile=32))
+    shown = []
+    for number, rows in ((1, 2), (2, 1)):
+        with Image.open(options.out / f"photos-{number}.png") as page:
+            pixels = np.asarray(page)[22:, -72:]
+        places = [(36 * row, 36 * column) for row in range(rows) for column in range(2)]
+        shown += [pixels[y : y + 32, x : x + 32] for y, x in places]
+    expected = test_set.take(chosen(test_set, 6)).images.permute(0, 2, 3, 1).numpy()
+    assert len(shown) == len(expected) == 6
+    assert all(np.array_equal(tile, image) for tile, image in zip(shown, expected, strict=True))
