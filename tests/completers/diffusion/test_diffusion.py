@@ -110,8 +110,15 @@ def test_the_loss_counts_hidden_pixels_alone() -> None:
 def test_a_network_that_is_trained_on_one_colour_completes_with_it() -> None:
     torch.manual_seed(0)
     loss = DiffusionLoss(Diffusion(DiffusionConfig(**TINY)))
+    model = loss.completer
     colours = torch.tensor([0.6, -0.4, 0.1]).view(1, 3, 1, 1).expand(16, 3, 16, 16)
     known, dice = torch.zeros(16, 1, 16, 16, dtype=torch.bool), generator()
+
+    def error() -> float:
+        made = model.complete(model.observe(colours[:2], known[:2]), 3, 0).float() / 127.5 - 1
+        return float((made - colours[:2, None]).abs().mean())
+
+    untrained = error()
     optimiser = torch.optim.Adam(loss.parameters(), lr=1e-2)
     first = last = 0.0
     for step in range(150):
@@ -121,9 +128,8 @@ def test_a_network_that_is_trained_on_one_colour_completes_with_it() -> None:
         optimiser.step()
         first, last = (found.total.item(), 0.0) if step == 0 else (first, found.total.item())
     assert last < 0.3 * first
-    model = loss.completer
-    made = model.complete(model.observe(colours[:2], known[:2]), 3, 0).float() / 127.5 - 1
-    assert float((made - colours[:2, None]).abs().mean()) < 0.1
+    # The error is .11 to .15 for five seeds of the initial weights, and other processors round differently.
+    assert error() < 0.2 and untrained > 0.4
 
 
 @pytest.mark.parametrize("solver", ["dpm++", "heun"])

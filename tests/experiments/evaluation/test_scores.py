@@ -182,9 +182,12 @@ def test_reports_without_the_new_metrics_are_still_shown(whole: dict[str, Any]) 
         mixed["methods"]["training mean"]["metrics"][name] = whole["methods"]["training mean"]["metrics"][name]
         section = tables.as_markdown(mixed).partition(TABLES[name].title)[2].partition("## ")[0]
         assert "| training mean |" in section and "harmonic" not in section
+    measured = {}
     for path in (ROOT / "docs" / "results" / "evaluation").glob("*64.json"):
         stored = json.loads(path.read_text())
-        assert "CFID" not in tables.as_markdown(stored) and tables.as_csv(stored)
+        measured[path.stem] = all("cfid" in found["metrics"] for found in stored["methods"].values())
+        assert ("CFID" in tables.as_markdown(stored)) == measured[path.stem] and tables.as_csv(stored)
+    assert measured == {"tiny64": False, "faces64": True}
 
 
 def test_too_few_images_for_cfid_are_reported(whole: dict[str, Any]) -> None:
