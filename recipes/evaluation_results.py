@@ -14,8 +14,10 @@ The text of the page is written by hand. The raw numbers come from these calls:
     python recipes/training_curve.py --run cifar10/partial --data cifar10 --out out/curve --images 100
     python benchmarks/measuring.py --data cifar10 --out out/measuring.json
     python recipes/evaluation_results.py --cifar10 out/cifar10/results.json --faces64 out/faces64/results.json \
-        --tiny64 out/tiny64/results.json --pixels out/pixels/results.json --curve out/curve/curve.json \
-        --measuring out/measuring.json --figures
+        --groups out/faces64-groups/results.json --tiny64 out/tiny64/results.json --pixels out/pixels/results.json \
+        --curve out/curve/curve.json --measuring out/measuring.json --figures
+
+The calls that made out/faces64-groups are in `recipes/faces_groups.py`.
 
 To measure only the bounds again, on the same images and holes, and keep all other numbers:
 
@@ -39,7 +41,7 @@ from condvae.runtime.scripts import run_script
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from recipes.group_results import by_group
-from recipes.pages import Page, draw, markdown, read, short
+from recipes.pages import DIGITS, Page, draw, markdown, read, rounded, short
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "evaluation.md"
 BINS = ("0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1")
@@ -111,6 +113,8 @@ def main(options: Options) -> None:
     for name in DATA:
         if name in new and new[name]["settings"]["metrics"] == ["bounds"]:
             new[name] = with_bounds(page.raw()[name], new[name])
+    if "groups" in new:
+        new["groups"] = in_the_mixture(new["groups"])
     page.update(new)
     if options.figures:
         for name in DATA:
@@ -142,6 +146,22 @@ def with_bounds(published: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
         for name, model in published["models"].items()
     }
     return {**published, "models": models}
+
+
+def in_the_mixture(result: Mapping[str, Any]) -> Any:
+    """Keep of each group only the numbers in the mixture of bins, rounded, so that the file is small."""
+
+    def mixture(by_column: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        return {name: {MIXTURE: columns[MIXTURE]} for name, columns in by_column.items()}
+
+    methods = {
+        name: {
+            **found,
+            "groups": {group: {kind: mixture(part[kind]) for kind in part} for group, part in found["groups"].items()},
+        }
+        for name, found in result["methods"].items()
+    }
+    return rounded({**result, "methods": methods}, DIGITS)
 
 
 def all_tables(raw: Mapping[str, Any]) -> dict[str, str]:

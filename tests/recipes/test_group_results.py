@@ -105,11 +105,37 @@ def test_the_table_has_a_row_for_each_group() -> None:
     assert "training mean" not in by_group(result(), ["faces64, t 1"])
 
 
-def test_the_evaluation_page_gets_a_table_if_there_are_groups() -> None:
-    raw = json.loads(json.dumps(evaluation_results.page_at().raw()))
-    assert "faces64-groups" not in evaluation_results.all_tables(raw)
-    for found in raw["faces64"]["methods"].values():
-        found["groups"] = {"LFW": {key: found[key] for key in ("metrics", "coverage")}}
-    raw["faces64"]["groups"] = {"LFW": {"deep_images": 300}}
-    table = evaluation_results.all_tables(raw)["faces64-groups"].splitlines()
-    assert table[2].replace("all test images", "LFW") == table[3]
+def test_the_evaluation_page_keeps_only_the_mixture_of_each_group() -> None:
+    raw = evaluation_results.page_at().raw()
+    given = json.loads(json.dumps(raw["groups"]))
+    for found in given["methods"].values():
+        for part in found["groups"].values():
+            part["metrics"]["lpips_gt"]["0-0.2"] = {"mean": 0.1, "standard_error": 0.1}
+            part["metrics"]["lpips_gt"]["mixture"]["mean"] = 0.123456789
+    kept = evaluation_results.in_the_mixture(given)
+    for name, found in kept["methods"].items():
+        assert found["metrics"] == raw["groups"]["methods"][name]["metrics"]  # of all test images: every bin
+        for part in found["groups"].values():
+            assert all(list(columns) == ["mixture"] for kind in part.values() for columns in kind.values())
+            assert part["metrics"]["lpips_gt"]["mixture"]["mean"] == 0.1234568
+    table = evaluation_results.all_tables({**raw, "groups": kept})["faces64-groups"].splitlines()
+    assert len(table) == 3 + len(given["groups"]) and all("| .1235 ± " in line for line in table[3:])
+
+
+def test_sentences_about_groups() -> None:
+    raw = evaluation_results.page_at().raw()["groups"]
+    page = " ".join(evaluation_results.PAGE.read_text().split())
+    ours, nearest = (
+        {
+            group: part["metrics"]["lpips_gt"]["mixture"]["mean"]
+            for group, part in raw["methods"][name]["groups"].items()
+        }
+        for name in ("faces64, t 1", "nearest training images")
+    )
+    below = [100 * (1 - ours[group] / nearest[group]) for group in ours]
+    assert f"In every group it is {min(below):.0f} to {max(below):.0f} % below that of the nearest training" in page
+    lowest, highest = min(ours, key=ours.__getitem__), max(ours, key=ours.__getitem__)
+    assert (lowest, highest) == ("UTKFace, age 10-19", "UTKFace, Black")
+    for one, other in (("Black", "White"), ("male", "female")):
+        more = ours[f"UTKFace, {one}"] / ours[f"UTKFace, {other}"] - 1
+        assert f"{100 * more:.0f} % higher for people labelled {one} than {other}" in page
