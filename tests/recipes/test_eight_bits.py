@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.evaluation_runs import small_model
+from helpers.fixtures import ROOT
 from helpers.models import SMALLEST, images, randomise, small_conditional, some_known
 from helpers.pretraining_runs import PixelDistance
 from helpers.recipe_calls import run
@@ -19,6 +20,7 @@ from condvae.observe import Observation
 from condvae.weights.artifact_file import as_conditional, read_model
 from condvae.weights.precision import SCALE, stored
 from recipes.eight_bits import changes, has_8_bits, kl_between, levels_of, pair_of, unrounded
+from recipes.pages import short
 
 
 def log_density(model: ConditionalVAE, latents: list[torch.Tensor], y: Observation, seeds: list[int]) -> torch.Tensor:
@@ -123,6 +125,31 @@ def test_the_recipe_writes_its_result_and_a_sheet(
         assert word in done.stdout
     with Image.open(tmp_path / "out" / "sheet.png") as sheet:
         assert sheet.height > 4 * 96 and sheet.width > 8 * 96
+
+
+def test_the_page_shows_the_published_result() -> None:
+    folder = ROOT / "docs" / "results"
+    result = json.loads((folder / "faces64" / "eight_bits.json").read_text())
+    kl, lpips, bits = (result[name] for name in ("kl", "lpips_gt", "bits_per_dim"))
+    assert result["images"] == 300 and result["n"] == 5 and result["unrounded"]
+
+    def shown(estimate: dict[str, float], digits: int, factor: float = 1) -> str:
+        return " ± ".join(short(factor * estimate[part], digits) for part in ("mean", "standard_error"))
+
+    def mean(estimate: dict[str, float], digits: int) -> str:
+        return short(estimate["mean"], digits)
+
+    page = (folder / "faces64.md").read_text()
+    for row in (
+        f"{shown(lpips['16_bits'], 4)} | {shown(lpips['8_bits'], 4)} | {shown(lpips['relative_difference'], 2, 100)} %",
+        " | ".join(mean(bits[name], 4) for name in ("16_bits", "8_bits", "difference")),
+        f"| | | {shown(kl['nats'], 1)} |",
+        f"| {shown(kl['to_prior'], 0)} | | |",
+        f"| | | {mean(result['grey_levels'], 1)} |",
+        f"| | | {mean(result['grey_levels_of_another_seed'], 1)} |",
+        " MiB instead of ".join(short(result["bytes"][name] / 2**20, 1) for name in ("8_bits", "16_bits")),
+    ):
+        assert row in page, row
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path, noise32: Path, monkeypatch: pytest.MonkeyPatch) -> None:
