@@ -1,4 +1,4 @@
-"""Complete eight crops of faces that the embedded model was not trained on, each with another part hidden.
+"""Complete eight crops of photos that the embedded model was not trained on, each with another part hidden.
 
 Then find the faces in two whole photos, complete them, and put them back. `make demo` runs this. It draws eight
 completions of each picture and writes one sheet: a row for each crop, and below them a row for each photo.

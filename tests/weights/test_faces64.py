@@ -1,4 +1,4 @@
-"""The embedded model faces64, tested on faces of people who are not in its training data."""
+"""The embedded model faces64, tested on photos that are not in its training data."""
 
 import numpy as np
 import pytest
