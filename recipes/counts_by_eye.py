@@ -53,10 +53,12 @@ def main(options: Options) -> None:
 def counts_in(path: Path, key: Mapping[str, Any], n: int) -> dict[str, list[int]]:
     """Read the flawed completions of each row. Raise ValueError if a row or completion is missing or does not exist."""
     found = json.loads(path.read_text())
-    if differing := sorted(set(found) ^ set(key), key=int):
+    if not isinstance(found, dict):
+        raise ValueError(f'{path} has no counts: give the flawed completions by row, as in {{"1": [], "2": [3, 7]}}')
+    if differing := sorted(set(found) ^ set(key), key=lambda row: (len(row), row)):
         raise ValueError(f"{path} and the sheets have different rows: {', '.join(differing)}: count every row once")
     for number, flawed in found.items():
-        if not set(flawed) <= set(range(1, n + 1)) or len(set(flawed)) < len(flawed):
+        if not isinstance(flawed, list) or any(flawed.count(one) > 1 or one not in range(1, n + 1) for one in flawed):
             raise ValueError(f"{path} has {flawed} in row {number}: give different numbers from 1 to {n}")
     return {number: sorted(flawed) for number, flawed in found.items()}
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.fixtures import ROOT
@@ -19,7 +20,7 @@ FIRST = {"1": [2], "2": [1, 2, 3], "3": [], "4": [4]}
 SECOND = {"4": [4], "1": [], "2": [3, 1], "3": [4, 1]}
 
 
-def folders(tmp_path: Path, *judges: dict[str, list[int]]) -> list[Path]:
+def folders(tmp_path: Path, *judges: Any) -> list[Path]:
     (tmp_path / "lfw").mkdir()
     (tmp_path / "lfw" / "key.json").write_text(json.dumps(KEY))
     for i, counted in enumerate(judges):
@@ -47,11 +48,12 @@ def test_shares_and_agreement_by_hand(tmp_path: Path) -> None:
         ({**FIRST, "5": []}, "different rows: 5"),
         ({**FIRST, "3": [5]}, "has [5] in row 3: give different numbers from 1 to 4"),
         ({**FIRST, "3": [1, 1]}, "give different numbers from 1 to 4"),
+        ({**FIRST, "3": 2}, "has 2 in row 3: give different numbers from 1 to 4"),
+        ({**FIRST, "left": [1]}, "different rows: left"),
+        ([[2], [1]], "has no counts: give the flawed completions by row"),
     ],
 )
-def test_a_forgotten_row_or_a_wrong_number_is_refused(
-    tmp_path: Path, counted: dict[str, list[int]], message: str
-) -> None:
+def test_a_forgotten_row_or_a_wrong_number_is_refused(tmp_path: Path, counted: Any, message: str) -> None:
     judges = folders(tmp_path, FIRST, counted)
     out = tmp_path / "counts.json"
     call = run("counts_by_eye.py", "--sheets", tmp_path / "lfw", "--judges", *judges, "--n", 4, "--out", out)
