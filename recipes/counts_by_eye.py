@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -47,7 +48,8 @@ def main(options: Options) -> None:
         }
     write_text(options.out, f"{compact(result, levels=3)}\n")
     print(table(result))
-    print("agreement of the judges, over all completions: " + ", ".join(agreements(result)))
+    for overlap in overlaps(result):
+        print(f"flagged by both judges, of those that either flagged: {overlap}")
 
 
 def counts_in(path: Path, key: Mapping[str, Any], n: int) -> dict[str, list[int]]:
@@ -86,17 +88,18 @@ def table(result: Mapping[str, Any]) -> str:
     return markdown(["sheets", "hidden", "model", "flawed, by judge"], rows)
 
 
-def agreements(result: Mapping[str, Any]) -> list[str]:
-    """Return for each pair of judges on what share of all completions they agree."""
-    rows = [row["flawed"] for sheets in result["sheets"].values() for row in sheets.values()]
-    judges, total = range(len(rows[0])), len(rows) * result["n"]
-    differences = {
-        (one, other): sum(len(set(row[one]) ^ set(row[other])) for row in rows)
-        for one in judges
-        for other in judges
-        if one < other
-    }
-    return [f"{100 * (1 - count / total):.0f} %" for count in differences.values()]
+def overlaps(result: Mapping[str, Any]) -> list[str]:
+    """Return for each pair of judges how many of the completions that either of them flagged were flagged by both.
+
+    Agreement over all completions would say little: where flaws are rare, judges agree by chance about most of them.
+    """
+    rows = [[set(judge) for judge in row["flawed"]] for sheets in result["sheets"].values() for row in sheets.values()]
+    found = []
+    for one, other in combinations(range(len(rows[0])), 2):
+        both = sum(len(row[one] & row[other]) for row in rows)
+        either = sum(len(row[one] | row[other]) for row in rows)
+        found.append(f"{both} of {either}")
+    return found
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from helpers.fixtures import ROOT
 from helpers.recipe_calls import run
 
-from recipes.counts_by_eye import agreements, percent, shares, table
+from recipes.counts_by_eye import overlaps, percent, shares, table
 
 KEY = {
     "1": {"model": "new", "hidden": "eyes", "person": "A"},
@@ -34,10 +34,10 @@ def test_shares_and_agreement_by_hand(tmp_path: Path) -> None:
     out = tmp_path / "counts.json"
     call = run("counts_by_eye.py", "--sheets", tmp_path / "lfw", "--judges", *judges, "--n", 4, "--out", out)
     result = json.loads(out.read_text())
-    # The new model has 1 and 2 flaws in 8 completions, the old one 4 and 3; the judges differ in 4 of 16 completions.
+    # The new model has 1 and 2 flaws in 8 completions, the old one 4 and 3; both flagged 2 of row 2 and 1 of row 4.
     rows = "| lfw | eyes | new | 12, 25 % |\n| lfw | eyes | old | 50, 38 % |\n"
     assert table(result).endswith(rows) and rows in call.stdout
-    assert agreements(result) == ["75 %"] and "75 %" in call.stdout
+    assert overlaps(result) == ["3 of 7"] and "either flagged: 3 of 7" in call.stdout
     assert result["sheets"]["lfw"]["2"] == {**KEY["2"], "flawed": [[1, 2, 3], [1, 3]]}
 
 
@@ -67,12 +67,19 @@ def test_the_page_of_faces64_shows_the_published_counts() -> None:
     page = (folder / "faces64.md").read_text()
     found = shares(result)
 
-    def cells(hidden: str, *columns: str) -> str:
-        return " | ".join(percent(found[sheets, hidden, model]) for sheets, model in map(str.split, columns))
+    def cells(hidden: str, column: str) -> str:
+        sheets, model = column.split()
+        return percent(found[sheets, hidden, model])
 
     for hidden, words in (("eyes", "both eyes"), ("sides", "left or right half")):
-        lfw = cells(hidden, "lfw_models first", "lfw_models new", "lfw_temperatures t1", "lfw_temperatures t0.7")
-        assert f"| LFW, {words} | {lfw} |" in page
-        others = cells(hidden, "other_temperatures t1", "other_temperatures t0.7")
-        assert f"| CelebA and UTKFace, {words} | | | {others} |" in page
-    assert f"agree on {agreements(result)[0]} of all completions" in page
+        first, new, others = (
+            cells(hidden, sheets) for sheets in ("lfw_models first", "lfw_models new", "other_temperatures t1")
+        )
+        for people, ending in (("LFW", f" | {first} | {new} |\n"), ("CelebA and UTKFace", f" | | {others} |\n")):
+            row = page.index(f"| {people}, {words} |")
+            assert page[row : page.index("\n", row) + 1].endswith(ending)
+    for sheets, people in (("lfw", "LFW"), ("other", "CelebA and UTKFace")):
+        for model, temperature in (("t1", "1"), ("t0.7", ".7")):
+            eyes, sides = (cells(hidden, f"{sheets}_temperatures {model}") for hidden in ("eyes", "sides"))
+            assert f"| {people}, {temperature} | G, H | {eyes} | {sides} |\n" in page
+    assert f"both flagged {overlaps(result)[0]}" in " ".join(page.split())
