@@ -136,6 +136,9 @@ def test_sentences_about_groups() -> None:
     assert f"In every group it is {min(below):.0f} to {max(below):.0f} % below that of the nearest training" in page
     lowest, highest = min(ours, key=ours.__getitem__), max(ours, key=ours.__getitem__)
     assert (lowest, highest) == ("UTKFace, age 10-19", "UTKFace, Black")
+    more_of_nearest = []
     for one, other in (("Black", "White"), ("male", "female")):
         more = ours[f"UTKFace, {one}"] / ours[f"UTKFace, {other}"] - 1
         assert f"{100 * more:.0f} % higher for people labelled {one} than {other}" in page
+        more_of_nearest.append(100 * (nearest[f"UTKFace, {one}"] / nearest[f"UTKFace, {other}"] - 1))
+    assert "for the nearest training images, these differences are {:.0f} and {:.0f} %".format(*more_of_nearest) in page
